@@ -8,4 +8,5 @@
 //! `wire` is all that the harness needs; `serve` is all that an adapter needs.
 
 pub mod clock;
+pub mod engine;
 pub mod wire;

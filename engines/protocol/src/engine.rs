@@ -1,0 +1,69 @@
+//! What an adapter implements. Everything else (reading requests, forming
+//! batches, reading the clock, answering) is the runtime's.
+//!
+//! The contract is small on purpose: a batch of sequences of equal length is
+//! prefilled, then advanced one token a step. `score` and `generate` are built
+//! from the same two calls, so the gate checks the very path that is timed.
+
+use crate::wire::{FailureKind, Hello, Load, Loaded};
+
+/// Why a call failed. The runtime turns it into [`crate::wire::Failure`].
+#[derive(Clone, Debug)]
+pub struct EngineError {
+    /// What sort.
+    pub kind: FailureKind,
+    /// What, where, why, what to do; one line.
+    pub message: String,
+}
+
+impl EngineError {
+    /// An error of the given kind.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// [`FailureKind::Internal`]: something nobody expected.
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        Self::new(FailureKind::Internal, message.to_string())
+    }
+
+    /// [`FailureKind::Unsupported`]: this engine cannot do this.
+    pub fn unsupported(message: impl std::fmt::Display) -> Self {
+        Self::new(FailureKind::Unsupported, message.to_string())
+    }
+}
+
+impl std::fmt::Display for EngineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.message.fmt(f)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// An inference engine behind the adapter runtime.
+///
+/// One value serves one process. `prefill` starts a new batch and forgets the
+/// last one; `decode` advances it. Both return only when the result is known on
+/// the host (on a GPU: after synchronising), because the runtime reads the clock
+/// right after them.
+pub trait Engine: Sized {
+    /// Who this is; called before anything is loaded, must not touch the model.
+    fn hello(load: &Load) -> Hello;
+
+    /// Load the model. May start threads; must leave nothing lazy that the first
+    /// request would pay for, except what the engine's own users also pay then.
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError>;
+
+    /// Forget everything, feed `prompts` (`rows × length`, all rows of one
+    /// length ≥ 1), and return the greedy next token of each row.
+    fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError>;
+
+    /// Feed one token per row of the current batch; return the greedy next
+    /// token of each row.
+    fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError>;
+
+    /// Raw logits (`vocabulary` long, any additive constant) of `row` after the
+    /// last `prefill` or `decode`. Only the gate asks; it is never timed.
+    fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError>;
+}
