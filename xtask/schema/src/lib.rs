@@ -1,1 +1,19 @@
-//! Placeholder.
+//! The types of everything under `data/` and of `engines/engines.toml`, and how
+//! each is loaded and validated.
+//!
+//! Reading a file is the only I/O here; nothing is written, measured or derived.
+//! A load either returns a value that every consumer may trust or a
+//! [`DataError`] that names the file, the place in it and what to do.
+
+pub mod error;
+pub mod golden;
+pub mod model;
+pub mod parity;
+pub mod plan;
+pub mod profile;
+pub mod record;
+pub mod registry;
+pub mod run;
+pub mod scenario;
+
+pub use error::DataError;

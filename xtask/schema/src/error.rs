@@ -1,0 +1,90 @@
+//! The one error of this crate: which file, where in it, what, what to do.
+
+use std::path::{Path, PathBuf};
+
+/// A file under `data/` or `engines/` that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataError {
+    /// The file.
+    pub path: PathBuf,
+    /// Line (from 1), where one is known.
+    pub line: Option<usize>,
+    /// What is wrong and what to do about it; one line.
+    pub message: String,
+}
+
+impl DataError {
+    /// An error about the whole file.
+    pub fn new(path: &Path, message: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: None,
+            message: message.into(),
+        }
+    }
+
+    /// An error at a line, counted from 1.
+    pub fn at(path: &Path, line: usize, message: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: Some(line),
+            message: message.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for DataError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for DataError {}
+
+/// Read and parse one TOML file.
+pub fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, DataError> {
+    let text = read_text(path)?;
+    toml::from_str(&text).map_err(|error| {
+        let line = error
+            .span()
+            .map(|span| 1 + text[..span.start].matches('\n').count());
+        DataError {
+            path: path.to_owned(),
+            line,
+            message: error.message().replace('\n', " "),
+        }
+    })
+}
+
+/// Read and parse one JSON file.
+pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, DataError> {
+    let text = read_text(path)?;
+    serde_json::from_str(&text)
+        .map_err(|error| DataError::at(path, error.line(), error.to_string()))
+}
+
+fn read_text(path: &Path) -> Result<String, DataError> {
+    std::fs::read_to_string(path)
+        .map_err(|error| DataError::new(path, format!("can't be read: {error}")))
+}
+
+/// Refuse ids that could not stand in a file name and a URL as they are.
+pub fn check_id(path: &Path, what: &str, id: &str) -> Result<(), DataError> {
+    let fits = !id.is_empty()
+        && id.len() <= 64
+        && !id.starts_with(['.', '-'])
+        && id
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._+-".contains(&b));
+    if fits {
+        return Ok(());
+    }
+    Err(DataError::new(
+        path,
+        format!("{what} id {id:?}: use 1–64 of a–z, 0–9, '.', '_', '+', '-', not '.' or '-' first"),
+    ))
+}

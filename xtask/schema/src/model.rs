@@ -1,0 +1,99 @@
+//! `data/models.toml` (which models there are, and where each comes from) and
+//! `data/models.lock` (the sha256 of every file of each).
+
+use crate::error::{DataError, check_id, read_toml};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// `data/models.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Models {
+    /// All models.
+    #[serde(rename = "model")]
+    pub models: Vec<Model>,
+}
+
+/// One model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// Directory name under the models directory.
+    pub id: String,
+    /// For headings.
+    pub name: String,
+    /// Parameters, tied embeddings once.
+    pub parameters: u64,
+    /// What it is for and what its numbers may be used for.
+    pub about: String,
+    /// Where its files come from.
+    pub source: Source,
+}
+
+/// Where a model's files come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Source {
+    /// Made here from a seed by the `models` crate, which knows it by this id.
+    Embedded,
+    /// Downloaded from a Hugging Face hub.
+    Hub {
+        /// The files, by their name in the model's directory.
+        files: Vec<HubFile>,
+    },
+}
+
+/// One file of a hub model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HubFile {
+    /// Name in the model's directory, e.g. `model.safetensors`.
+    pub name: String,
+    /// Repository, `owner/name`.
+    pub repo: String,
+    /// Full commit id: a branch name would not be a pin.
+    pub revision: String,
+    /// Path inside the repository.
+    pub path: String,
+}
+
+impl Models {
+    /// Load and validate the list.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        let models: Self = read_toml(path)?;
+        for model in &models.models {
+            check_id(path, "model", &model.id)?;
+            if let Source::Hub { files } = &model.source {
+                for file in files {
+                    check_id(path, "file", &file.name.to_lowercase())?;
+                }
+            }
+        }
+        Ok(models)
+    }
+
+    /// The model of that id.
+    pub fn get(&self, id: &str) -> Option<&Model> {
+        self.models.iter().find(|model| model.id == id)
+    }
+}
+
+/// `data/models.lock`: model id → file name → sha256, lower-case hex.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelsLock {
+    /// The hashes.
+    #[serde(flatten)]
+    pub models: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl ModelsLock {
+    /// Load the lock; a file that isn't there is an empty lock.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        if path.exists() {
+            read_toml(path)
+        } else {
+            Ok(Self::default())
+        }
+    }
+}

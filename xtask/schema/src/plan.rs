@@ -1,0 +1,92 @@
+//! The resolved plan of a run: which cells are measured, in which order. It is
+//! made purely (from scenarios, profile, registry and seed), stands in `run.json`,
+//! and is all that `--resume` needs.
+
+use crate::registry::Target;
+use crate::scenario::{Axis, LoadShape};
+use serde::{Deserialize, Serialize};
+
+/// Everything that will be measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Profile id.
+    pub profile: String,
+    /// Whether numbers may be published.
+    pub publishable: bool,
+    /// Model id.
+    pub model: String,
+    /// Seed of prompts and order.
+    pub seed: u64,
+    /// Compute threads per engine process.
+    pub threads: u32,
+    /// Process launches per target and scenario.
+    pub invocations: u32,
+    /// Untimed requests at the start of each case.
+    pub warmup_requests: u32,
+    /// See the profile.
+    pub request_timeout_s: u32,
+    /// See the profile.
+    pub load_timeout_s: u32,
+    /// The targets, in the registry's order.
+    pub targets: Vec<Target>,
+    /// The scenarios with their cases.
+    pub scenarios: Vec<PlannedScenario>,
+    /// The order of work: blocks of launches, each block in its own random order.
+    pub launches: Vec<Launch>,
+}
+
+/// A scenario with its sizes resolved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedScenario {
+    /// Scenario id.
+    pub id: String,
+    /// Its version.
+    pub version: u32,
+    /// How requests are issued.
+    pub load: LoadShape,
+    /// What varies.
+    pub axis: Axis,
+    /// Its cases.
+    pub cases: Vec<Case>,
+}
+
+/// One level of a scenario; with a target it is a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// Axis letter and value, e.g. `p50`.
+    pub id: String,
+    /// Prompt length (tokens).
+    pub prompt_tokens: u32,
+    /// Output length (tokens).
+    pub new_tokens: u32,
+    /// Requests in flight.
+    pub concurrency: u32,
+    /// Least timed requests per invocation.
+    pub requests: u32,
+    /// Least duration per invocation (s).
+    pub duration_s: f64,
+}
+
+impl Case {
+    /// The value on the scenario's axis.
+    pub fn axis_value(&self, axis: Axis) -> u32 {
+        match axis {
+            Axis::PromptTokens => self.prompt_tokens,
+            Axis::InFlight | Axis::Users | Axis::Batch => self.concurrency,
+        }
+    }
+}
+
+/// One process launch: one target, one scenario, the cases listed, one block.
+/// (`memory` gets a launch per case, because a peak is a property of a process.)
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Block, from 0: the invocation this launch belongs to.
+    pub invocation: u32,
+    /// Target id.
+    pub target: String,
+    /// Scenario id.
+    pub scenario: String,
+    /// Case ids, in order.
+    pub cases: Vec<String>,
+}

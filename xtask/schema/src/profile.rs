@@ -1,0 +1,111 @@
+//! `data/profiles/*.toml`: how large the scenarios are on a kind of machine.
+
+use crate::error::{DataError, check_id, read_toml};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Least completed requests a publishable cell has.
+pub const SAMPLES_MIN: u32 = 100;
+/// Least invocations a publishable run has.
+pub const INVOCATIONS_MIN: u32 = 5;
+
+/// One profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Equal to the file's stem.
+    pub id: String,
+    /// One sentence for `--help` and the run page.
+    pub about: String,
+    /// Whether its numbers may be published; needs the sample floor.
+    pub publishable: bool,
+    /// The model timed unless `--model` says otherwise.
+    pub model: String,
+    /// Backends of the targets it runs.
+    pub backends: Vec<String>,
+    /// Process launches per target and scenario; the blocks of the design.
+    pub invocations: u32,
+    /// Seed of prompts and order.
+    pub seed: u64,
+    /// Compute threads an engine gets; 0 = all CPUs the process may use.
+    pub threads: u32,
+    /// Untimed requests at the start of every case.
+    pub warmup_requests: u32,
+    /// A request without an answer for this long ends its process as `timeout`.
+    pub request_timeout_s: u32,
+    /// Likewise for loading.
+    pub load_timeout_s: u32,
+    /// Sizes by scenario id. A scenario that isn't named isn't run.
+    pub scenarios: BTreeMap<String, Sizes>,
+}
+
+/// The size of one scenario. Exactly one of `prompt_tokens` and `concurrency`
+/// has more than one entry: the one on the scenario's axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizes {
+    /// Prompt lengths in tokens.
+    pub prompt_tokens: Vec<u32>,
+    /// Output length in tokens.
+    pub new_tokens: u32,
+    /// Requests in flight (for `Serial` loads: `[1]`).
+    pub concurrency: Vec<u32>,
+    /// Least timed requests per invocation.
+    pub requests: u32,
+    /// Least duration of a case per invocation, in seconds; the case goes on
+    /// until both floors are reached. 0 = by requests alone.
+    #[serde(default)]
+    pub duration_s: f64,
+}
+
+impl Profile {
+    /// Load and validate one file.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        let profile: Self = read_toml(path)?;
+        check_id(path, "profile", &profile.id)?;
+        let fail = |message: String| Err(DataError::new(path, message));
+        if path.file_stem().and_then(|s| s.to_str()) != Some(&profile.id) {
+            return fail(format!("id {:?} must equal the file's name", profile.id));
+        }
+        if profile.invocations == 0 || profile.request_timeout_s == 0 || profile.load_timeout_s == 0
+        {
+            return fail(
+                "invocations, request_timeout_s and load_timeout_s must be at least 1".into(),
+            );
+        }
+        for (id, sizes) in &profile.scenarios {
+            if sizes.prompt_tokens.is_empty()
+                || sizes.concurrency.is_empty()
+                || sizes.prompt_tokens.contains(&0)
+                || sizes.concurrency.contains(&0)
+                || sizes.new_tokens == 0
+                || sizes.requests == 0
+            {
+                return fail(format!("[scenarios.{id}]: every size must be at least 1"));
+            }
+            if sizes.prompt_tokens.len() > 1 && sizes.concurrency.len() > 1 {
+                return fail(format!(
+                    "[scenarios.{id}]: only one of prompt_tokens and concurrency may vary"
+                ));
+            }
+            if !sizes.duration_s.is_finite() || sizes.duration_s < 0.0 {
+                return fail(format!(
+                    "[scenarios.{id}]: duration_s must be a number of seconds, 0 or more"
+                ));
+            }
+            if profile.publishable && sizes.requests * profile.invocations < SAMPLES_MIN {
+                return fail(format!(
+                    "[scenarios.{id}]: {} requests × {} invocations is under the {SAMPLES_MIN}-sample floor of a publishable profile",
+                    sizes.requests, profile.invocations
+                ));
+            }
+        }
+        if profile.publishable && profile.invocations < INVOCATIONS_MIN {
+            return fail(format!(
+                "a publishable profile has at least {INVOCATIONS_MIN} invocations"
+            ));
+        }
+        Ok(profile)
+    }
+}

@@ -1,0 +1,246 @@
+//! One line of a record file `results/<run>/<target>/<scenario>.<invocation>….jsonl`.
+//!
+//! Raw: stamps and ids as they came, in integer nanoseconds on `CLOCK_MONOTONIC`.
+//! Nothing here is derived; `stats` does that when a page is rendered.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One event of a launch, in the order written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ev", rename_all = "snake_case")]
+pub enum RecordEvent {
+    /// First line: what was launched.
+    Launch(LaunchRecord),
+    /// The engine's own words, and when it was ready.
+    Ready(Ready),
+    /// A completed request.
+    Request(RequestRecord),
+    /// One reading of the process's counters.
+    Telemetry(Telemetry),
+    /// A case is complete; without this line its samples do not count.
+    CaseEnd(CaseEnd),
+    /// Last line: how the launch ended.
+    End(End),
+}
+
+/// What was launched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchRecord {
+    /// Target id.
+    pub target: String,
+    /// Scenario id.
+    pub scenario: String,
+    /// Block, from 0.
+    pub invocation: u32,
+    /// 0, or more where `--resume` had to launch again.
+    pub attempt: u32,
+    /// Case ids this launch will run.
+    pub cases: Vec<String>,
+    /// The command line.
+    pub argv: Vec<String>,
+    /// Just before the process was started.
+    pub start_ns: u64,
+}
+
+/// The engine is ready.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ready {
+    /// Engine version, from `hello`.
+    pub version: String,
+    /// Build facts, from `hello`.
+    pub build: BTreeMap<String, String>,
+    /// `none`, `static_equal_length`, `continuous`.
+    pub batching: String,
+    /// What a reader must know, from `hello`.
+    pub notes: Vec<String>,
+    /// When `hello` arrived.
+    pub hello_ns: u64,
+    /// When `loaded` arrived: `ready_ns − start_ns` is the cold start.
+    pub ready_ns: u64,
+    /// Load time by the engine's own clock.
+    pub load_ns: u64,
+    /// Bytes of weights one decode step reads.
+    pub weight_bytes: u64,
+    /// Bytes of KV cache per token of context.
+    pub kv_bytes_per_token: u64,
+}
+
+/// A completed request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    /// Case id.
+    pub case: String,
+    /// Unique within the launch.
+    pub id: u64,
+    /// Index of its prompt; distinct within a cell, equal across targets.
+    pub prompt: u64,
+    /// `true`: not timed.
+    pub warmup: bool,
+    /// When it was due.
+    pub scheduled_ns: u64,
+    /// When the harness had written it.
+    pub sent_ns: u64,
+    /// The engine read it.
+    pub received_ns: u64,
+    /// The engine began it.
+    pub started_ns: u64,
+    /// Each output token.
+    pub token_ns: Vec<u64>,
+    /// The harness had read the answer.
+    pub answered_ns: u64,
+    /// Largest number of requests it shared a step with.
+    pub batch: u32,
+    /// The output.
+    pub output_ids: Vec<u32>,
+}
+
+/// One reading of the engine process's counters. What a machine can't read is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Telemetry {
+    /// Case id, empty while loading.
+    pub case: String,
+    /// When.
+    pub t_ns: u64,
+    /// Resident set, bytes (process tree).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_bytes: Option<u64>,
+    /// User + system CPU time, ns (process tree, since start).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// GPU memory used by the process, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_bytes: Option<u64>,
+    /// GPU utilisation, percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_utilization_percent: Option<f64>,
+    /// GPU board power, milliwatts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_power_mw: Option<u64>,
+}
+
+/// A case is complete.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaseEnd {
+    /// Case id.
+    pub case: String,
+    /// First timed request was sent.
+    pub start_ns: u64,
+    /// Last timed answer was read.
+    pub end_ns: u64,
+    /// Peak resident set of the engine process so far, bytes (`VmHWM`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_rss_bytes: Option<u64>,
+}
+
+/// How a launch ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// How.
+    pub status: Status,
+    /// One line, empty where `status` is `ok`.
+    #[serde(default)]
+    pub reason: String,
+    /// Last lines of the engine's stderr, where something failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    /// When.
+    pub end_ns: u64,
+}
+
+/// How a launch, or a cell, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Measured.
+    Ok,
+    /// The engine says it can't do this.
+    Unsupported,
+    /// This machine lacks something the target needs.
+    Unavailable,
+    /// Out of memory.
+    Oom,
+    /// No answer in time.
+    Timeout,
+    /// The process died.
+    Crashed,
+    /// It did not do the same work, so it was not timed or its times don't count.
+    WrongOutput,
+    /// What it said was not the protocol.
+    ProtocolError,
+    /// Its stamps contradict the harness's own.
+    BadTiming,
+    /// Planned, but there was no time for it.
+    OverBudget,
+    /// Planned, but not run (yet): the run was interrupted.
+    NotRun,
+}
+
+impl Status {
+    /// As in records, e.g. `wrong_output`.
+    pub fn id(self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Unsupported => "unsupported",
+            Status::Unavailable => "unavailable",
+            Status::Oom => "oom",
+            Status::Timeout => "timeout",
+            Status::Crashed => "crashed",
+            Status::WrongOutput => "wrong_output",
+            Status::ProtocolError => "protocol_error",
+            Status::BadTiming => "bad_timing",
+            Status::OverBudget => "over_budget",
+            Status::NotRun => "not_run",
+        }
+    }
+}
+
+/// A line of `results/<run>/verify.jsonl`: the parity gate's judgement of a target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VerifyRecord {
+    /// Target id.
+    pub target: String,
+    /// Model id.
+    pub model: String,
+    /// `ok` or why not.
+    pub status: Status,
+    /// One line: what was found.
+    pub reason: String,
+    /// Largest context (tokens) within which the target is verified; absent = none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_positions: Option<u32>,
+    /// `logits` or `text`.
+    pub scope: String,
+    /// Largest mean KL divergence (nats) over the prompts within the scope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kl_nats: Option<f64>,
+    /// Share of positions where the reference's margin was decisive and argmax agreed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argmax_agreement: Option<f64>,
+    /// Batch sizes at which `generate` was checked.
+    #[serde(default)]
+    pub batches: Vec<u32>,
+}
+
+/// A line of `results/<run>/check.jsonl`: a timed output judged after the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckRecord {
+    /// Target id.
+    pub target: String,
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
+    /// Requests whose output equals the reference's own.
+    pub equal: u64,
+    /// Requests whose output differs but every token is within the tie width.
+    pub rescored: u64,
+    /// Requests whose output the reference rejects.
+    pub wrong: u64,
+    /// Requests not checked (no reference on this machine).
+    pub unchecked: u64,
+    /// Largest gap (nats) between the reference's best and the token chosen.
+    pub gap_nats_max: f64,
+    /// What the check rests on, in words.
+    pub method: String,
+}

@@ -1,0 +1,221 @@
+//! A run: `data/results/<run-id>/run.json` and the record files beside it,
+//! loaded into one value that `stats` and `site` may trust.
+
+use crate::error::{DataError, check_id, read_json};
+use crate::plan::Plan;
+use crate::record::{
+    CaseEnd, CheckRecord, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry,
+    VerifyRecord,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The number in [`RunHeader::format`].
+pub const FORMAT: u32 = 1;
+
+/// `run.json`, written before anything is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunHeader {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Directory name: `<UTC date>-<time>-<profile>-<host tag>`.
+    pub id: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The command that made it.
+    pub argv: Vec<String>,
+    /// Hash of the plan: equal plans do equal work.
+    pub plan_sha256: String,
+    /// The resolved plan.
+    pub plan: Plan,
+    /// Where and with what it ran.
+    pub provenance: Provenance,
+}
+
+/// Where and with what a run was made. What can't be read is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Revision of this repository.
+    #[serde(default)]
+    pub git_revision: Option<String>,
+    /// Whether tracked files differed from it.
+    #[serde(default)]
+    pub git_dirty: Option<bool>,
+    /// Lockfile path → sha256.
+    #[serde(default)]
+    pub lockfiles: BTreeMap<String, String>,
+    /// Model file → sha256.
+    #[serde(default)]
+    pub model_files: BTreeMap<String, String>,
+    /// Target id → sha256 of its program.
+    #[serde(default)]
+    pub binaries: BTreeMap<String, String>,
+    /// Everything else about the machine and tools, e.g. `rustc`, `cpu_model`,
+    /// `cpu_flags`, `cpus`, `memory_bytes`, `kernel`, `governor`, `gpu`,
+    /// `driver`, `cuda`, `python`, `memory_bandwidth_bytes_per_s`, `flops_f32_per_s`.
+    #[serde(default)]
+    pub facts: BTreeMap<String, String>,
+}
+
+/// One record file, parsed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaunchLog {
+    /// The file, relative to the run's directory.
+    pub file: PathBuf,
+    /// sha256 of its bytes.
+    pub sha256: String,
+    /// What was launched.
+    pub launch: LaunchRecord,
+    /// The engine, if it got so far.
+    pub ready: Option<Ready>,
+    /// Requests, in order of completion, warm-up included.
+    pub requests: Vec<RequestRecord>,
+    /// Counters.
+    pub telemetry: Vec<Telemetry>,
+    /// Complete cases.
+    pub case_ends: Vec<CaseEnd>,
+    /// How it ended; `None`: the harness itself was killed.
+    pub end: Option<End>,
+}
+
+/// A run with all its records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// `run.json`.
+    pub header: RunHeader,
+    /// All record files, sorted by path.
+    pub launches: Vec<LaunchLog>,
+    /// The gate's judgements, the last one per target.
+    pub verify: BTreeMap<String, VerifyRecord>,
+    /// Judgements of timed outputs, by (target, scenario, case).
+    pub checks: BTreeMap<(String, String, String), CheckRecord>,
+}
+
+impl Run {
+    /// Load a run's directory. A last line cut short by a kill is left out; any
+    /// other line that can't be read is an error with its number.
+    pub fn load(dir: &Path) -> Result<Self, DataError> {
+        let header_path = dir.join("run.json");
+        let header: RunHeader = read_json(&header_path)?;
+        if header.format != FORMAT {
+            return Err(DataError::new(
+                &header_path,
+                format!(
+                    "is format {}, this program reads format {FORMAT}",
+                    header.format
+                ),
+            ));
+        }
+        check_id(&header_path, "run", &header.id)?;
+        let mut launches = Vec::new();
+        for target in &header.plan.targets {
+            check_id(&header_path, "target", &target.id)?;
+            let target_dir = dir.join(&target.id);
+            if !target_dir.is_dir() {
+                continue;
+            }
+            for path in jsonl_files(&target_dir)? {
+                if let Some(log) = LaunchLog::load(dir, &path)? {
+                    launches.push(log);
+                }
+            }
+        }
+        let verify = read_lines::<VerifyRecord>(&dir.join("verify.jsonl"))?
+            .into_iter()
+            .map(|record| (record.target.clone(), record))
+            .collect();
+        let checks = read_lines::<CheckRecord>(&dir.join("check.jsonl"))?
+            .into_iter()
+            .map(|c| ((c.target.clone(), c.scenario.clone(), c.case.clone()), c))
+            .collect();
+        Ok(Self {
+            header,
+            launches,
+            verify,
+            checks,
+        })
+    }
+}
+
+impl LaunchLog {
+    /// Load one record file; `None` where not even its first line was written whole.
+    pub fn load(run_dir: &Path, path: &Path) -> Result<Option<Self>, DataError> {
+        let events = read_lines::<RecordEvent>(path)?;
+        let mut events = events.into_iter();
+        let launch = match events.next() {
+            None => return Ok(None),
+            Some(RecordEvent::Launch(launch)) => launch,
+            Some(_) => {
+                return Err(DataError::at(
+                    path,
+                    1,
+                    "the first line is not a `launch` event",
+                ));
+            }
+        };
+        let bytes =
+            std::fs::read(path).map_err(|e| DataError::new(path, format!("can't be read: {e}")))?;
+        let mut log = Self {
+            file: path.strip_prefix(run_dir).unwrap_or(path).to_owned(),
+            sha256: sha256_hex(&bytes),
+            launch,
+            ready: None,
+            requests: Vec::new(),
+            telemetry: Vec::new(),
+            case_ends: Vec::new(),
+            end: None,
+        };
+        for (index, event) in events.enumerate() {
+            match event {
+                RecordEvent::Launch(_) => {
+                    return Err(DataError::at(path, index + 2, "a second `launch` event"));
+                }
+                RecordEvent::Ready(ready) => log.ready = Some(ready),
+                RecordEvent::Request(request) => log.requests.push(request),
+                RecordEvent::Telemetry(reading) => log.telemetry.push(reading),
+                RecordEvent::CaseEnd(end) => log.case_ends.push(end),
+                RecordEvent::End(end) => log.end = Some(end),
+            }
+        }
+        Ok(Some(log))
+    }
+}
+
+/// sha256 of some bytes, lower-case hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    use sha2::Digest;
+    sha2::Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn jsonl_files(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let entries =
+        std::fs::read_dir(dir).map_err(|e| DataError::new(dir, format!("can't be listed: {e}")))?;
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|ext| ext == "jsonl"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// All whole lines of a JSON Lines file; none where the file isn't there.
+fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| DataError::new(path, format!("can't be read: {e}")))?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole
+        .lines()
+        .enumerate()
+        .map(|(index, line)| {
+            serde_json::from_str(line)
+                .map_err(|e| DataError::at(path, index + 1, format!("not a record: {e}")))
+        })
+        .collect()
+}

@@ -1,0 +1,119 @@
+//! `data/scenarios/*.toml`: what is asked of an engine and why. Sizes are the
+//! profile's; a scenario only says along which axis they vary and how load is applied.
+
+use crate::error::{DataError, check_id, read_toml};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// One scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Equal to the file's stem; stands in file names and URLs.
+    pub id: String,
+    /// Raised whenever the work changes, so that old and new never compare.
+    pub version: u32,
+    /// For headings.
+    pub title: String,
+    /// The question its page answers.
+    pub question: String,
+    /// How requests are issued.
+    pub load: LoadShape,
+    /// What varies between its cases.
+    pub axis: Axis,
+    /// Metric ids it reports, the leading one first.
+    pub reports: Vec<String>,
+    /// What the numbers mean and don't mean; Markdown, printed on the page.
+    pub analysis: String,
+}
+
+/// How requests are issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadShape {
+    /// One request, then the next.
+    Serial,
+    /// A fixed number in flight: each answer is followed by the next request.
+    ClosedLoop,
+    /// A whole batch at once; the next batch when all are answered.
+    Batch,
+}
+
+/// What varies between the cases of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Axis {
+    /// Prompt length in tokens; case `p50`.
+    PromptTokens,
+    /// Requests in flight; case `c8`.
+    InFlight,
+    /// Users, each with one request at a time; case `u8`.
+    Users,
+    /// Rows of a batch; case `b4`.
+    Batch,
+}
+
+impl Axis {
+    /// The letter that case ids begin with.
+    pub fn letter(self) -> char {
+        match self {
+            Axis::PromptTokens => 'p',
+            Axis::InFlight => 'c',
+            Axis::Users => 'u',
+            Axis::Batch => 'b',
+        }
+    }
+
+    /// Axis label, with its unit.
+    pub fn label(self) -> &'static str {
+        match self {
+            Axis::PromptTokens => "prompt length (tokens)",
+            Axis::InFlight => "requests in flight",
+            Axis::Users => "concurrent users",
+            Axis::Batch => "batch size (requests)",
+        }
+    }
+}
+
+impl Scenario {
+    /// Load and validate one file.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        let scenario: Self = read_toml(path)?;
+        check_id(path, "scenario", &scenario.id)?;
+        if path.file_stem().and_then(|s| s.to_str()) != Some(&scenario.id) {
+            return Err(DataError::new(
+                path,
+                format!("id {:?} must equal the file's name", scenario.id),
+            ));
+        }
+        if scenario.reports.is_empty() {
+            return Err(DataError::new(
+                path,
+                "reports is empty: name at least one metric",
+            ));
+        }
+        Ok(scenario)
+    }
+
+    /// Load a whole directory, sorted by id.
+    pub fn load_all(dir: &Path) -> Result<Vec<Self>, DataError> {
+        let mut all = toml_files(dir)?
+            .iter()
+            .map(|p| Self::load(p))
+            .collect::<Result<Vec<_>, _>>()?;
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(all)
+    }
+}
+
+/// The `*.toml` files of a directory, sorted.
+pub(crate) fn toml_files(dir: &Path) -> Result<Vec<std::path::PathBuf>, DataError> {
+    let entries = std::fs::read_dir(dir)
+        .map_err(|error| DataError::new(dir, format!("can't be listed: {error}")))?;
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|ext| ext == "toml"))
+        .collect();
+    files.sort();
+    Ok(files)
+}

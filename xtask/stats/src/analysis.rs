@@ -1,0 +1,158 @@
+//! What a run says, cell by cell: the types that the site and `export` read.
+//! Everything here is derived from records and can be made again at any time.
+
+use schema::record::Status;
+
+/// The whole of a run, derived.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Analysis {
+    /// Every planned cell, measured or not, in plan order
+    /// (scenario, then case, then target).
+    pub cells: Vec<Cell>,
+    /// Comparisons of every measured cell with the baseline's same cell and with
+    /// the leader's, on the scenario's leading metric.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// Target × scenario × case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Target id.
+    pub target: String,
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
+    /// Value on the scenario's axis.
+    pub axis_value: u32,
+    /// `ok`, or why there are no numbers.
+    pub status: Status,
+    /// One line, empty where ok.
+    pub reason: String,
+    /// Completed, timed requests over all invocations.
+    pub requests: u64,
+    /// Invocations with a complete case.
+    pub invocations: u32,
+    /// Metrics by [`MetricId`], in its order; empty unless ok.
+    pub metrics: Vec<Metric>,
+    /// Rank on the scenario's leading metric: 1 = best, equal ranks are ties
+    /// (no detectable difference). `None` unless ok.
+    pub rank: Option<u32>,
+}
+
+/// What is measured. Names end in their unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // `describe` says what each is.
+pub enum MetricId {
+    TtftNs,
+    ItlNs,
+    TpotNs,
+    E2eNs,
+    OutputTokPerS,
+    RequestsPerS,
+    ColdStartNs,
+    LoadNs,
+    PeakRssBytes,
+    WeightBytes,
+    KvBytes,
+    TtftFromSentNs,
+    ReportLagNs,
+    CpuUtilizationPercent,
+}
+
+/// A metric of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Which.
+    pub id: MetricId,
+    /// Pooled samples (requests, gaps, or invocations: see [`MetricId`]).
+    pub n: u64,
+    /// The estimate the interval is of: the mean over invocations of the
+    /// per-invocation statistic (median of samples for latencies, the value
+    /// itself for throughput and memory).
+    pub value: f64,
+    /// 95 % Student's t interval with k−1 degrees of freedom over the k
+    /// per-invocation statistics; `None` with one invocation.
+    pub ci95: Option<(f64, f64)>,
+    /// Coefficient of variation across invocations, fraction.
+    pub cv_invocations: Option<f64>,
+    /// Per-invocation statistics, by block.
+    pub by_invocation: Vec<f64>,
+    /// Shape within the pooled samples; `None` where n is the invocations.
+    pub shape: Option<Shape>,
+}
+
+/// Description of pooled samples (never a verdict).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation (n−1).
+    pub stddev: f64,
+    /// Median absolute deviation from the median, unscaled.
+    pub mad: f64,
+    /// Least.
+    pub min: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile; `None` with fewer than 10 requests beyond it. Likewise below.
+    pub p90: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// Greatest.
+    pub max: f64,
+    /// At most 160 evenly spaced quantiles, ascending, for an ECDF.
+    pub quantiles: Vec<f64>,
+}
+
+/// One cell against another of the same scenario and case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
+    /// On which metric.
+    pub metric: MetricId,
+    /// The cell in question.
+    pub target: String,
+    /// What it is compared with.
+    pub against: String,
+    /// Whether `against` is the baseline or the leader.
+    pub role: Role,
+    /// How many times better `target` is than `against` (speed-up: > 1 is better,
+    /// whichever direction the metric has): geometric mean over blocks.
+    pub ratio: f64,
+    /// 95 % interval: t on block-paired log ratios.
+    pub ci95: Option<(f64, f64)>,
+    /// Two-sided p, Holm-adjusted within scenario, case and role.
+    pub p_holm: Option<f64>,
+    /// Cliff's delta of pooled samples, −1…1, positive where target is better.
+    pub cliffs_delta: Option<f64>,
+    /// What may be said.
+    pub verdict: Verdict,
+}
+
+/// What a comparison is against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The registry's baseline target.
+    Baseline,
+    /// The best cell of the same scenario and case.
+    Leader,
+}
+
+/// What may be said of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Better, p_holm < 0.05.
+    Better,
+    /// Worse, p_holm < 0.05.
+    Worse,
+    /// No detectable difference.
+    Tie,
+    /// Too few invocations to say.
+    Unknown,
+}
