@@ -1,0 +1,25 @@
+//! Writes one embedded model: `cargo run --release -p models --example make -- tiny-llama OUT`.
+//!
+//! For trying things by hand; `cargo xtask fetch` is the command that benchmarks use.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+fn main() -> Result<()> {
+    let mut args = std::env::args().skip(1);
+    let id = args.next().context("which model? e.g. tiny-llama")?;
+    let dir = args.next().context("into which folder?")?;
+    let spec = models::ModelSpec::named(&id).with_context(|| format!("no model named {id:?}"))?;
+    let start = std::time::Instant::now();
+    let mut last = String::new();
+    models::generate(&spec, Path::new(&dir), &mut |what, fraction| {
+        let line = format!("{what} {:3.0} %", 100.0 * fraction);
+        if line != last {
+            eprint!("\r{line:40}");
+            last = line;
+        }
+    })?;
+    eprintln!("\r{dir}: {:.1} s{:30}", start.elapsed().as_secs_f64(), "");
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Writes all files of a model into a folder.
+//!
+//! Each file is written under a temporary name and renamed when it is whole, so a killed run never
+//! leaves a truncated file under its final name. It does not ask whether the files are there
+//! already; that is the caller's business.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::config::{config_json, tokenizer_config_json};
+use crate::spec::{ModelFile, ModelSpec};
+use crate::tokenizer::{tokenizer_json, vocabulary};
+use crate::weights::{TensorDef, tensors};
+use crate::{gguf, safetensors_file};
+
+/// Writes `config.json`, `tokenizer.json`, `tokenizer_config.json` and the weight files of `spec`
+/// into `dir`, which is made if it is missing.
+///
+/// `progress` is told what is being made and how much of the whole is done, 0 to 1. Fails only on
+/// I/O errors (a full disk, a folder that cannot be written).
+pub fn generate(spec: &ModelSpec, dir: &Path, progress: &mut dyn FnMut(&str, f64)) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+    progress("tokenizer.json", 0.0);
+    let bpe = vocabulary(spec)?;
+    write_text(dir, "config.json", &config_json(spec))?;
+    write_text(dir, "tokenizer.json", &tokenizer_json(&bpe))?;
+    write_text(dir, "tokenizer_config.json", &tokenizer_config_json(spec))?;
+
+    let weights = tensors(spec).iter().map(TensorDef::len).sum::<usize>() as f64;
+    let total: f64 = spec.files.iter().map(|file| weights * cost(*file)).sum();
+    let mut finished = 0.0;
+    for &file in &spec.files {
+        let mut done = |count: usize| {
+            finished += count as f64 * cost(file);
+            progress(file.name(), finished / total);
+        };
+        write_whole(dir, file.name(), |out| match file {
+            ModelFile::Safetensors => safetensors_file::write(spec, out, &mut done),
+            _ => gguf::write(spec, &bpe, file, out, &mut done),
+        })?;
+    }
+    progress("done", 1.0);
+    Ok(())
+}
+
+/// Rough time per weight, in units of the cheapest format, so that progress runs evenly.
+fn cost(file: ModelFile) -> f64 {
+    match file {
+        ModelFile::GgufQ4KM => 8.0,
+        _ => 1.0,
+    }
+}
+
+fn write_text(dir: &Path, name: &str, text: &str) -> Result<()> {
+    write_whole(dir, name, |out| Ok(out.write_all(text.as_bytes())?))
+}
+
+/// Writes a file under a temporary name of this process, then renames it. It is not synced to disk:
+/// the promise is against a killed process, and a model can be made again after a power cut.
+fn write_whole(
+    dir: &Path,
+    name: &str,
+    content: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    let path = dir.join(name);
+    let partial = dir.join(format!(".{name}.{}.partial", std::process::id()));
+    let written = File::create(&partial)
+        .map_err(anyhow::Error::from)
+        .and_then(|file| {
+            let mut out = BufWriter::with_capacity(1 << 20, file);
+            content(&mut out)?;
+            out.flush()?;
+            Ok(fs::rename(&partial, &path)?)
+        });
+    if written.is_err() {
+        // The error that matters is the first one.
+        let _ = fs::remove_file(&partial);
+    }
+    written.with_context(|| format!("writing {}", path.display()))
+}

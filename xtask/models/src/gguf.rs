@@ -1,0 +1,285 @@
+//! Writes GGUF v3 files for the Llama architecture, as llama.cpp's `convert_hf_to_gguf.py` and
+//! `llama-quantize` would.
+//!
+//! Only what these models need: little-endian, one file, no other architecture, and no reader.
+//! There is no `output.weight`: with tied embeddings every reader falls back to `token_embd.weight`.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::bpe::Bpe;
+use crate::quant::GgmlType;
+use crate::spec::{ModelFile, ModelSpec};
+use crate::stream;
+use crate::tokenizer::{BOS_ID, EOS_ID, SPECIAL};
+use crate::weights::{Role, TensorDef, tensors};
+
+/// Tensor data begin at multiples of this, GGUF's default.
+const ALIGNMENT: usize = 32;
+
+/// The type a tensor has in `file`, by llama.cpp's rules (`llama_tensor_get_type`).
+pub fn tensor_type(spec: &ModelSpec, def: &TensorDef, file: ModelFile) -> GgmlType {
+    if def.is_vector() {
+        return GgmlType::F32;
+    }
+    match file {
+        ModelFile::Safetensors | ModelFile::GgufF32 => GgmlType::F32,
+        ModelFile::GgufF16 => GgmlType::F16,
+        ModelFile::GgufQ8_0 => GgmlType::Q8_0,
+        ModelFile::GgufQ4KM => {
+            let more_bits = def
+                .layer
+                .is_some_and(|layer| use_more_bits(layer, spec.num_layers));
+            match def.role {
+                Role::Embedding => GgmlType::Q6K,
+                Role::Value | Role::Down if more_bits => GgmlType::Q6K,
+                _ => GgmlType::Q4K,
+            }
+        }
+    }
+}
+
+/// llama.cpp's `use_more_bits`: the first and the last eighth of the layers, and every third between.
+fn use_more_bits(layer: usize, layers: usize) -> bool {
+    layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2
+}
+
+/// Where row `row` of the GGUF tensor comes from. llama.cpp rotates neighbouring dimensions and
+/// Hugging Face the two halves of a head, so the rows of query and key are interleaved.
+fn source_row(role: Role, head_dim: usize, row: usize) -> usize {
+    match role {
+        Role::Query | Role::Key => {
+            let (head, within) = (row / head_dim, row % head_dim);
+            head * head_dim + within % 2 * (head_dim / 2) + within / 2
+        }
+        _ => row,
+    }
+}
+
+/// Writes the whole file to `out`. Calls `done` with the number of weights after each part.
+pub fn write(
+    spec: &ModelSpec,
+    bpe: &Bpe,
+    file: ModelFile,
+    out: &mut dyn Write,
+    done: &mut dyn FnMut(usize),
+) -> Result<()> {
+    let defs = tensors(spec);
+    let factors = spec.rope_factors();
+
+    let mut infos = Infos::default();
+    if let Some(factors) = &factors {
+        infos.add("rope_freqs.weight", &[factors.len()], GgmlType::F32);
+    }
+    for def in &defs {
+        let shape: &[usize] = if def.is_vector() {
+            &[def.cols]
+        } else {
+            &[def.cols, def.rows]
+        };
+        infos.add(&def.gguf_name, shape, tensor_type(spec, def, file));
+    }
+    let metadata = metadata(spec, bpe, file);
+
+    let mut head = b"GGUF".to_vec();
+    head.extend_from_slice(&3u32.to_le_bytes());
+    head.extend_from_slice(&infos.count.to_le_bytes());
+    head.extend_from_slice(&metadata.count.to_le_bytes());
+    head.extend_from_slice(&metadata.bytes);
+    head.extend_from_slice(&infos.bytes);
+    head.resize(head.len().next_multiple_of(ALIGNMENT), 0);
+    out.write_all(&head)?;
+
+    if let Some(factors) = factors {
+        let factors: Vec<f32> = factors.iter().map(|f| *f as f32).collect();
+        let mut bytes = Vec::new();
+        GgmlType::F32.encode(&factors, &mut bytes);
+        bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+        out.write_all(&bytes)?;
+    }
+    for def in &defs {
+        let kind = tensor_type(spec, def, file);
+        let source = |row| source_row(def.role, spec.head_dim, row);
+        let encode = |weights: &[f32], bytes: &mut Vec<u8>| kind.encode(weights, bytes);
+        stream::write_tensor(spec, def, source, encode, out, done)?;
+        let size = kind.bytes(def.len());
+        out.write_all(&vec![0; size.next_multiple_of(ALIGNMENT) - size])?;
+    }
+    Ok(())
+}
+
+/// The tensor table: name, shape (fastest dimension first), type, offset from the start of the data.
+#[derive(Default)]
+struct Infos {
+    bytes: Vec<u8>,
+    count: u64,
+    offset: usize,
+}
+
+impl Infos {
+    fn add(&mut self, name: &str, shape: &[usize], kind: GgmlType) {
+        push_string(&mut self.bytes, name);
+        self.bytes
+            .extend_from_slice(&(shape.len() as u32).to_le_bytes());
+        for &dim in shape {
+            self.bytes.extend_from_slice(&(dim as u64).to_le_bytes());
+        }
+        self.bytes.extend_from_slice(&(kind as u32).to_le_bytes());
+        self.bytes
+            .extend_from_slice(&(self.offset as u64).to_le_bytes());
+        self.offset += kind
+            .bytes(shape.iter().product())
+            .next_multiple_of(ALIGNMENT);
+        self.count += 1;
+    }
+}
+
+/// Key-value pairs. The numbers are GGUF's value types.
+#[derive(Default)]
+struct Metadata {
+    bytes: Vec<u8>,
+    count: u64,
+}
+
+impl Metadata {
+    fn key(&mut self, key: &str, kind: u32) {
+        push_string(&mut self.bytes, key);
+        self.bytes.extend_from_slice(&kind.to_le_bytes());
+        self.count += 1;
+    }
+
+    fn u32(&mut self, key: &str, value: usize) {
+        self.key(key, 4);
+        let value = u32::try_from(value).expect("metadata numbers fit in 32 bits");
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn f32(&mut self, key: &str, value: f64) {
+        self.key(key, 6);
+        self.bytes.extend_from_slice(&(value as f32).to_le_bytes());
+    }
+
+    fn bool(&mut self, key: &str, value: bool) {
+        self.key(key, 7);
+        self.bytes.push(u8::from(value));
+    }
+
+    fn string(&mut self, key: &str, value: &str) {
+        self.key(key, 8);
+        push_string(&mut self.bytes, value);
+    }
+
+    fn array(&mut self, key: &str, kind: u32, len: usize) {
+        self.key(key, 9);
+        self.bytes.extend_from_slice(&kind.to_le_bytes());
+        self.bytes.extend_from_slice(&(len as u64).to_le_bytes());
+    }
+
+    fn strings<S: AsRef<str>>(&mut self, key: &str, values: &[S]) {
+        self.array(key, 8, values.len());
+        for value in values {
+            push_string(&mut self.bytes, value.as_ref());
+        }
+    }
+
+    fn i32s(&mut self, key: &str, values: &[i32]) {
+        self.array(key, 5, values.len());
+        for value in values {
+            self.bytes.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+}
+
+fn push_string(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
+    // `llama_ftype` in llama.h.
+    let file_type = match file {
+        ModelFile::Safetensors | ModelFile::GgufF32 => 0,
+        ModelFile::GgufF16 => 1,
+        ModelFile::GgufQ8_0 => 7,
+        ModelFile::GgufQ4KM => 15,
+    };
+    let mut m = Metadata::default();
+    m.string("general.architecture", "llama");
+    m.string("general.name", &spec.id);
+    m.string("general.type", "model");
+    m.u32("general.file_type", file_type);
+    m.u32("general.quantization_version", 2);
+    m.u32("llama.context_length", spec.max_position);
+    m.u32("llama.embedding_length", spec.hidden_size);
+    m.u32("llama.block_count", spec.num_layers);
+    m.u32("llama.feed_forward_length", spec.intermediate_size);
+    m.u32("llama.attention.head_count", spec.num_heads);
+    m.u32("llama.attention.head_count_kv", spec.num_kv_heads);
+    m.u32("llama.attention.key_length", spec.head_dim);
+    m.u32("llama.attention.value_length", spec.head_dim);
+    m.f32("llama.attention.layer_norm_rms_epsilon", spec.rms_norm_eps);
+    m.u32("llama.rope.dimension_count", spec.head_dim);
+    m.f32("llama.rope.freq_base", spec.rope_theta);
+    m.u32("llama.vocab_size", spec.vocab_size);
+    m.string("tokenizer.ggml.model", "gpt2");
+    m.string("tokenizer.ggml.pre", "gpt-2");
+    m.strings("tokenizer.ggml.tokens", &bpe.tokens);
+    // `llama_token_type`: 1 normal, 3 control.
+    let types: Vec<i32> = (0..bpe.tokens.len())
+        .map(|id| if id < SPECIAL.len() { 3 } else { 1 })
+        .collect();
+    m.i32s("tokenizer.ggml.token_type", &types);
+    let merges: Vec<String> = bpe.merges.iter().map(|(a, b)| format!("{a} {b}")).collect();
+    m.strings("tokenizer.ggml.merges", &merges);
+    m.u32("tokenizer.ggml.bos_token_id", BOS_ID as usize);
+    m.u32("tokenizer.ggml.eos_token_id", EOS_ID as usize);
+    m.u32("tokenizer.ggml.padding_token_id", 0);
+    m.bool("tokenizer.ggml.add_bos_token", true);
+    m.bool("tokenizer.ggml.add_eos_token", false);
+    m
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_interleaved_within_each_head() {
+        let rows: Vec<usize> = (0..8).map(|r| source_row(Role::Query, 4, r)).collect();
+        assert_eq!(rows, [0, 2, 1, 3, 4, 6, 5, 7]);
+        assert_eq!(source_row(Role::Value, 4, 1), 1);
+    }
+
+    #[test]
+    fn more_bits_go_where_llama_cpp_puts_them() {
+        let layers = |n| (0..n).filter(|&l| use_more_bits(l, n)).collect::<Vec<_>>();
+        assert_eq!(layers(4), [2, 3]);
+        assert_eq!(layers(16), [0, 1, 4, 7, 10, 13, 14, 15]);
+    }
+
+    #[test]
+    fn the_head_of_a_file_is_what_the_format_says() {
+        let spec = ModelSpec {
+            num_layers: 1,
+            vocab_size: 256,
+            ..ModelSpec::tiny_llama3()
+        };
+        let bpe = Bpe {
+            tokens: vec!["x".into(); 256],
+            merges: vec![("a".into(), "b".into())],
+        };
+        let mut bytes = Vec::new();
+        write(&spec, &bpe, ModelFile::GgufF16, &mut bytes, &mut |_| ()).unwrap();
+        assert_eq!(bytes[..8], *b"GGUF\x03\0\0\0");
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        assert_eq!(u64_at(8), 12, "rope_freqs and eleven tensors");
+        assert_eq!(u64_at(24), "general.architecture".len() as u64);
+        assert_eq!(&bytes[32..52], b"general.architecture");
+        let weights: usize = tensors(&spec).iter().map(|d| d.len()).sum();
+        let norms = 3 * spec.hidden_size;
+        let data = 2 * (weights - norms) + 4 * norms + 4 * 32;
+        assert!(bytes.len() > data && bytes.len() < data + 20_000);
+        assert_eq!((bytes.len() - data) % ALIGNMENT, 0);
+    }
+}

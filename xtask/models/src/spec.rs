@@ -1,0 +1,277 @@
+//! What a model is: its shape, its seed and which files it is written to.
+//!
+//! A spec fixes everything: two runs with the same spec write the same bytes. It does not say how
+//! the weights are scaled (see `weights`), nor where the files go.
+
+use serde::{Deserialize, Serialize};
+
+/// The RoPE scaling of Llama 3.1 and later: long wavelengths are stretched by `factor`, short ones
+/// kept, with a smooth passage between.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Llama3RopeScaling {
+    /// By how much low frequencies are divided.
+    pub factor: f64,
+    /// Wavelengths above `original_max_position / low_freq_factor` are scaled in full.
+    pub low_freq_factor: f64,
+    /// Wavelengths below `original_max_position / high_freq_factor` are not scaled.
+    pub high_freq_factor: f64,
+    /// Context length before the extension, in positions.
+    pub original_max_position: usize,
+}
+
+/// Number format of the safetensors file. The values are the same: every weight is representable in
+/// bf16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Storage {
+    /// Four bytes a weight.
+    F32,
+    /// Two bytes a weight.
+    Bf16,
+}
+
+/// A weight file a model can be written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelFile {
+    /// `model.safetensors`, in the spec's [`Storage`].
+    Safetensors,
+    /// `model-f32.gguf`.
+    GgufF32,
+    /// `model-f16.gguf`.
+    GgufF16,
+    /// `model-q8_0.gguf`.
+    GgufQ8_0,
+    /// `model-q4_k_m.gguf`.
+    GgufQ4KM,
+}
+
+impl ModelFile {
+    /// The file's name inside the model's directory.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Safetensors => "model.safetensors",
+            Self::GgufF32 => "model-f32.gguf",
+            Self::GgufF16 => "model-f16.gguf",
+            Self::GgufQ8_0 => "model-q8_0.gguf",
+            Self::GgufQ4KM => "model-q4_k_m.gguf",
+        }
+    }
+}
+
+/// A model of the Llama architecture with tied embeddings, as a function of a seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelSpec {
+    /// Name, also of the directory: `tiny-llama`.
+    pub id: String,
+    /// Seed of the weights and of the text the tokenizer is trained on.
+    pub seed: u64,
+    /// Rows of the embedding matrix.
+    pub vocab_size: usize,
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width of the MLP.
+    pub intermediate_size: usize,
+    /// Number of transformer blocks.
+    pub num_layers: usize,
+    /// Query heads.
+    pub num_heads: usize,
+    /// Key and value heads; divides `num_heads`.
+    pub num_kv_heads: usize,
+    /// Width of a head; half of it must be a power of two.
+    pub head_dim: usize,
+    /// Context length the config declares, in positions.
+    pub max_position: usize,
+    /// RoPE base.
+    pub rope_theta: f64,
+    /// Added to the mean square in RMSNorm.
+    pub rms_norm_eps: f64,
+    /// Llama 3's scaling of RoPE, if any.
+    pub rope_scaling: Option<Llama3RopeScaling>,
+    /// Size of the trained BPE vocabulary, special tokens included. The rest of `vocab_size` is
+    /// filled with reserved tokens that no text encodes to.
+    pub tokenizer_vocab: usize,
+    /// Number format of the safetensors file.
+    pub storage: Storage,
+    /// Weight files to write.
+    pub files: Vec<ModelFile>,
+}
+
+impl ModelSpec {
+    /// About 10 M parameters, plain RoPE: loads in no time, and every dimension is a multiple of
+    /// 256, so that even k-quants apply to every matrix.
+    pub fn tiny_llama() -> Self {
+        Self {
+            id: "tiny-llama".into(),
+            seed: 20_260_101,
+            vocab_size: 4096,
+            hidden_size: 512,
+            intermediate_size: 768,
+            num_layers: 4,
+            num_heads: 8,
+            num_kv_heads: 4,
+            head_dim: 64,
+            max_position: 2048,
+            rope_theta: 10_000.0,
+            rms_norm_eps: 1e-5,
+            rope_scaling: None,
+            tokenizer_vocab: 4096,
+            storage: Storage::F32,
+            files: vec![
+                ModelFile::Safetensors,
+                ModelFile::GgufF32,
+                ModelFile::GgufF16,
+                ModelFile::GgufQ8_0,
+                ModelFile::GgufQ4KM,
+            ],
+        }
+    }
+
+    /// `tiny-llama` with Llama 3's RoPE: an engine that ignores the scaling is wrong from a few
+    /// hundred positions on.
+    pub fn tiny_llama3() -> Self {
+        Self {
+            id: "tiny-llama3".into(),
+            seed: 20_260_103,
+            rope_theta: 500_000.0,
+            rope_scaling: Some(Llama3RopeScaling {
+                factor: 32.0,
+                low_freq_factor: 1.0,
+                high_freq_factor: 4.0,
+                original_max_position: 512,
+            }),
+            ..Self::tiny_llama()
+        }
+    }
+
+    /// The shape of Llama 3.2 1B with random weights: the speed of a real model without its
+    /// download. 1.24 G parameters, 2.5 GB in bf16.
+    pub fn llama_3_2_1b_shape() -> Self {
+        Self {
+            id: "llama-3.2-1b-shape".into(),
+            seed: 20_260_132,
+            vocab_size: 128_256,
+            hidden_size: 2048,
+            intermediate_size: 8192,
+            num_layers: 16,
+            num_heads: 32,
+            num_kv_heads: 8,
+            head_dim: 64,
+            max_position: 131_072,
+            rope_theta: 500_000.0,
+            rms_norm_eps: 1e-5,
+            rope_scaling: Some(Llama3RopeScaling {
+                factor: 32.0,
+                low_freq_factor: 1.0,
+                high_freq_factor: 4.0,
+                original_max_position: 8192,
+            }),
+            tokenizer_vocab: 4096,
+            storage: Storage::Bf16,
+            files: vec![
+                ModelFile::Safetensors,
+                ModelFile::GgufQ8_0,
+                ModelFile::GgufQ4KM,
+            ],
+        }
+    }
+
+    /// The embedded model with this id.
+    pub fn named(id: &str) -> Option<Self> {
+        Self::all().into_iter().find(|spec| spec.id == id)
+    }
+
+    /// Every embedded model, smallest first.
+    pub fn all() -> Vec<Self> {
+        vec![
+            Self::tiny_llama(),
+            Self::tiny_llama3(),
+            Self::llama_3_2_1b_shape(),
+        ]
+    }
+
+    /// Names of all files `generate` writes for this spec, weights and metadata.
+    pub fn file_names(&self) -> Vec<&'static str> {
+        let metadata = ["config.json", "tokenizer.json", "tokenizer_config.json"];
+        let weights = self.files.iter().map(|file| file.name());
+        metadata.into_iter().chain(weights).collect()
+    }
+
+    /// RoPE frequencies before any scaling, radians per position, one per pair of dimensions:
+    /// `theta^(-2i / head_dim)`.
+    ///
+    /// Computed by square roots and products only. `powf` is libm, whose last place differs between
+    /// machines, and these numbers reach the bytes of the files.
+    pub fn rope_frequencies(&self) -> Vec<f64> {
+        let pairs = self.head_dim / 2;
+        assert!(
+            pairs.is_power_of_two(),
+            "half the head width must be a power of two"
+        );
+        let root = (0..pairs.ilog2()).fold(self.rope_theta, |x, _| x.sqrt());
+        let mut power = 1.0;
+        (0..pairs)
+            .map(|_| {
+                let frequency = 1.0 / power;
+                power *= root;
+                frequency
+            })
+            .collect()
+    }
+
+    /// What Llama 3's scaling divides each frequency by (llama.cpp's `rope_freqs.weight`), or `None`
+    /// for plain RoPE. Formula: `_compute_llama3_parameters` in transformers' `modeling_rope_utils`.
+    pub fn rope_factors(&self) -> Option<Vec<f64>> {
+        let s = self.rope_scaling?;
+        let original = s.original_max_position as f64;
+        let factors = self.rope_frequencies().into_iter().map(|frequency| {
+            let wavelength = 2.0 * std::f64::consts::PI / frequency;
+            if wavelength < original / s.high_freq_factor {
+                1.0
+            } else if wavelength > original / s.low_freq_factor {
+                s.factor
+            } else {
+                let smooth = (original / wavelength - s.low_freq_factor)
+                    / (s.high_freq_factor - s.low_freq_factor);
+                1.0 / ((1.0 - smooth) / s.factor + smooth)
+            }
+        });
+        Some(factors.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frequencies_agree_with_powf() {
+        for spec in ModelSpec::all() {
+            for (i, f) in spec.rope_frequencies().into_iter().enumerate() {
+                let exact = spec.rope_theta.powf(-2.0 * i as f64 / spec.head_dim as f64);
+                assert!((f / exact - 1.0).abs() < 1e-12, "{} pair {i}", spec.id);
+            }
+        }
+    }
+
+    #[test]
+    fn llama3_factors_keep_short_waves_and_stretch_long_ones() {
+        let factors = ModelSpec::llama_3_2_1b_shape().rope_factors().unwrap();
+        assert_eq!(factors[0], 1.0);
+        assert_eq!(factors[31], 32.0);
+        assert!(factors.is_sorted());
+        assert!(
+            factors.iter().any(|&f| f > 1.0 && f < 32.0),
+            "a smooth passage"
+        );
+        assert!(ModelSpec::tiny_llama().rope_factors().is_none());
+    }
+
+    #[test]
+    fn named_finds_every_model() {
+        for spec in ModelSpec::all() {
+            assert_eq!(ModelSpec::named(&spec.id), Some(spec));
+        }
+        assert_eq!(ModelSpec::named("gpt-7"), None);
+    }
+}

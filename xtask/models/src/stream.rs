@@ -1,0 +1,52 @@
+//! Writes a tensor in any encoding, piece by piece: bounded memory whatever the model's size, and
+//! all cores at work.
+//!
+//! It does not know file formats; it appends a tensor's bytes to a writer.
+
+use std::io::Write;
+
+use rayon::prelude::*;
+
+use crate::spec::ModelSpec;
+use crate::weights::{RowMaker, TensorDef};
+
+/// Weights per piece of work: 1 MiB of f32.
+const PIECE: usize = 1 << 18;
+/// Pieces in memory at a time.
+const PIECES_AT_ONCE: usize = 16;
+
+/// Writes the tensor `def` to `out`, its row `r` being Hugging Face's row `source_row(r)`, encoded by
+/// `encode` (which must accept any whole number of rows). Calls `done` with the number of weights
+/// after each part.
+pub fn write_tensor(
+    spec: &ModelSpec,
+    def: &TensorDef,
+    source_row: impl Fn(usize) -> usize + Sync,
+    encode: impl Fn(&[f32], &mut Vec<u8>) + Sync,
+    out: &mut dyn Write,
+    done: &mut dyn FnMut(usize),
+) -> std::io::Result<()> {
+    let maker = RowMaker::new(spec, def);
+    let rows_per_piece = (PIECE / def.cols).max(1);
+    let starts: Vec<usize> = (0..def.rows).step_by(rows_per_piece).collect();
+    for batch in starts.chunks(PIECES_AT_ONCE) {
+        let encoded: Vec<(usize, Vec<u8>)> = batch
+            .par_iter()
+            .map(|&start| {
+                let rows = rows_per_piece.min(def.rows - start);
+                let mut weights = vec![0.0; rows * def.cols];
+                for (i, row) in weights.chunks_exact_mut(def.cols).enumerate() {
+                    maker.fill(source_row(start + i), row);
+                }
+                let mut bytes = Vec::new();
+                encode(&weights, &mut bytes);
+                (weights.len(), bytes)
+            })
+            .collect();
+        for (count, bytes) in encoded {
+            out.write_all(&bytes)?;
+            done(count);
+        }
+    }
+    Ok(())
+}

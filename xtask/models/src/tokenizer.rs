@@ -1,0 +1,232 @@
+//! `tokenizer.json`: a byte-level BPE in the format of the `tokenizers` crate, and the same
+//! vocabulary as lists for GGUF.
+//!
+//! Splitting is GPT-2's, which llama.cpp knows as pre-tokenizer `gpt-2`: both encode alike. A BOS
+//! token is put before every text, as Llama's tokenizers do.
+
+use anyhow::Result;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use crate::bpe::{self, Bpe};
+use crate::spec::ModelSpec;
+use crate::{prng, text};
+
+/// Padding; no engine here needs it, but some libraries want one to exist.
+pub const PAD: &str = "<pad>";
+/// Begin of text.
+pub const BOS: &str = "<s>";
+/// End of text.
+pub const EOS: &str = "</s>";
+/// Id of [`BOS`].
+pub const BOS_ID: u32 = 1;
+/// Id of [`EOS`].
+pub const EOS_ID: u32 = 2;
+/// The special tokens, by id.
+pub const SPECIAL: [&str; 3] = [PAD, BOS, EOS];
+
+/// Texts the vocabulary is trained on, and characters of each: about 1.5 MB in all.
+const TEXTS: u64 = 500;
+const TEXT_CHARS: usize = 3_000;
+
+/// The vocabulary of `spec`: trained tokens, then reserved ones up to `vocab_size`.
+///
+/// The reserved ones are plain entries that no merge leads to, so no text encodes to them. Making
+/// them "added tokens", as Llama 3 does with its 256, would mean a search automaton over 124 000
+/// patterns at every load.
+pub fn vocabulary(spec: &ModelSpec) -> Result<Bpe> {
+    let texts: Vec<String> = (0..TEXTS)
+        .map(|i| {
+            let seed = prng::bits(prng::stream_key(spec.seed, "tokenizer text"), i);
+            text::text(seed, TEXT_CHARS)
+        })
+        .collect();
+    let mut bpe = bpe::train(
+        texts.iter().map(String::as_str),
+        &SPECIAL,
+        spec.tokenizer_vocab,
+    )?;
+    let reserved = spec.vocab_size.saturating_sub(bpe.tokens.len());
+    bpe.tokens
+        .extend((0..reserved).map(|i| format!("<|reserved_{i}|>")));
+    Ok(bpe)
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    version: &'a str,
+    truncation: (),
+    padding: (),
+    added_tokens: Vec<AddedToken<'a>>,
+    normalizer: (),
+    pre_tokenizer: ByteLevel<'a>,
+    post_processor: Template<'a>,
+    decoder: ByteLevel<'a>,
+    model: Model<'a>,
+}
+
+#[derive(Serialize)]
+struct AddedToken<'a> {
+    id: u32,
+    content: &'a str,
+    single_word: bool,
+    lstrip: bool,
+    rstrip: bool,
+    normalized: bool,
+    special: bool,
+}
+
+#[derive(Serialize, Clone, Copy)]
+struct ByteLevel<'a> {
+    r#type: &'a str,
+    add_prefix_space: bool,
+    trim_offsets: bool,
+    use_regex: bool,
+}
+
+#[derive(Serialize)]
+struct Template<'a> {
+    r#type: &'a str,
+    single: [Piece<'a>; 2],
+    pair: [Piece<'a>; 4],
+    special_tokens: BosEntry<'a>,
+}
+
+#[derive(Serialize, Clone, Copy)]
+enum Piece<'a> {
+    SpecialToken { id: &'a str, type_id: u32 },
+    Sequence { id: &'a str, type_id: u32 },
+}
+
+#[derive(Serialize)]
+struct BosEntry<'a> {
+    #[serde(rename = "<s>")]
+    bos: BosToken<'a>,
+}
+
+#[derive(Serialize)]
+struct BosToken<'a> {
+    id: &'a str,
+    ids: [u32; 1],
+    tokens: [&'a str; 1],
+}
+
+#[derive(Serialize)]
+struct Model<'a> {
+    r#type: &'a str,
+    dropout: (),
+    unk_token: (),
+    continuing_subword_prefix: (),
+    end_of_word_suffix: (),
+    fuse_unk: bool,
+    byte_fallback: bool,
+    ignore_merges: bool,
+    #[serde(serialize_with = "by_id")]
+    vocab: &'a [String],
+    merges: Vec<String>,
+}
+
+/// A list of tokens as a map from token to id, in the order of the ids.
+fn by_id<S: Serializer>(tokens: &&[String], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(tokens.len()))?;
+    for (id, token) in tokens.iter().enumerate() {
+        map.serialize_entry(token, &id)?;
+    }
+    map.end()
+}
+
+/// The text of `tokenizer.json` for a vocabulary made by [`vocabulary`].
+pub fn tokenizer_json(bpe: &Bpe) -> String {
+    let byte_level = ByteLevel {
+        r#type: "ByteLevel",
+        add_prefix_space: false,
+        trim_offsets: true,
+        use_regex: true,
+    };
+    let bos = |type_id| Piece::SpecialToken { id: BOS, type_id };
+    let sequence = |id, type_id| Piece::Sequence { id, type_id };
+    let special = SPECIAL.iter().zip(0..);
+    let file = File {
+        version: "1.0",
+        truncation: (),
+        padding: (),
+        added_tokens: special
+            .map(|(content, id)| AddedToken {
+                id,
+                content,
+                single_word: false,
+                lstrip: false,
+                rstrip: false,
+                normalized: false,
+                special: true,
+            })
+            .collect(),
+        normalizer: (),
+        pre_tokenizer: byte_level,
+        post_processor: Template {
+            r#type: "TemplateProcessing",
+            single: [bos(0), sequence("A", 0)],
+            pair: [bos(0), sequence("A", 0), bos(1), sequence("B", 1)],
+            special_tokens: BosEntry {
+                bos: BosToken {
+                    id: BOS,
+                    ids: [BOS_ID],
+                    tokens: [BOS],
+                },
+            },
+        },
+        decoder: byte_level,
+        model: Model {
+            r#type: "BPE",
+            dropout: (),
+            unk_token: (),
+            continuing_subword_prefix: (),
+            end_of_word_suffix: (),
+            fuse_unk: false,
+            byte_fallback: false,
+            ignore_merges: false,
+            vocab: &bpe.tokens,
+            // "a b" and not ["a","b"]: older readers know only this form, and no token has a space.
+            merges: bpe.merges.iter().map(|(a, b)| format!("{a} {b}")).collect(),
+        },
+    };
+    let mut json = serde_json::to_string_pretty(&file).expect("plain structs serialise");
+    json.push('\n');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokenizers::Tokenizer;
+
+    #[test]
+    fn text_survives_and_compresses() {
+        let spec = ModelSpec::tiny_llama();
+        let bpe = vocabulary(&spec).unwrap();
+        assert_eq!(bpe.tokens.len(), spec.vocab_size);
+        assert_eq!(vocabulary(&spec).unwrap(), bpe, "trained twice");
+        let tokenizer = Tokenizer::from_bytes(tokenizer_json(&bpe)).unwrap();
+        assert_eq!(tokenizer.token_to_id(EOS), Some(EOS_ID));
+
+        let sample = text::text(99, 5_000) + " naïve 東京 🌙\n\tlet x = 1;  // two spaces";
+        let ids = tokenizer.encode(sample.as_str(), true).unwrap();
+        assert_eq!(ids.get_ids()[0], BOS_ID);
+        assert!(ids.len() * 3 < sample.len(), "{} tokens", ids.len());
+        assert_eq!(tokenizer.decode(ids.get_ids(), true).unwrap(), sample);
+    }
+
+    #[test]
+    fn reserved_tokens_fill_the_vocabulary_and_nothing_encodes_to_them() {
+        let spec = ModelSpec {
+            vocab_size: 4200,
+            ..ModelSpec::tiny_llama()
+        };
+        let bpe = vocabulary(&spec).unwrap();
+        assert_eq!(bpe.tokens.len(), 4200);
+        let tokenizer = Tokenizer::from_bytes(tokenizer_json(&bpe)).unwrap();
+        assert_eq!(tokenizer.get_vocab_size(true), 4200);
+        let ids = tokenizer.encode("<|reserved_3|>", false).unwrap();
+        assert!(ids.get_ids().iter().all(|&id| id < 4096), "{ids:?}");
+    }
+}

@@ -1,0 +1,274 @@
+//! The tensors of a model and how each is scaled: the place where a random network is made to
+//! behave like a trained one.
+//!
+//! Every number is a function of (seed, tensor name, index), rounded to bf16. Nothing is learned and
+//! nothing is stored; see `stream` for writing the tensors out.
+
+use half::bf16;
+
+use crate::prng;
+use crate::spec::ModelSpec;
+
+/// What a tensor does, which decides its scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Token embeddings, tied with the output matrix.
+    Embedding,
+    /// A norm inside a layer.
+    Norm,
+    /// The norm before the output matrix.
+    FinalNorm,
+    /// Query projection.
+    Query,
+    /// Key projection.
+    Key,
+    /// Value projection.
+    Value,
+    /// Projection of the attention's output into the residual stream.
+    AttnOutput,
+    /// MLP gate, before SiLU.
+    Gate,
+    /// MLP up projection.
+    Up,
+    /// MLP down projection into the residual stream.
+    Down,
+}
+
+/// A tensor of the model: its names, shape and role.
+#[derive(Debug, Clone)]
+pub struct TensorDef {
+    /// Name in safetensors (Hugging Face's).
+    pub name: String,
+    /// Name in GGUF (llama.cpp's).
+    pub gguf_name: String,
+    /// Layer, or `None` outside the layers.
+    pub layer: Option<usize>,
+    /// Role.
+    pub role: Role,
+    /// Output features; 1 for a vector.
+    pub rows: usize,
+    /// Input features.
+    pub cols: usize,
+}
+
+impl TensorDef {
+    /// True for a norm's weight, whose shape is `[cols]` and not `[rows, cols]`.
+    pub fn is_vector(&self) -> bool {
+        matches!(self.role, Role::Norm | Role::FinalNorm)
+    }
+
+    /// Number of weights.
+    pub fn len(&self) -> usize {
+        self.rows * self.cols
+    }
+
+    /// False: no tensor is empty. Here because clippy wants it beside `len`.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// All tensors of `spec`, in the order of the files.
+pub fn tensors(spec: &ModelSpec) -> Vec<TensorDef> {
+    let (hidden, inner) = (spec.hidden_size, spec.intermediate_size);
+    let (q, kv) = (
+        spec.num_heads * spec.head_dim,
+        spec.num_kv_heads * spec.head_dim,
+    );
+    let top = |name: &str, gguf: &str, role, rows, cols| TensorDef {
+        name: format!("model.{name}.weight"),
+        gguf_name: format!("{gguf}.weight"),
+        layer: None,
+        role,
+        rows,
+        cols,
+    };
+    let mut all = vec![top(
+        "embed_tokens",
+        "token_embd",
+        Role::Embedding,
+        spec.vocab_size,
+        hidden,
+    )];
+    for layer in 0..spec.num_layers {
+        let parts = [
+            ("input_layernorm", "attn_norm", Role::Norm, 1, hidden),
+            ("self_attn.q_proj", "attn_q", Role::Query, q, hidden),
+            ("self_attn.k_proj", "attn_k", Role::Key, kv, hidden),
+            ("self_attn.v_proj", "attn_v", Role::Value, kv, hidden),
+            (
+                "self_attn.o_proj",
+                "attn_output",
+                Role::AttnOutput,
+                hidden,
+                q,
+            ),
+            (
+                "post_attention_layernorm",
+                "ffn_norm",
+                Role::Norm,
+                1,
+                hidden,
+            ),
+            ("mlp.gate_proj", "ffn_gate", Role::Gate, inner, hidden),
+            ("mlp.up_proj", "ffn_up", Role::Up, inner, hidden),
+            ("mlp.down_proj", "ffn_down", Role::Down, hidden, inner),
+        ];
+        all.extend(parts.map(|(name, gguf, role, rows, cols)| TensorDef {
+            name: format!("model.layers.{layer}.{name}.weight"),
+            gguf_name: format!("blk.{layer}.{gguf}.weight"),
+            layer: Some(layer),
+            role,
+            rows,
+            cols,
+        }));
+    }
+    all.push(top("norm", "output_norm", Role::FinalNorm, 1, hidden));
+    all
+}
+
+/// Standard deviation of the logits over the vocabulary, in nats.
+const LOGIT_STD: f64 = 2.75;
+/// Standard deviation of an attention score (after the division by √head_dim), in nats.
+const SCORE_STD: f64 = 2.0;
+/// Variance that all layers together add to the residual stream, in units of the embedding's.
+const LAYERS_VARIANCE: f64 = 4.0;
+/// Standard deviation of the gate before SiLU.
+const GATE_STD: f64 = 1.5;
+/// Root mean square of SiLU(gate) · up for that gate and a unit up projection.
+const GATED_RMS: f64 = 1.0;
+/// Root mean square of an attention head's output, for unit values: the mixture of a few tokens.
+const MIXED_RMS: f64 = 0.7;
+/// Spread of the norm weights around 1, so that an engine which forgets them is found out.
+const NORM_SPREAD: f32 = 0.2;
+
+/// Relative share of the attention score that RoPE pairs carry, by frequency in radians per
+/// position: the fast ones tell neighbours apart, the middle ones tell near from far.
+fn score_share(frequency: f64) -> f64 {
+    match frequency {
+        f if f >= 0.25 => 2.0,
+        f if f >= 0.003 => 1.2,
+        _ => 0.4,
+    }
+}
+
+/// The scaling of a tensor: `weight = std · gain(row) · normal`, or `1 + NORM_SPREAD · normal` for
+/// norms.
+struct Scale {
+    std: f64,
+    /// Gain of a row, by its index within the head. Empty: 1 everywhere.
+    gains: Vec<f64>,
+}
+
+fn scale(spec: &ModelSpec, role: Role) -> Scale {
+    let (hidden, inner) = (spec.hidden_size as f64, spec.intermediate_size as f64);
+    // A norm's output has this root mean square, by the spread of its weights.
+    let normed = (1.0 + f64::from(NORM_SPREAD) * f64::from(NORM_SPREAD)).sqrt();
+    let embedding = LOGIT_STD / (hidden.sqrt() * normed);
+    // Two contributions a layer, all of one size.
+    let contribution = embedding * (LAYERS_VARIANCE / (2 * spec.num_layers) as f64).sqrt();
+    let std = match role {
+        Role::Embedding => embedding,
+        Role::Norm | Role::FinalNorm => 1.0,
+        // The score is a sum of head_dim products divided by √head_dim.
+        Role::Query | Role::Key => SCORE_STD.sqrt() / (hidden.sqrt() * normed),
+        Role::Value | Role::Up => 1.0 / (hidden.sqrt() * normed),
+        Role::Gate => GATE_STD / (hidden.sqrt() * normed),
+        Role::AttnOutput => {
+            contribution / (((spec.num_heads * spec.head_dim) as f64).sqrt() * MIXED_RMS)
+        }
+        Role::Down => contribution / (inner.sqrt() * GATED_RMS),
+    };
+    let gains = match role {
+        Role::Query | Role::Key => {
+            let shares: Vec<f64> = spec
+                .rope_frequencies()
+                .into_iter()
+                .map(score_share)
+                .collect();
+            let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+            // The pair's share is a variance of a product of two equal gains.
+            let pairs: Vec<f64> = shares.iter().map(|s| (s / mean).sqrt().sqrt()).collect();
+            // In Hugging Face's layout, pair i is the rows i and i + head_dim / 2.
+            [pairs.clone(), pairs].concat()
+        }
+        _ => Vec::new(),
+    };
+    Scale { std, gains }
+}
+
+/// Makes rows of one tensor.
+pub struct RowMaker {
+    key: u64,
+    cols: usize,
+    role: Role,
+    scale: Scale,
+}
+
+impl RowMaker {
+    /// For the tensor `def` of `spec`.
+    pub fn new(spec: &ModelSpec, def: &TensorDef) -> Self {
+        Self {
+            key: prng::stream_key(spec.seed, &def.name),
+            cols: def.cols,
+            role: def.role,
+            scale: scale(spec, def.role),
+        }
+    }
+
+    /// Writes row `row` (in Hugging Face's order) into `out`, whose length is the tensor's `cols`.
+    pub fn fill(&self, row: usize, out: &mut [f32]) {
+        let gains = &self.scale.gains;
+        let gain = if gains.is_empty() {
+            1.0
+        } else {
+            gains[row % gains.len()]
+        };
+        let std = (self.scale.std * gain) as f32;
+        let first = (row * self.cols) as u64;
+        for (index, x) in (first..).zip(out.iter_mut()) {
+            let value = match self.role {
+                Role::Norm => 1.0 + prng::normal(self.key, index, NORM_SPREAD),
+                Role::FinalNorm => {
+                    final_norm_sign(self.key, index)
+                        * (1.0 + prng::normal(self.key, index, NORM_SPREAD))
+                }
+                _ => prng::normal(self.key, index, std),
+            };
+            *x = bf16::from_f32(value).to_f32();
+        }
+    }
+}
+
+/// The final norm's weights are negative in half of the places, one of each neighbouring pair.
+///
+/// The output matrix is the embedding matrix, so a token's own embedding, which is still in the
+/// residual stream, would win its own logit by far and the model would repeat its input. With the
+/// signs, the output reads a space that is uncorrelated with the one the input was written to.
+fn final_norm_sign(key: u64, index: u64) -> f32 {
+    let flip = prng::bits(!key, index / 2) & 1;
+    if index & 1 == flip { 1.0 } else { -1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tiny_model_has_about_ten_million_weights() {
+        let count = |spec| tensors(&spec).iter().map(TensorDef::len).sum::<usize>();
+        assert_eq!(count(ModelSpec::tiny_llama()), 9_966_080);
+        // meta-llama/Llama-3.2-1B has 1 235 814 400.
+        assert_eq!(count(ModelSpec::llama_3_2_1b_shape()), 1_235_814_400);
+    }
+
+    #[test]
+    fn weights_are_representable_in_bf16_and_signs_balance() {
+        let spec = ModelSpec::tiny_llama();
+        let def = tensors(&spec).pop().unwrap();
+        let mut row = vec![0.0; def.cols];
+        RowMaker::new(&spec, &def).fill(0, &mut row);
+        assert!(row.iter().all(|x| bf16::from_f32(*x).to_f32() == *x));
+        assert_eq!(row.iter().filter(|x| **x < 0.0).count(), def.cols / 2);
+    }
+}
