@@ -1,4 +1,29 @@
 //! Statistics over samples. Pure: no I/O, no clock, no randomness that isn't
 //! seeded by the caller; equal records give equal bytes.
+//!
+//! The basics (one noun a file) know nothing of engines; they answer `None` to
+//! input that is empty or not finite, so that no NaN reaches a page. On top of
+//! them [`analyse()`] turns a run's records into cells, comparisons and ranks.
+//! What may be said and how it is written down is the site's business, not ours.
 
+pub mod analyse;
 pub mod analysis;
+pub mod ci;
+pub mod cliffs_delta;
+mod compare;
+pub mod cv;
+pub mod describe;
+mod evidence;
+pub mod holm;
+mod judge;
+pub mod metrics;
+pub mod paired;
+pub mod percentile;
+pub mod quantiles;
+pub mod ranking;
+mod samples;
+pub mod timing;
+pub mod window;
+
+pub use analyse::analyse;
+pub use metrics::{unknown_metrics, validate};

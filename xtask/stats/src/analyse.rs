@@ -1,0 +1,163 @@
+//! A run's records → every planned cell with its status, metrics and rank, and
+//! the comparisons. The order of everything is the plan's, so that equal records
+//! give equal bytes.
+
+use crate::analysis::{Analysis, Cell, Metric, MetricId, Shape};
+use crate::ci::mean_interval;
+use crate::compare::{Contender, Contest};
+use crate::cv::cv;
+use crate::describe::{describe_sorted, mean, median, sorted};
+use crate::evidence::Evidence;
+use crate::judge::judge;
+use crate::metrics::{Sample, leading_metric};
+use crate::percentile::{percentile_of_sorted, printable};
+use crate::quantiles::quantiles_of_sorted;
+use crate::samples::samples;
+use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
+use schema::run::Run;
+use schema::scenario::Scenario;
+
+/// Derive everything from a run's records.
+///
+/// `scenarios` say which metric leads ([`crate::validate`] finds names that are
+/// no metric; such a scenario has cells but no comparisons and no ranks).
+/// `baseline` is a target id; where it was not measured, there are no comparisons
+/// with it.
+pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
+    let plan = &run.header.plan;
+    let mut analysis = Analysis {
+        cells: Vec::new(),
+        comparisons: Vec::new(),
+    };
+    for scenario in &plan.scenarios {
+        let leading = scenarios
+            .iter()
+            .find(|s| s.id == scenario.id)
+            .and_then(leading_metric);
+        for case in &scenario.cases {
+            let mut contenders = Vec::new();
+            let first = analysis.cells.len();
+            for target in &plan.targets {
+                let (cell, contender) = measure(run, &target.id, scenario, case, leading);
+                analysis.cells.push(cell);
+                contenders.extend(contender);
+            }
+            let Some(metric) = leading else { continue };
+            let contest = Contest {
+                scenario: &scenario.id,
+                case: &case.id,
+                metric,
+                contenders,
+            };
+            let ranks = contest.ranks();
+            for cell in &mut analysis.cells[first..] {
+                cell.rank = ranks.get(cell.target.as_str()).copied();
+            }
+            analysis.comparisons.extend(contest.comparisons(baseline));
+        }
+    }
+    analysis
+}
+
+/// One cell, and what it brings to the contest on the leading metric.
+fn measure(
+    run: &Run,
+    target: &str,
+    scenario: &PlannedScenario,
+    case: &Case,
+    leading: Option<MetricId>,
+) -> (Cell, Option<Contender>) {
+    let evidence = Evidence::gather(run, target, scenario, case);
+    let mut cell = Cell {
+        target: target.to_owned(),
+        scenario: scenario.id.clone(),
+        case: case.id.clone(),
+        axis_value: case.axis_value(scenario.axis),
+        status: Status::Ok,
+        reason: String::new(),
+        requests: evidence.requests(),
+        invocations: evidence.complete.len() as u32,
+        metrics: Vec::new(),
+        rank: None,
+    };
+    if let Err((status, reason)) = judge(run, target, scenario, case, &evidence) {
+        cell.status = status;
+        cell.reason = reason;
+        return (cell, None);
+    }
+    let mut contender = None;
+    for id in MetricId::ALL {
+        let Some((metric, pooled)) = metric(id, scenario, case, &evidence) else {
+            continue;
+        };
+        if leading == Some(id) {
+            let blocks = evidence.complete.iter().map(|a| a.invocation);
+            contender = Some(Contender {
+                target: target.to_owned(),
+                value: metric.value,
+                by_block: blocks.zip(metric.by_invocation.iter().copied()).collect(),
+                pooled,
+            });
+        }
+        cell.metrics.push(metric);
+    }
+    (cell, contender)
+}
+
+/// One metric of a cell with its pooled, sorted samples; `None` unless every
+/// invocation has it, so that `by_invocation` always lists all blocks.
+fn metric(
+    id: MetricId,
+    scenario: &PlannedScenario,
+    case: &Case,
+    evidence: &Evidence,
+) -> Option<(Metric, Vec<f64>)> {
+    let per_request = id.describe().sample != Sample::Invocation;
+    let mut by_invocation = Vec::new();
+    let mut pooled = Vec::new();
+    for attempt in &evidence.complete {
+        let samples = samples(id, scenario, case, attempt);
+        // The median of the one value of an invocation is that value.
+        by_invocation.push(median(&samples)?);
+        pooled.extend(samples);
+    }
+    let pooled = sorted(&pooled)?;
+    let shape = if per_request {
+        Some(shape(&pooled, evidence.requests())?)
+    } else {
+        None
+    };
+    let metric = Metric {
+        id,
+        n: pooled.len() as u64,
+        value: mean(&by_invocation)?,
+        ci95: mean_interval(&by_invocation).map(|i| (i.low, i.high)),
+        cv_invocations: cv(&by_invocation),
+        by_invocation,
+        shape,
+    };
+    Some((metric, pooled))
+}
+
+/// The pooled samples described; percentiles by the number of requests.
+fn shape(ascending: &[f64], requests: u64) -> Option<Shape> {
+    let all = describe_sorted(ascending)?;
+    let tail = |p: u8| {
+        printable(p, requests.min(ascending.len() as u64))
+            .then(|| percentile_of_sorted(ascending, f64::from(p)))
+            .flatten()
+    };
+    Some(Shape {
+        mean: all.mean,
+        stddev: all.stddev,
+        mad: all.mad,
+        min: all.min,
+        p50: all.median,
+        p90: tail(90),
+        p95: tail(95),
+        p99: tail(99),
+        max: all.max,
+        quantiles: quantiles_of_sorted(ascending),
+    })
+}

@@ -1,0 +1,120 @@
+//! Whether a cell's numbers count, and if not, why: every rule that turns a cell
+//! from `ok` into something else, in the order in which they are asked.
+//!
+//! Work before time: a target that does other work has no speed.
+
+use crate::evidence::Evidence;
+use crate::timing;
+use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
+use schema::run::Run;
+
+/// Why a cell has no numbers.
+pub(crate) type Refusal = (Status, String);
+
+/// `Ok` where the cell's numbers count.
+pub(crate) fn judge(
+    run: &Run,
+    target: &str,
+    scenario: &PlannedScenario,
+    case: &Case,
+    evidence: &Evidence,
+) -> Result<(), Refusal> {
+    verified(run, target, case, evidence)?;
+    outputs_accepted(run, target, scenario, case)?;
+    complete(evidence)?;
+    for attempt in &evidence.complete {
+        for request in &attempt.timed {
+            let (tokens, ids) = (request.token_ns.len(), request.output_ids.len());
+            let asked = case.new_tokens as usize;
+            if tokens != asked || ids != asked {
+                return Err((
+                    Status::ProtocolError,
+                    format!(
+                        "request {} of invocation {} has {tokens} stamps and {ids} ids for {asked} tokens",
+                        request.id, attempt.invocation
+                    ),
+                ));
+            }
+        }
+    }
+    timing::check(&evidence.complete).map_err(|reason| (Status::BadTiming, reason))
+}
+
+/// The parity gate passed, for this model and for contexts this long.
+fn verified(run: &Run, target: &str, case: &Case, evidence: &Evidence) -> Result<(), Refusal> {
+    let model = &run.header.plan.model;
+    let Some(verify) = run.verify.get(target).filter(|v| v.model == *model) else {
+        // Where the launches themselves failed, that is the better answer.
+        return Err(evidence.failure.clone().unwrap_or_else(|| {
+            let reason = format!(
+                "the parity gate has not judged this target on {model}, so nothing it did counts"
+            );
+            (Status::NotRun, reason)
+        }));
+    };
+    if verify.status != Status::Ok {
+        return Err((verify.status, verify.reason.clone()));
+    }
+    let needed = case.prompt_tokens.saturating_add(case.new_tokens);
+    match verify.verified_positions {
+        Some(positions) if positions >= needed => Ok(()),
+        positions => Err((
+            Status::WrongOutput,
+            format!(
+                "verified ({}) for contexts up to {} tokens, this case needs {needed}",
+                verify.scope,
+                positions.unwrap_or(0)
+            ),
+        )),
+    }
+}
+
+/// No timed output was rejected by the reference afterwards.
+fn outputs_accepted(
+    run: &Run,
+    target: &str,
+    scenario: &PlannedScenario,
+    case: &Case,
+) -> Result<(), Refusal> {
+    let key = (target.to_owned(), scenario.id.clone(), case.id.clone());
+    match run.checks.get(&key) {
+        Some(check) if check.wrong > 0 => Err((
+            Status::WrongOutput,
+            format!(
+                "the reference rejects {} of {} timed outputs (largest gap {:.3} nats; {})",
+                check.wrong,
+                check.wrong + check.equal + check.rescored + check.unchecked,
+                check.gap_nats_max,
+                check.method
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Complete in every planned invocation. A cell that is complete in some only is
+/// not shown with fewer: those that failed are not missing at random.
+fn complete(evidence: &Evidence) -> Result<(), Refusal> {
+    let planned = evidence.planned.len();
+    let complete = evidence.complete.len();
+    if planned == 0 {
+        return Err((Status::NotRun, "the plan has no launch for it".into()));
+    }
+    if complete < planned {
+        return Err(evidence.failure.clone().unwrap_or_else(|| {
+            let reason = format!("complete in {complete} of {planned} invocations");
+            (Status::NotRun, reason)
+        }));
+    }
+    match evidence.complete.iter().find(|a| a.timed.is_empty()) {
+        Some(attempt) => Err((
+            Status::NotRun,
+            format!(
+                "invocation {} has no timed request of this case",
+                attempt.invocation
+            ),
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,239 @@
+//! What each metric is: name, unit, direction, what one sample is, and the
+//! definition in one line. The site, `export` and the scenarios' `reports` all
+//! use the names given here. How a value is computed stands in `samples.rs`.
+
+use crate::analysis::MetricId;
+use schema::scenario::Scenario;
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+    /// Neither: it explains other numbers, and nobody is ranked by it.
+    Neither,
+}
+
+/// What one sample is, which is what `n` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    /// A completed, timed request.
+    Request,
+    /// The gap between two tokens of one request.
+    Gap,
+    /// A process launch.
+    Invocation,
+}
+
+/// A metric in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// In records, exports and URLs, ends in its unit: `ttft_ns`.
+    pub name: &'static str,
+    /// `ns`, `tok/s`, `requests/s`, `bytes`, `%`.
+    pub unit: &'static str,
+    /// For headings.
+    pub title: &'static str,
+    /// Direction.
+    pub better: Better,
+    /// What `n` counts.
+    pub sample: Sample,
+    /// One line: how it is measured.
+    pub definition: &'static str,
+}
+
+impl MetricId {
+    /// All metrics, in their order.
+    pub const ALL: [MetricId; 14] = [
+        MetricId::TtftNs,
+        MetricId::ItlNs,
+        MetricId::TpotNs,
+        MetricId::E2eNs,
+        MetricId::OutputTokPerS,
+        MetricId::RequestsPerS,
+        MetricId::ColdStartNs,
+        MetricId::LoadNs,
+        MetricId::PeakRssBytes,
+        MetricId::WeightBytes,
+        MetricId::KvBytes,
+        MetricId::TtftFromSentNs,
+        MetricId::ReportLagNs,
+        MetricId::CpuUtilizationPercent,
+    ];
+
+    /// The metric of that name, e.g. `ttft_ns`.
+    pub fn from_id(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|id| id.describe().name == name)
+    }
+
+    /// What it is.
+    pub fn describe(self) -> About {
+        use Better::{Higher, Lower, Neither};
+        use Sample::{Gap, Invocation, Request};
+        let (name, unit, title, better, sample, definition) = match self {
+            MetricId::TtftNs => (
+                "ttft_ns",
+                "ns",
+                "Time to first token",
+                Lower,
+                Request,
+                "First token minus the time the request was due, so waiting in any queue counts.",
+            ),
+            MetricId::ItlNs => (
+                "itl_ns",
+                "ns",
+                "Inter-token latency",
+                Lower,
+                Gap,
+                "Each gap between two consecutive tokens of a request.",
+            ),
+            MetricId::TpotNs => (
+                "tpot_ns",
+                "ns",
+                "Time per output token",
+                Lower,
+                Request,
+                "(Last token − first token) ÷ (tokens − 1) of a request with two or more tokens.",
+            ),
+            MetricId::E2eNs => (
+                "e2e_ns",
+                "ns",
+                "End-to-end latency",
+                Lower,
+                Request,
+                "Last token minus the time the request was due; the way back to the harness is \
+                 not in it, it is the report lag.",
+            ),
+            MetricId::OutputTokPerS => (
+                "output_tok_per_s",
+                "tok/s",
+                "Output throughput",
+                Higher,
+                Invocation,
+                "Output tokens per second: in closed loops the tokens stamped while full \
+                 concurrency was held (no ramp-up, no ramp-down), else all tokens over the time \
+                 in which a request was at work.",
+            ),
+            MetricId::RequestsPerS => (
+                "requests_per_s",
+                "requests/s",
+                "Request throughput",
+                Higher,
+                Invocation,
+                "Output throughput divided by the output length, which is the same for every \
+                 request of a case.",
+            ),
+            MetricId::ColdStartNs => (
+                "cold_start_ns",
+                "ns",
+                "Cold start",
+                Lower,
+                Invocation,
+                "From just before the process was started until the engine reported the model \
+                 loaded; the page cache is as earlier launches left it.",
+            ),
+            MetricId::LoadNs => (
+                "load_ns",
+                "ns",
+                "Model load",
+                Lower,
+                Invocation,
+                "Time to load the model by the engine's own clock.",
+            ),
+            MetricId::PeakRssBytes => (
+                "peak_rss_bytes",
+                "bytes",
+                "Peak resident memory",
+                Lower,
+                Invocation,
+                "Largest resident set (VmHWM) of the engine process from its start to the end of \
+                 the case.",
+            ),
+            MetricId::WeightBytes => (
+                "weight_bytes",
+                "bytes",
+                "Weights",
+                Lower,
+                Invocation,
+                "Bytes of weights that one decode step reads, as the engine reports them.",
+            ),
+            MetricId::KvBytes => (
+                "kv_bytes",
+                "bytes",
+                "Key/value cache",
+                Lower,
+                Invocation,
+                "Arithmetic: cache bytes per token × (prompt + output tokens) × concurrency.",
+            ),
+            MetricId::TtftFromSentNs => (
+                "ttft_from_sent_ns",
+                "ns",
+                "Time to first token, from sending",
+                Lower,
+                Request,
+                "First token minus the time the harness had written the request.",
+            ),
+            MetricId::ReportLagNs => (
+                "report_lag_ns",
+                "ns",
+                "Report lag",
+                Neither,
+                Request,
+                "From the last token by the engine's stamp until the harness had read the \
+                 answer: bounds how far the engine's stamps can be off.",
+            ),
+            MetricId::CpuUtilizationPercent => (
+                "cpu_utilization_percent",
+                "%",
+                "CPU utilisation",
+                Neither,
+                Invocation,
+                "CPU time of the process tree over wall time within the window; 100 % is one core.",
+            ),
+        };
+        About {
+            name,
+            unit,
+            title,
+            better,
+            sample,
+            definition,
+        }
+    }
+}
+
+/// The metric a scenario is ranked by: the first it reports. `None` where that
+/// name is unknown.
+pub fn leading_metric(scenario: &Scenario) -> Option<MetricId> {
+    MetricId::from_id(scenario.reports.first()?)
+}
+
+/// The names in a scenario's `reports` that are no metric, in order.
+pub fn unknown_metrics(scenario: &Scenario) -> Vec<&str> {
+    scenario
+        .reports
+        .iter()
+        .map(String::as_str)
+        .filter(|name| MetricId::from_id(name).is_none())
+        .collect()
+}
+
+/// One line for each name in the scenarios' `reports` that is no metric, and what
+/// to do; empty where all is well.
+pub fn validate(scenarios: &[Scenario]) -> Vec<String> {
+    let known: Vec<_> = MetricId::ALL.map(|id| id.describe().name).to_vec();
+    scenarios
+        .iter()
+        .flat_map(|scenario| {
+            unknown_metrics(scenario).into_iter().map(|name| {
+                format!(
+                    "scenario {:?} reports {name:?}, which is no metric: use one of {}",
+                    scenario.id,
+                    known.join(", ")
+                )
+            })
+        })
+        .collect()
+}

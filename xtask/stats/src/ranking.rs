@@ -1,0 +1,39 @@
+//! Ranks with ties: who is detectably behind whom.
+//!
+//! Not an order of means: two targets whose difference could not be detected
+//! share a rank, however their means fall.
+
+/// Ranks of `count` items that stand best first.
+///
+/// The best item leads the first group, of rank 1. Going down the list, an item
+/// that is not detectably worse than its group's leader shares the leader's rank;
+/// the first that is leads the next group, and its rank is its place in the list
+/// (1, 1, 3: competition ranking). `worse(leader, rest)` says for each of `rest`
+/// whether it is detectably worse than `leader`; it is asked once a group, so that
+/// it can correct for the whole family.
+///
+/// "No detectable difference" is not transitive, so every definition of tie groups
+/// gives something up. This one keeps ranks monotone in the order given, and every
+/// group's first detectably behind the leader of the group above. What it gives
+/// up: a noisy item far down may be in a later group although it can't be told
+/// from the first leader either. Its comparison with the leader says so.
+pub fn tie_ranks(
+    count: usize,
+    mut worse: impl FnMut(usize, std::ops::Range<usize>) -> Vec<bool>,
+) -> Vec<u32> {
+    let mut ranks = vec![0; count];
+    let mut leader = 0;
+    while leader < count {
+        let rest = leader + 1..count;
+        let behind = worse(leader, rest.clone());
+        let next = rest
+            .zip(behind)
+            .find_map(|(item, behind)| behind.then_some(item))
+            .unwrap_or(count);
+        for rank in &mut ranks[leader..next] {
+            *rank = leader as u32 + 1;
+        }
+        leader = next;
+    }
+    ranks
+}

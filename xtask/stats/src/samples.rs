@@ -1,0 +1,84 @@
+//! From the records of one complete case to samples: what is subtracted from what.
+//!
+//! Warm-up requests never get here (see `evidence.rs`), nothing is trimmed, and
+//! a counter that the machine could not read gives no sample, not a zero.
+
+use crate::analysis::MetricId;
+use crate::evidence::Attempt;
+use crate::timing::ns_between;
+use crate::window::steady;
+use schema::plan::{Case, PlannedScenario};
+use schema::record::RequestRecord;
+
+/// Least share of the window that the CPU readings must span, so that a window
+/// with two readings in a corner of it isn't spoken for by them.
+const CPU_SPAN_MIN: f64 = 0.5;
+
+/// The samples of one invocation: many for metrics of requests and gaps, at most
+/// one for metrics of invocations.
+pub(crate) fn samples(
+    metric: MetricId,
+    scenario: &PlannedScenario,
+    case: &Case,
+    attempt: &Attempt,
+) -> Vec<f64> {
+    let each = |of: fn(&RequestRecord) -> Option<f64>| -> Vec<f64> {
+        attempt.timed.iter().filter_map(|r| of(r)).collect()
+    };
+    let ready = attempt.log.ready.as_ref();
+    let window = || steady(scenario.load, case.concurrency, &attempt.timed);
+    let one = |value: Option<f64>| value.into_iter().collect();
+    match metric {
+        MetricId::TtftNs => each(|r| Some(ns_between(r.scheduled_ns, *r.token_ns.first()?))),
+        MetricId::TtftFromSentNs => each(|r| Some(ns_between(r.sent_ns, *r.token_ns.first()?))),
+        MetricId::E2eNs => each(|r| Some(ns_between(r.scheduled_ns, *r.token_ns.last()?))),
+        MetricId::ReportLagNs => each(|r| Some(ns_between(*r.token_ns.last()?, r.answered_ns))),
+        MetricId::TpotNs => each(tpot_ns),
+        MetricId::ItlNs => attempt
+            .timed
+            .iter()
+            .flat_map(|r| r.token_ns.windows(2).map(|two| ns_between(two[0], two[1])))
+            .collect(),
+        MetricId::OutputTokPerS => one(window().and_then(|w| w.tokens_per_s())),
+        MetricId::RequestsPerS => one(window()
+            .and_then(|w| w.tokens_per_s())
+            .map(|rate| rate / f64::from(case.new_tokens))),
+        MetricId::ColdStartNs => {
+            one(ready.map(|r| ns_between(attempt.log.launch.start_ns, r.ready_ns)))
+        }
+        MetricId::LoadNs => one(ready.map(|r| r.load_ns as f64)),
+        MetricId::WeightBytes => one(ready.map(|r| r.weight_bytes as f64)),
+        MetricId::PeakRssBytes => one(attempt.end.peak_rss_bytes.map(|bytes| bytes as f64)),
+        MetricId::KvBytes => one(ready.map(|r| {
+            let tokens = f64::from(case.prompt_tokens) + f64::from(case.new_tokens);
+            r.kv_bytes_per_token as f64 * tokens * f64::from(case.concurrency)
+        })),
+        MetricId::CpuUtilizationPercent => {
+            one(window().and_then(|w| cpu_percent(attempt, w.start_ns, w.end_ns)))
+        }
+    }
+}
+
+fn tpot_ns(request: &RequestRecord) -> Option<f64> {
+    let [first, .., last] = request.token_ns.as_slice() else {
+        return None;
+    };
+    Some(ns_between(*first, *last) / (request.token_ns.len() - 1) as f64)
+}
+
+/// CPU time over wall time between the first and the last reading inside the
+/// window. Nothing is interpolated to its edges: a reading is a measurement.
+fn cpu_percent(attempt: &Attempt, start_ns: u64, end_ns: u64) -> Option<f64> {
+    let mut readings = attempt
+        .log
+        .telemetry
+        .iter()
+        .filter(|t| (start_ns..=end_ns).contains(&t.t_ns))
+        .filter_map(|t| Some((t.t_ns, t.cpu_ns?)));
+    let (first_at, first_cpu) = readings.next()?;
+    let (last_at, last_cpu) = readings.next_back()?;
+    let wall = ns_between(first_at, last_at);
+    let long_enough = wall > 0.0 && wall >= CPU_SPAN_MIN * ns_between(start_ns, end_ns);
+    // A process tree that loses a child can seem to run backwards; that is no reading.
+    (long_enough && last_cpu >= first_cpu).then(|| 100.0 * ns_between(first_cpu, last_cpu) / wall)
+}

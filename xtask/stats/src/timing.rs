@@ -1,0 +1,131 @@
+//! Whether an engine's stamps can be true, by the harness's own.
+//!
+//! All processes of a host share one `CLOCK_MONOTONIC`, so the harness's stamps
+//! bound an engine's from both sides without any slack: nothing is received before
+//! it was due, and no token comes after its answer was read. (The lower bound is
+//! `scheduled_ns`, not `sent_ns`: the latter is stamped *after* the write, and a
+//! reader on another core may well be quicker.)
+//!
+//! Inside these bounds a clock can still run slow, or start over. Then the last
+//! token is stamped too early, and the answer seems to dawdle on its way: the
+//! report lag grows with the length of the request, which an honest pipe's does
+//! not. On a busy machine single lags are long for honest reasons (the engine's
+//! threads hold every core when the answer is written), so no single request is
+//! judged, but the cell:
+//!
+//! 1. the median lag must not exceed 2 ms or 5 % of the median end-to-end time,
+//!    whichever is more: half of all answers would have to be held up;
+//! 2. the least lag must not exceed 0.5 ms or 25 % of the median end-to-end time.
+//!    Noise only ever lengthens a lag, so the least of a hundred is nearly free
+//!    of it. This catches a slow clock on requests too short for the first rule.
+//!
+//! What this can't see: where inside a request its tokens fell. They are not
+//! streamed, so the split of an honest total into first token and rest is the
+//! engine's word.
+
+use crate::describe::median;
+use crate::evidence::Attempt;
+use schema::record::RequestRecord;
+
+/// Median lag that is always allowed (ns).
+pub const LAG_MEDIAN_NS: f64 = 2e6;
+/// Median lag allowed as a fraction of the median end-to-end time.
+pub const LAG_MEDIAN_FRACTION: f64 = 0.05;
+/// Least lag that is always allowed (ns).
+pub const LAG_LEAST_NS: f64 = 5e5;
+/// Least lag allowed as a fraction of the median end-to-end time.
+pub const LAG_LEAST_FRACTION: f64 = 0.25;
+
+/// `later − earlier` in ns. The difference is taken in integers: as floats, stamps
+/// of a host up for months would lose nanoseconds.
+pub(crate) fn ns_between(earlier: u64, later: u64) -> f64 {
+    (i128::from(later) - i128::from(earlier)) as f64
+}
+
+/// What is wrong with a request's stamps by themselves, in words; `None` where
+/// scheduled ≤ received ≤ started ≤ token 0 ≤ … ≤ last token ≤ answered.
+pub fn contradiction(request: &RequestRecord) -> Option<String> {
+    let mut before = ("it was due", request.scheduled_ns);
+    let chain = [
+        ("it was received", request.received_ns),
+        ("it was started", request.started_ns),
+    ];
+    for (what, at) in chain {
+        if at < before.1 {
+            return Some(early(what, at, before));
+        }
+        before = (what, at);
+    }
+    let mut last = before.1;
+    for (index, &at) in request.token_ns.iter().enumerate() {
+        if at < last {
+            let before = match index {
+                0 => before.0.to_owned(),
+                _ => format!("token {}", index - 1),
+            };
+            return Some(early(&format!("token {index}"), at, (&before, last)));
+        }
+        last = at;
+    }
+    (request.answered_ns < last).then(|| {
+        format!(
+            "its last token is stamped {} after the harness had read the answer",
+            ms(ns_between(request.answered_ns, last))
+        )
+    })
+}
+
+fn early(what: &str, at: u64, (before, before_at): (&str, u64)) -> String {
+    let by = ms(ns_between(at, before_at));
+    format!("by its stamps {what} {by} before {before}")
+}
+
+/// Check a cell; the error is the reason, in numbers.
+pub(crate) fn check(attempts: &[Attempt]) -> Result<(), String> {
+    let mut lags = Vec::new();
+    let mut e2es = Vec::new();
+    for attempt in attempts {
+        for request in &attempt.timed {
+            if let Some(wrong) = contradiction(request) {
+                return Err(format!(
+                    "request {} of invocation {}: {wrong}",
+                    request.id, attempt.invocation
+                ));
+            }
+            if let Some(&last) = request.token_ns.last() {
+                lags.push((ns_between(last, request.answered_ns), request.id, last));
+                e2es.push(ns_between(request.scheduled_ns, last));
+            }
+        }
+    }
+    let Some(e2e) = median(&e2es) else {
+        return Ok(());
+    };
+    lags.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // The lower median: a lag that some request really had.
+    let middle = lags[(lags.len() - 1) / 2];
+    let least = lags[0];
+    for (which, lag, floor, fraction) in [
+        ("median", middle, LAG_MEDIAN_NS, LAG_MEDIAN_FRACTION),
+        ("shortest", least, LAG_LEAST_NS, LAG_LEAST_FRACTION),
+    ] {
+        let limit = floor.max(fraction * e2e);
+        if lag.0 > limit {
+            return Err(format!(
+                "the {which} report lag is {}, over the {} that {} end to end allows: the engine \
+                 says the last token of request {} was at {} ns, the harness had the answer {} later",
+                ms(lag.0),
+                ms(limit),
+                ms(e2e),
+                lag.1,
+                lag.2,
+                ms(lag.0)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn ms(ns: f64) -> String {
+    format!("{:.3} ms", ns / 1e6)
+}
