@@ -58,6 +58,22 @@ pub struct HubFile {
     pub path: String,
 }
 
+impl HubFile {
+    fn check_revision(&self, path: &Path, model: &str) -> Result<(), DataError> {
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if self.revision.len() == 40 && self.revision.bytes().all(hex) {
+            return Ok(());
+        }
+        Err(DataError::new(
+            path,
+            format!(
+                "model {model}, file {}: revision {:?} is not a full commit id (40 lower-case hex digits); a branch or tag moves",
+                self.name, self.revision
+            ),
+        ))
+    }
+}
+
 impl Models {
     /// Load and validate the list.
     pub fn load(path: &Path) -> Result<Self, DataError> {
@@ -67,6 +83,7 @@ impl Models {
             if let Source::Hub { files } = &model.source {
                 for file in files {
                     check_id(path, "file", &file.name.to_lowercase())?;
+                    file.check_revision(path, &model.id)?;
                 }
             }
         }
@@ -95,5 +112,33 @@ impl ModelsLock {
         } else {
             Ok(Self::default())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_is_not_a_pin() {
+        let check = |revision: &str| {
+            let file = HubFile {
+                name: "a".into(),
+                repo: "o/r".into(),
+                revision: revision.into(),
+                path: "a".into(),
+            };
+            file.check_revision(Path::new("models.toml"), "m")
+        };
+        let error = check("main").unwrap_err();
+        assert!(error.message.contains("not a full commit id"), "{error}");
+        assert!(check(&"0A".repeat(20)).is_err());
+        assert!(check(&"0a".repeat(20)).is_ok());
+    }
+
+    #[test]
+    fn the_repository_s_own_list_loads() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/models.toml");
+        assert!(Models::load(&path).unwrap().get("tiny-llama").is_some());
     }
 }

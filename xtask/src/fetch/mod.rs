@@ -1,1 +1,162 @@
-//! Placeholder.
+//! `cargo xtask fetch`: the files of a model, in place and verified.
+//!
+//! Embedded models are made here from a seed; hub models come through `hf-hub`.
+//! Either way every file's sha256 is recorded in `data/models.lock` on first
+//! fetch and must match it ever after. Nothing unverified stands under its final
+//! name: engines read whatever is there.
+//!
+//! It deliberately chooses no model, builds nothing, and makes no request for a
+//! file that is already here.
+
+mod disk;
+mod embedded;
+mod files;
+mod hash;
+mod hub;
+mod hub_error;
+mod lock;
+mod progress;
+mod stamp;
+
+pub use disk::free_bytes;
+pub use hash::sha256_of_file;
+pub use hub::Hub;
+pub use lock::LockFile;
+pub use progress::{Bar, Progress, Silent};
+
+use anyhow::{Context, Result, bail};
+use schema::model::{Models, Source};
+use std::path::Path;
+use std::time::Duration;
+
+/// How to fetch.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How sure to be of files that are already here.
+    pub verify: Verify,
+    /// Where hub models come from.
+    pub hub: Hub,
+    /// How often a download that broke off is taken up again.
+    pub retries: u32,
+    /// Wait before the first of these; doubles each time.
+    pub backoff: Duration,
+    /// Asked between chunks of a download; `true` ends it, resumable.
+    pub interrupted: fn() -> bool,
+}
+
+impl Options {
+    /// What the command line uses: the hub the environment names.
+    pub fn from_env() -> Self {
+        Self {
+            verify: Verify::Stamp,
+            hub: Hub::from_env(),
+            retries: 4,
+            backoff: Duration::from_secs(1),
+            interrupted: || false,
+        }
+    }
+}
+
+/// How sure to be of files that are already here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// Trust a hash taken earlier while size and modification time stand.
+    Stamp,
+    /// Hash every byte again.
+    Full,
+}
+
+/// One file of a fetched model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedFile {
+    /// Model id.
+    pub model: String,
+    /// Name in the model's directory.
+    pub name: String,
+    /// Lower-case hex.
+    pub sha256: String,
+    /// Length.
+    pub size_bytes: u64,
+    /// Where it came from this time.
+    pub how: How,
+}
+
+/// Where a file came from this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It was here.
+    Present,
+    /// Made from its seed.
+    Generated,
+    /// It lay in the hub's cache, where another program may have put it.
+    Cached,
+    /// Over the network.
+    Downloaded,
+}
+
+/// Make the models `ids` complete and verified under `models_dir/<id>/`.
+///
+/// Stops at the first file that can't be had; what is done stays done, and the
+/// next call goes on from there. Two calls at once wait for each other.
+pub fn fetch(
+    models: &Models,
+    ids: &[String],
+    models_dir: &Path,
+    lock_path: &Path,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Vec<FetchedFile>> {
+    std::fs::create_dir_all(models_dir)
+        .with_context(|| format!("can't make the models directory {}", models_dir.display()))?;
+    let _only_one = exclusive(models_dir, progress)?;
+    let mut lock = LockFile::open(lock_path)?;
+    let mut fetched = Vec::new();
+    for id in ids {
+        let Some(model) = models.get(id) else {
+            let known: Vec<_> = models.models.iter().map(|m| m.id.as_str()).collect();
+            bail!(
+                "no model {id:?} in data/models.toml: there are {}",
+                known.join(", ")
+            );
+        };
+        let dir = models_dir.join(id);
+        let of_model = match &model.source {
+            Source::Embedded => embedded::fetch(id, &dir, &mut lock, options, progress),
+            Source::Hub { files } => hub::fetch(id, files, &dir, &mut lock, options, progress),
+        };
+        fetched.extend(of_model.with_context(|| format!("model {id} is not complete"))?);
+    }
+    Ok(fetched)
+}
+
+/// Names of the model's files that are not in `models_dir`: what `fetch` would
+/// have to get. Looks only, verifies nothing.
+pub fn missing(models: &Models, id: &str, models_dir: &Path) -> Result<Vec<String>> {
+    let model = models
+        .get(id)
+        .with_context(|| format!("no model {id:?} in data/models.toml"))?;
+    let names = match &model.source {
+        Source::Embedded => embedded::file_names(id)?,
+        Source::Hub { files } => files.iter().map(|file| file.name.clone()).collect(),
+    };
+    let dir = models_dir.join(id);
+    Ok(names
+        .into_iter()
+        .filter(|name| !dir.join(name).is_file())
+        .collect())
+}
+
+/// Held while fetching, so that two fetches don't write the same file.
+fn exclusive(models_dir: &Path, progress: &mut dyn Progress) -> Result<std::fs::File> {
+    let path = models_dir.join(".fetch.lock");
+    let what = || format!("can't lock {}", path.display());
+    let file = std::fs::File::create(&path).with_context(what)?;
+    if file.try_lock().is_err() {
+        progress.say(&format!(
+            "waiting for another fetch into {}",
+            models_dir.display()
+        ));
+        file.lock().with_context(what)?;
+    }
+    Ok(file)
+}

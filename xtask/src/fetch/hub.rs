@@ -1,0 +1,373 @@
+//! Models from a Hugging Face hub, through `hf-hub` and its cache, so that what
+//! another program downloaded is used and what we download serves others. The
+//! model's directory gets hard links (symbolic ones across file systems):
+//! nothing is stored twice.
+//!
+//! `hf-hub` resumes a partial file and follows the hub's redirects. What it leaves
+//! open is closed here: it reads no `HF_TOKEN`; it never compares what arrived with
+//! the size or the hash the hub declared; it asks a complete partial file for the
+//! bytes after its end (416, for ever); its own retries can append at the wrong
+//! offset, so they stay off. It also has no time-outs, and no way to set any.
+
+use super::files::{Found, ModelFiles};
+use super::hub_error::{Failure, explain};
+use super::lock::LockFile;
+use super::progress::Progress;
+use super::{FetchedFile, How, Options, disk, hash::sha256_of_file};
+use anyhow::{Context, Result, anyhow, bail};
+use hf_hub::api::sync::{Api, ApiBuilder, ApiRepo};
+use hf_hub::{Cache, Repo, RepoType};
+use schema::model::HubFile;
+use std::path::{Path, PathBuf};
+
+/// Which hub, as whom, and where its cache is.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    /// `https://host`; `None`: hf-hub's default.
+    pub endpoint: Option<String>,
+    /// Access token.
+    pub token: Option<String>,
+    /// The cache in the hub's own layout; `None`: `.hub` in the models directory.
+    pub cache_dir: Option<PathBuf>,
+}
+
+impl Hub {
+    /// As the hub's own tools read the environment: `HF_ENDPOINT`, `HF_HOME`, and
+    /// the token from `HF_TOKEN`, else from the file their login wrote.
+    pub fn from_env() -> Self {
+        let text = |name| std::env::var(name).ok().filter(|v: &String| !v.is_empty());
+        // hf-hub panics where there is neither HF_HOME nor a home directory.
+        let cache =
+            (text("HF_HOME").is_some() || std::env::home_dir().is_some()).then(Cache::from_env);
+        Self {
+            endpoint: text("HF_ENDPOINT").map(|url| url.trim_end_matches('/').to_owned()),
+            token: text("HF_TOKEN").or_else(|| cache.as_ref()?.token()),
+            cache_dir: cache.map(|cache| cache.path().clone()),
+        }
+    }
+}
+
+/// One hub, opened for one model.
+pub(crate) struct Session<'a> {
+    api: Api,
+    cache: Cache,
+    /// For messages.
+    pub endpoint: String,
+    /// For messages: with one, a refusal means something else.
+    pub has_token: bool,
+    options: &'a Options,
+}
+
+impl<'a> Session<'a> {
+    fn open(models_dir: &Path, options: &'a Options) -> Result<Self> {
+        let hub = &options.hub;
+        let cache_dir = match &hub.cache_dir {
+            Some(dir) => dir.clone(),
+            None => models_dir.join(".hub"),
+        };
+        // hf-hub links by relative paths between absolute ones.
+        let cache = Cache::new(std::path::absolute(&cache_dir).context("no working directory")?);
+        let mut builder = ApiBuilder::from_cache(cache.clone())
+            .with_progress(false)
+            .with_token(hub.token.clone());
+        if let Some(endpoint) = &hub.endpoint {
+            builder = builder.with_endpoint(endpoint.clone());
+        }
+        let api = builder.build().context("can't set up the hub's client")?;
+        let url = api.model("x".into()).url("y");
+        Ok(Self {
+            endpoint: url.trim_end_matches("/x/resolve/main/y").to_owned(),
+            api,
+            cache,
+            has_token: hub.token.is_some(),
+            options,
+        })
+    }
+
+    fn repo(file: &HubFile) -> Repo {
+        Repo::with_revision(file.repo.clone(), RepoType::Model, file.revision.clone())
+    }
+
+    /// The file in the cache, whichever program put it there.
+    fn cached(&self, file: &HubFile) -> Option<PathBuf> {
+        let snapshot = self
+            .cache
+            .repo(Self::repo(file))
+            .pointer_path(&file.revision);
+        std::fs::canonicalize(snapshot.join(&file.path)).ok()
+    }
+
+    /// Take a file that isn't what it should be out of the cache.
+    fn evict(&self, file: &HubFile, blob: &Path) {
+        let snapshot = self
+            .cache
+            .repo(Self::repo(file))
+            .pointer_path(&file.revision);
+        std::fs::remove_file(snapshot.join(&file.path)).ok();
+        std::fs::remove_file(blob).ok();
+    }
+
+    /// Download, taking up again what broke off.
+    fn download(&self, file: &HubFile, progress: &mut dyn Progress) -> Result<PathBuf> {
+        let repo = self.api.repo(Self::repo(file));
+        let mut wait = self.options.backoff;
+        for left in (0..=self.options.retries).rev() {
+            let failure = match self.attempt(&repo, file, progress) {
+                Ok(path) => return Ok(path),
+                Err(failure) => failure,
+            };
+            progress.end();
+            if left == 0 || !failure.may_pass {
+                return Err(failure.error);
+            }
+            progress.say(&format!("{:#}; trying again in {wait:?}", failure.error));
+            std::thread::sleep(wait);
+            wait *= 2;
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn attempt(
+        &self,
+        repo: &ApiRepo,
+        file: &HubFile,
+        progress: &mut dyn Progress,
+    ) -> Result<PathBuf, Failure> {
+        let url = repo.url(&file.path);
+        let metadata = self
+            .api
+            .metadata(&url)
+            .map_err(|error| explain(&error, self, file, None))?;
+        let size = metadata.size() as u64;
+        if metadata.commit_hash() != file.revision {
+            return Err(Failure::last(anyhow!(
+                "{} answers for {} with revision {} where {} was asked for; correct the revision in data/models.toml",
+                self.endpoint,
+                file.repo,
+                metadata.commit_hash(),
+                file.revision
+            )));
+        }
+        // It becomes a file name in the cache.
+        let etag = metadata.etag();
+        if etag.is_empty() || !etag.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(Failure::last(anyhow!(
+                "{url} has the etag {etag:?}, which is not a hub's; check HF_ENDPOINT"
+            )));
+        }
+        let blob = self.cache.repo(Self::repo(file)).blob_path(etag);
+        if std::fs::metadata(&blob).is_ok_and(|m| m.len() == size) {
+            return Ok(blob);
+        }
+        let part = blob.with_extension("part");
+        let have = prepare_part(&part, size).map_err(Failure::last)?;
+        self.check_space(&part, size, have).map_err(Failure::last)?;
+
+        let mut relay = Relay {
+            progress,
+            position: 0,
+            interrupted: self.options.interrupted,
+        };
+        let downloaded = unwinding(|| repo.download_with_progress(&file.path, &mut relay));
+        progress.end();
+        match downloaded {
+            None => {
+                return Err(Failure::last(anyhow!(
+                    "interrupted; what arrived of {} is kept, the next fetch goes on from there",
+                    file.path
+                )));
+            }
+            Some(Err(error)) => return Err(explain(&error, self, file, Some(&part))),
+            Some(Ok(_)) => {}
+        }
+        let arrived = std::fs::metadata(&blob).map_or(0, |m| m.len());
+        if arrived != size {
+            self.evict(file, &blob);
+            return Err(Failure::passing(anyhow!(
+                "{url}: {arrived} bytes arrived where the hub declared {size}; the file is deleted, the next attempt starts over"
+            )));
+        }
+        Ok(blob)
+    }
+
+    /// Refuse a download that can't fit, before its first byte.
+    fn check_space(&self, part: &Path, size: u64, have: u64) -> Result<()> {
+        let needed = size.saturating_sub(have);
+        let Some(free) = disk::free_bytes(part) else {
+            return Ok(());
+        };
+        if free >= needed {
+            return Ok(());
+        }
+        bail!(
+            "not enough disk space: {} more are needed under {}, {} are free; free some space, or point HF_HOME at a larger disk",
+            disk::human_bytes(needed),
+            self.cache.path().display(),
+            disk::human_bytes(free)
+        )
+    }
+}
+
+/// Bytes of a partial file that the download can go on from. One that is longer
+/// than the file is none of it. One that is complete (killed just before the
+/// rename) gives its last byte back: asked for bytes after the end, a server
+/// refuses.
+fn prepare_part(part: &Path, size: u64) -> Result<u64> {
+    let what = || format!("can't use the partial file {}", part.display());
+    let Ok(metadata) = std::fs::metadata(part) else {
+        return Ok(0);
+    };
+    let have = metadata.len();
+    if have > size {
+        std::fs::remove_file(part).with_context(what)?;
+        return Ok(0);
+    }
+    if have == size && size > 0 {
+        let file = std::fs::File::options()
+            .write(true)
+            .open(part)
+            .with_context(what)?;
+        file.set_len(size - 1).with_context(what)?;
+        return Ok(size - 1);
+    }
+    Ok(have)
+}
+
+/// Passes hf-hub's progress on, and ends the download when the user asks.
+struct Relay<'a> {
+    progress: &'a mut dyn Progress,
+    position: u64,
+    interrupted: fn() -> bool,
+}
+
+impl hf_hub::api::Progress for &mut Relay<'_> {
+    fn init(&mut self, size: usize, filename: &str) {
+        // Called twice for one file.
+        self.position = 0;
+        self.progress.begin(filename, size as u64);
+    }
+
+    fn update(&mut self, size: usize) {
+        self.position += size as u64;
+        self.progress.at(self.position);
+        if (self.interrupted)() {
+            std::panic::resume_unwind(Box::new(Interrupted));
+        }
+    }
+
+    fn finish(&mut self) {}
+}
+
+struct Interrupted;
+
+/// Run `download`; `None` if it was interrupted. hf-hub's progress can't return an
+/// error, so unwinding (without the panic message) is the way out of its copy
+/// loop; its file and lock close on the way, and the partial file stays.
+fn unwinding<T>(download: impl FnOnce() -> T) -> Option<T> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(download)) {
+        Ok(value) => Some(value),
+        Err(payload) if payload.is::<Interrupted>() => None,
+        Err(payload) => std::panic::resume_unwind(payload),
+    }
+}
+
+/// Get every file of a model that isn't here, and verify the rest.
+pub(crate) fn fetch(
+    id: &str,
+    wanted: &[HubFile],
+    dir: &Path,
+    lock: &mut LockFile,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Vec<FetchedFile>> {
+    let mut files = ModelFiles::open(id, dir, lock, options.verify)?;
+    let session = Session::open(dir.parent().unwrap_or(dir), options)?;
+    let mut fetched = Vec::new();
+    for file in wanted {
+        let source = format!("{}@{}:{}", file.repo, file.revision, file.path);
+        fetched.push(match files.look(&file.name, &source, progress)? {
+            Found::Good(present) => present,
+            Found::Nothing => obtain(&session, &mut files, file, &source, progress)?,
+            Found::Bad { expected, found } => {
+                let rejected = files.reject(&file.name)?;
+                bail!(
+                    "{}\nIt was changed or damaged after it was fetched; it is now {}. Fetch again to download it anew. {}",
+                    files.mismatch(&file.name, &expected, &found),
+                    rejected.display(),
+                    files.if_wanted(&file.name)
+                );
+            }
+        });
+    }
+    Ok(fetched)
+}
+
+/// From the cache, else from the hub; verified; into place.
+fn obtain(
+    session: &Session<'_>,
+    files: &mut ModelFiles<'_>,
+    file: &HubFile,
+    source: &str,
+    progress: &mut dyn Progress,
+) -> Result<FetchedFile> {
+    let mut how = How::Cached;
+    let mut blob = session.cached(file);
+    loop {
+        let path = match blob.take() {
+            Some(path) => path,
+            None => {
+                how = How::Downloaded;
+                session.download(file, progress)?
+            }
+        };
+        let found = sha256_of_file(&path, progress)?;
+        // Large files' etags, hence their names in the cache, are their sha256.
+        let declared = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .filter(|name| name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit()));
+        let intact = declared.is_none_or(|declared| declared == found);
+        let expected = files.lock.expected(files.model, &file.name);
+        let matches = expected.is_none_or(|expected| expected == found);
+        if intact && matches {
+            place(&path, files.dir, &file.name)?;
+            return files.accept(&file.name, &found, source, how);
+        }
+        // Kept only if the hub itself vouches for it: then it is the lock, or the
+        // revision, that is to be changed, and gigabytes needn't come again.
+        if !intact || declared.is_none() {
+            session.evict(file, &path);
+        }
+        if how == How::Cached && (!intact || declared.is_none()) {
+            continue;
+        }
+        match expected {
+            Some(expected) if intact => bail!(
+                "{}\nIt is what {} has at that revision, and is not put into place. {}",
+                files.mismatch(&file.name, expected, &found),
+                file.repo,
+                files.if_wanted(&file.name)
+            ),
+            _ => bail!(
+                "{}/{} was damaged on the way: the hub declares sha256 {}, what arrived has {found}; it is deleted, fetch again",
+                files.model,
+                file.name,
+                declared.unwrap_or("?")
+            ),
+        }
+    }
+}
+
+/// Link a blob under its final name, atomically.
+fn place(blob: &Path, dir: &Path, name: &str) -> Result<()> {
+    let what = || format!("can't put {name} into {}", dir.display());
+    let partial = dir.join(format!(".{name}.partial"));
+    std::fs::remove_file(&partial).ok();
+    if std::fs::hard_link(blob, &partial).is_err() {
+        std::os::unix::fs::symlink(blob, &partial).with_context(what)?;
+    }
+    std::fs::rename(&partial, dir.join(name)).with_context(what)?;
+    // Renaming one hard link onto another of the same file does nothing.
+    std::fs::remove_file(&partial).ok();
+    Ok(())
+}

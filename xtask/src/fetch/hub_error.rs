@@ -1,0 +1,147 @@
+//! What went wrong with a hub, in words: what failed, where, why, what to do. And
+//! whether waiting may help. Retries nothing itself.
+
+use super::hub::Session;
+use anyhow::anyhow;
+use hf_hub::api::sync::ApiError;
+use schema::model::HubFile;
+use std::path::Path;
+
+/// One failed attempt.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Whether the same request may succeed a little later.
+    pub may_pass: bool,
+    /// For people.
+    pub error: anyhow::Error,
+}
+
+impl Failure {
+    /// A failure that another attempt would meet again.
+    pub fn last(error: anyhow::Error) -> Self {
+        Self {
+            may_pass: false,
+            error,
+        }
+    }
+
+    /// A failure that may not come again.
+    pub fn passing(error: anyhow::Error) -> Self {
+        Self {
+            may_pass: true,
+            error,
+        }
+    }
+}
+
+/// Explain what hf-hub reports. `part` is the partial file, once there can be one.
+pub(crate) fn explain(
+    error: &ApiError,
+    session: &Session<'_>,
+    file: &HubFile,
+    part: Option<&Path>,
+) -> Failure {
+    let what = format!("{} of {} at {}", file.path, file.repo, file.revision);
+    let endpoint = &session.endpoint;
+    match error {
+        ApiError::RequestError(error) => match &**error {
+            ureq::Error::StatusCode(code) => status(*code, session, file, &what),
+            ureq::Error::Io(error) if from_disk(error).is_some() => disk(error, &what, part),
+            // A name that doesn't resolve and a port that refuses are no network,
+            // not a hiccup: waiting for those only delays the answer.
+            ureq::Error::HostNotFound => Failure::last(no_network(endpoint, &what, &error)),
+            ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused => {
+                Failure::last(no_network(endpoint, &what, &error))
+            }
+            error => Failure::passing(no_network(endpoint, &what, error)),
+        },
+        ApiError::IoError(error) if from_disk(error).is_some() => disk(error, &what, part),
+        ApiError::IoError(error) => Failure::passing(broke_off(error, &what, part)),
+        ApiError::LockAcquisition(path) => Failure::last(anyhow!(
+            "another program is downloading {what} (it holds {}); wait for it and fetch again",
+            path.display()
+        )),
+        ApiError::MissingHeader(_) | ApiError::InvalidHeader(_) | ApiError::ParseIntError(_) => {
+            Failure::last(anyhow!(
+                "{endpoint} doesn't answer like a hub when asked for {what}: {error}; check HF_ENDPOINT"
+            ))
+        }
+        error => Failure::last(anyhow!("can't download {what} from {endpoint}: {error}")),
+    }
+}
+
+fn status(code: u16, session: &Session<'_>, file: &HubFile, what: &str) -> Failure {
+    let endpoint = &session.endpoint;
+    let page = format!("{endpoint}/{}", file.repo);
+    match code {
+        404 => Failure::last(anyhow!(
+            "{endpoint} has no {what} (HTTP 404); check repo, revision and path in data/models.toml, and HF_TOKEN if the repository is private"
+        )),
+        401 | 403 if session.has_token => Failure::last(anyhow!(
+            "{endpoint} refuses {what} (HTTP {code}): the token in use may not read it; accept the licence at {page} with that account, or set HF_TOKEN to another token"
+        )),
+        401 | 403 => Failure::last(anyhow!(
+            "{endpoint} refuses {what} (HTTP {code}) without a token; accept the licence at {page} and set HF_TOKEN"
+        )),
+        429 | 500..=599 => Failure::passing(anyhow!(
+            "{endpoint} can't serve {what} now (HTTP {code}); try later"
+        )),
+        code => Failure::last(anyhow!("{endpoint} answers HTTP {code} to {what}")),
+    }
+}
+
+fn no_network(endpoint: &str, what: &str, why: &dyn std::fmt::Display) -> anyhow::Error {
+    let embedded: Vec<_> = models::ModelSpec::all()
+        .into_iter()
+        .map(|spec| spec.id)
+        .collect();
+    anyhow!(
+        "can't reach {endpoint} for {what}: {why}; check the network and HF_ENDPOINT. Without a network, use an embedded model ({}), or copy the model's directory from a machine that has it: files that match data/models.lock are accepted",
+        embedded.join(", ")
+    )
+}
+
+fn broke_off(why: &std::io::Error, what: &str, part: Option<&Path>) -> anyhow::Error {
+    anyhow!(
+        "the download of {what} broke off: {why}; {}fetch again",
+        kept(part)
+    )
+}
+
+/// Why writing failed, where it is the disk's doing and not the network's.
+fn from_disk(error: &std::io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::ENOSPC => Some("the disk is full"),
+        libc::EDQUOT => Some("the disk quota is used up"),
+        libc::EFBIG => Some("the file is larger than this process may write (ulimit -f)"),
+        libc::EACCES | libc::EPERM => Some("permission denied"),
+        libc::EROFS => Some("the file system is read-only"),
+        libc::EIO => Some("the disk reports an I/O error"),
+        _ => None,
+    }
+}
+
+fn disk(error: &std::io::Error, what: &str, part: Option<&Path>) -> Failure {
+    let why = from_disk(error).unwrap_or("the disk fails");
+    let place = part
+        .and_then(Path::parent)
+        .map_or_else(|| "the hub's cache".to_owned(), |p| p.display().to_string());
+    Failure::last(anyhow!(
+        "can't write {what} under {place}: {why} ({error}); {}mend that, or point HF_HOME at another disk, and fetch again",
+        kept(part)
+    ))
+}
+
+/// What is there to go on from.
+fn kept(part: Option<&Path>) -> String {
+    let size = part
+        .and_then(|part| std::fs::metadata(part).ok())
+        .map_or(0, |metadata| metadata.len());
+    match part {
+        Some(_) if size > 0 => format!(
+            "what arrived ({}) is kept and will be resumed; ",
+            super::disk::human_bytes(size)
+        ),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,256 @@
+//! A hub on loopback for the tests of `fetch`: answers `resolve` requests as the
+//! real one does (a redirect for large files, ranges, etag, commit), and fails on
+//! request. It speaks just enough HTTP for hf-hub, one request a connection.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// The commit this hub has.
+pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// What one request for a body gets instead of its answer.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// The connection closes after so many bytes of the body.
+    Truncate(usize),
+    /// The whole file, whatever range was asked for.
+    IgnoreRange,
+    /// Bytes of the right number and the wrong value.
+    Damage,
+}
+
+/// One request as it came in.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub path: String,
+    pub range: String,
+    pub authorization: Option<String>,
+}
+
+/// A file: its path in the repository, its bytes, and whether it is a large one,
+/// which the hub redirects and names by its sha256.
+pub struct File {
+    pub path: &'static str,
+    pub bytes: Vec<u8>,
+    pub large: bool,
+}
+
+#[derive(Default)]
+struct State {
+    files: Vec<File>,
+    requests: Vec<Request>,
+    faults: VecDeque<Fault>,
+    status: VecDeque<u16>,
+    declared_size: Option<u64>,
+    commit: Option<&'static str>,
+    headers_missing: bool,
+}
+
+/// The server; stops when dropped.
+pub struct FakeHub {
+    pub url: String,
+    state: Arc<Mutex<State>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FakeHub {
+    pub fn start(files: Vec<File>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State {
+            files,
+            ..State::default()
+        }));
+        let (shared, base) = (state.clone(), url.clone());
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { break };
+                if !serve(stream, &shared, &base) {
+                    break;
+                }
+            }
+        });
+        Self {
+            url,
+            state,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn requests(&self) -> Vec<Request> {
+        self.state.lock().unwrap().requests.clone()
+    }
+
+    /// Ranges of the requests for bodies, in order; `bytes=0-0` only asks for headers.
+    pub fn body_ranges(&self) -> Vec<String> {
+        let all = self.requests().into_iter().map(|r| r.range);
+        all.filter(|range| range != "bytes=0-0").collect()
+    }
+
+    /// Fail the next request for a body.
+    pub fn fault(&self, fault: Fault) {
+        self.state.lock().unwrap().faults.push_back(fault);
+    }
+
+    /// Answer the next request with this status.
+    pub fn status(&self, code: u16) {
+        self.state.lock().unwrap().status.push_back(code);
+    }
+
+    /// Claim another size from now on.
+    pub fn declare_size(&self, bytes: u64) {
+        self.state.lock().unwrap().declared_size = Some(bytes);
+    }
+
+    /// Claim another commit from now on.
+    pub fn declare_commit(&self, commit: &'static str) {
+        self.state.lock().unwrap().commit = Some(commit);
+    }
+
+    /// From now on answer like any web server.
+    pub fn forget_headers(&self) {
+        self.state.lock().unwrap().headers_missing = true;
+    }
+}
+
+impl Drop for FakeHub {
+    fn drop(&mut self) {
+        let address = self.url.trim_start_matches("http://").to_owned();
+        if let Ok(mut stream) = TcpStream::connect(address) {
+            stream.write_all(b"STOP / HTTP/1.1\r\n\r\n").ok();
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+/// Answer one request; `false` to stop.
+fn serve(stream: TcpStream, state: &Mutex<State>, base: &str) -> bool {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
+            break;
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    let Some(first) = lines.first() else {
+        return true;
+    };
+    let mut words = first.split(' ');
+    let (method, path) = (words.next().unwrap(), words.next().unwrap().to_owned());
+    if method == "STOP" {
+        return false;
+    }
+    let header = |name: &str| {
+        lines[1..].iter().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name)
+                .then(|| value.trim().to_owned())
+        })
+    };
+    let request = Request {
+        path: path.clone(),
+        range: header("range").unwrap_or_default(),
+        authorization: header("authorization"),
+    };
+    let mut state = state.lock().unwrap();
+    state.requests.push(request.clone());
+    answer(stream, &mut state, &request, base).ok();
+    true
+}
+
+fn answer(
+    mut stream: TcpStream,
+    state: &mut State,
+    request: &Request,
+    base: &str,
+) -> std::io::Result<()> {
+    if let Some(code) = state.status.pop_front() {
+        return write!(
+            stream,
+            "HTTP/1.1 {code} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    }
+    let commit = state.commit.unwrap_or(COMMIT);
+    let prefix = format!("/owner/repo/resolve/{COMMIT}/");
+    let (in_repo, from_store) = match request.path.strip_prefix(&prefix) {
+        Some(path) => (path, false),
+        None => (request.path.trim_start_matches("/store/"), true),
+    };
+    let Some(file) = state.files.iter().find(|file| file.path == in_repo) else {
+        return write!(
+            stream,
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    };
+    let sha256 = schema::run::sha256_hex(&file.bytes);
+    if file.large && !from_store {
+        return write!(
+            stream,
+            "HTTP/1.1 302 Found\r\nLocation: {base}/store/{in_repo}\r\nX-Repo-Commit: {commit}\r\n\
+             X-Linked-Etag: \"{sha256}\"\r\nETag: \"store\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    }
+    let probe = request.range == "bytes=0-0";
+    let fault = if probe {
+        None
+    } else {
+        state.faults.pop_front()
+    };
+    let mut body = file.bytes.clone();
+    let size = body.len();
+    let declared = state.declared_size.unwrap_or(size as u64);
+    if matches!(fault, Some(Fault::Damage)) {
+        body.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    let start: usize = request
+        .range
+        .trim_start_matches("bytes=")
+        .split('-')
+        .next()
+        .and_then(|start| start.parse().ok())
+        .unwrap_or(0);
+    if start >= size {
+        return write!(
+            stream,
+            "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    }
+    let whole = matches!(fault, Some(Fault::IgnoreRange));
+    let part = match (probe, whole) {
+        (true, _) => &body[..1],
+        (false, true) => &body[..],
+        (false, false) => &body[start..],
+    };
+    let status = if whole {
+        "200 OK"
+    } else {
+        "206 Partial Content"
+    };
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n",
+        part.len()
+    )?;
+    if !state.headers_missing {
+        // Small files' etags are git blob ids, which nobody can compute from a sha256.
+        let etag = &sha256[..40];
+        write!(
+            stream,
+            "ETag: \"{etag}\"\r\nX-Repo-Commit: {commit}\r\nContent-Range: bytes {start}-{}/{declared}\r\n",
+            size - 1
+        )?;
+    }
+    write!(stream, "\r\n")?;
+    let sent = match fault {
+        Some(Fault::Truncate(bytes)) => &part[..bytes.min(part.len())],
+        _ => part,
+    };
+    stream.write_all(sent)
+}

@@ -1,0 +1,139 @@
+//! What the tests of `fetch` share: a hub with two files, a place to fetch into,
+//! and this program again as a child.
+
+use crate::hub::{COMMIT, FakeHub, File};
+use schema::model::{HubFile, Model, Models, Source};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+use xtask::fetch::{FetchedFile, Hub, Options, Silent, Verify, fetch};
+
+pub const WEIGHTS: &str = "model.safetensors";
+
+/// 300 kB that no other offset looks like.
+pub fn weights() -> Vec<u8> {
+    (0..75_000_u32)
+        .flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes())
+        .collect()
+}
+
+/// A hub with a small file and a large one, and a place to fetch into.
+pub struct World {
+    pub hub: FakeHub,
+    pub dir: TempDir,
+    pub options: Options,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let hub = FakeHub::start(vec![
+            File {
+                path: "config.json",
+                bytes: b"{}".to_vec(),
+                large: false,
+            },
+            File {
+                path: "weights/model.safetensors",
+                bytes: weights(),
+                large: true,
+            },
+        ]);
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            verify: Verify::Stamp,
+            hub: Hub {
+                endpoint: Some(hub.url.clone()),
+                token: None,
+                cache_dir: Some(dir.path().join("hub")),
+            },
+            retries: 0,
+            backoff: Duration::from_millis(1),
+            interrupted: || false,
+        };
+        Self { hub, dir, options }
+    }
+
+    pub fn fetch(&self) -> anyhow::Result<Vec<FetchedFile>> {
+        fetch_into(self.dir.path(), &self.options, &models())
+    }
+
+    pub fn error(&self) -> String {
+        format!("{:#}", self.fetch().unwrap_err())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("models/m").join(name)
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.dir.path().join("models.lock")
+    }
+
+    pub fn lock_text(&self) -> String {
+        std::fs::read_to_string(self.lock()).unwrap_or_default()
+    }
+
+    /// The large file's blob in the hub's cache, without its ending.
+    pub fn blob(&self) -> PathBuf {
+        let sha256 = schema::run::sha256_hex(&weights());
+        self.dir
+            .path()
+            .join("hub/models--owner--repo/blobs")
+            .join(sha256)
+    }
+
+    pub fn part(&self) -> PathBuf {
+        self.blob().with_extension("part")
+    }
+}
+
+pub fn fetch_into(
+    dir: &Path,
+    options: &Options,
+    models: &Models,
+) -> anyhow::Result<Vec<FetchedFile>> {
+    let ids = vec![models.models[0].id.clone()];
+    let (models_dir, lock) = (dir.join("models"), dir.join("models.lock"));
+    fetch(models, &ids, &models_dir, &lock, options, &mut Silent)
+}
+
+pub fn models() -> Models {
+    let file = |name: &str, path: &str| HubFile {
+        name: name.into(),
+        repo: "owner/repo".into(),
+        revision: COMMIT.into(),
+        path: path.into(),
+    };
+    let files = vec![
+        file("config.json", "config.json"),
+        file(WEIGHTS, "weights/model.safetensors"),
+    ];
+    list("m", Source::Hub { files })
+}
+
+pub fn list(id: &str, source: Source) -> Models {
+    let model = Model {
+        id: id.into(),
+        name: id.into(),
+        parameters: 1,
+        about: String::new(),
+        source,
+    };
+    Models {
+        models: vec![model],
+    }
+}
+
+/// This test program again, running only `test`, with the hub's variables set:
+/// the environment of this process is everybody's.
+pub fn child(test: &str, world: &World) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([test, "--exact", "--ignored", "--nocapture"])
+        .env("FETCH_TEST_DIR", world.dir.path())
+        .env("HF_ENDPOINT", format!("{}/", world.hub.url))
+        .env("HF_HOME", world.dir.path())
+        .env("HF_TOKEN", "hf_env");
+    command
+}
