@@ -3,7 +3,10 @@
 
 /// Nanoseconds on `CLOCK_MONOTONIC`.
 pub fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is a valid, writable timespec, and CLOCK_MONOTONIC exists
     // on every system we build for, so the call cannot fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };

@@ -19,7 +19,10 @@ pub struct EngineError {
 impl EngineError {
     /// An error of the given kind.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self {
+            kind,
+            message: message.into(),
+        }
     }
 
     /// [`FailureKind::Internal`]: something nobody expected.
@@ -53,6 +56,8 @@ pub trait Engine: Sized {
 
     /// Load the model. May start threads; must leave nothing lazy that the first
     /// request would pay for, except what the engine's own users also pay then.
+    /// `RAYON_NUM_THREADS` and `OMP_NUM_THREADS` are already set to
+    /// `load.threads`. The runtime measures `load_ns` itself.
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError>;
 
     /// Forget everything, feed `prompts` (`rows × length`, all rows of one
@@ -66,4 +71,8 @@ pub trait Engine: Sized {
     /// Raw logits (`vocabulary` long, any additive constant) of `row` after the
     /// last `prefill` or `decode`. Only the gate asks; it is never timed.
     fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError>;
+
+    /// Called after each answer is written, outside every timed region. For
+    /// bookkeeping that must not be timed; most engines have none.
+    fn after_answer(&mut self) {}
 }

@@ -3,10 +3,23 @@
 //!
 //! The loop, the batching and the timing stand here once, so that an adapter is
 //! only "load a model, feed tokens, give the next ones". What this crate
-//! deliberately does not know: any engine, any model file format, any statistic.
+//! deliberately does not know: any engine, any weight format, any statistic of a
+//! run (the little summary of a request made by hand aside).
 //!
-//! `wire` is all that the harness needs; `serve` is all that an adapter needs.
+//! `wire` is all that the harness needs; `serve` (a feature) is all that an
+//! adapter needs: implement [`engine::Engine`] and write
+//!
+//! ```ignore
+//! fn main() -> std::process::ExitCode {
+//!     protocol::main::<MyEngine>()
+//! }
+//! ```
 
 pub mod clock;
 pub mod engine;
 pub mod wire;
+
+#[cfg(feature = "serve")]
+pub mod serve;
+#[cfg(feature = "serve")]
+pub use serve::main;

@@ -130,6 +130,11 @@ pub struct Capabilities {
     /// Whether `score` with `parallel` is cheaper than the incremental path.
     #[serde(default)]
     pub parallel_score: bool,
+    /// A gap of this engine for this model that shows only at long contexts (e.g.
+    /// RoPE scaling ignored), in one line. A target that declares one may pass the
+    /// gate for short contexts alone; one that doesn't passes whole or not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position_gap: Option<String>,
     /// What a reader of the numbers must know, e.g. a mended gap.
     #[serde(default)]
     pub notes: Vec<String>,

@@ -1,0 +1,89 @@
+//! The smallest adapter, for the runtime's own tests: it counts upwards from the
+//! last id of the prompt. Deliberately no model, and ill-behaved on request (see
+//! `prefill`), because the tests need to see the runtime cope.
+
+use protocol::engine::{Engine, EngineError};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Ids are below this.
+const VOCABULARY: u32 = 16;
+
+struct Echo {
+    last: Vec<u32>,
+}
+
+impl Echo {
+    fn step(&mut self, fed: Vec<u32>) -> Vec<u32> {
+        self.last = fed;
+        self.last.iter().map(|id| (id + 1) % VOCABULARY).collect()
+    }
+}
+
+impl Engine for Echo {
+    fn hello(load: &Load) -> Hello {
+        let none = load.variant == "alone";
+        Hello {
+            protocol: PROTOCOL,
+            engine: "echo".to_string(),
+            version: "1".to_string(),
+            build: BTreeMap::from([("features".to_string(), String::new())]),
+            capabilities: Capabilities {
+                batching: if none {
+                    Batching::None
+                } else {
+                    Batching::StaticEqualLength
+                },
+                score: true,
+                parallel_score: false,
+                position_gap: None,
+                notes: Vec::new(),
+            },
+        }
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        println!("a library greets you on standard output");
+        if load.variant == "missing" {
+            return Err(EngineError::new(FailureKind::Unavailable, "no such device"));
+        }
+        let loaded = Loaded {
+            load_ns: 0,
+            weight_bytes: 1,
+            kv_bytes_per_token: 2,
+        };
+        Ok((Self { last: Vec::new() }, loaded))
+    }
+
+    /// A prompt of 3 is out of memory, one of 4 panics, one of 5 talks.
+    fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
+        match prompts[0].len() {
+            3 => return Err(EngineError::new(FailureKind::Oom, "no room")),
+            4 => panic!("four!"),
+            5 => println!("{{\"ev\":\"done\"}}"),
+            _ => {}
+        }
+        Ok(self.step(
+            prompts
+                .iter()
+                .map(|prompt| prompt[prompt.len() - 1])
+                .collect(),
+        ))
+    }
+
+    fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
+        Ok(self.step(tokens.to_vec()))
+    }
+
+    fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {
+        let next = (self.last[row] + 1) % VOCABULARY;
+        Ok((0..VOCABULARY)
+            .map(|id| if id == next { 2f32.ln() } else { 0.0 })
+            .collect())
+    }
+}
+
+fn main() -> ExitCode {
+    protocol::main::<Echo>()
+}

@@ -1,0 +1,238 @@
+//! The adapter runtime: one process, one engine, requests in, events out.
+//!
+//! This file is the order of things; each part has its own file. What it
+//! deliberately does not do: know an engine, retry, or log.
+//!
+//! Exit status: 0 after `exit` or the end of input, 1 where loading failed or
+//! nothing was ever loaded because the input made no sense, 101 after a panic.
+
+mod batch;
+mod build_info;
+mod by_hand;
+mod input;
+mod output;
+mod queue;
+mod score;
+mod summary;
+mod weights;
+
+use crate::engine::{Engine, EngineError};
+use crate::wire::{Batching, Event, Failure, FailureKind, Hello, Load, PROTOCOL, Request};
+use input::{First, Lines};
+use queue::{Queue, Work};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+const LOAD_FAILED: u8 = 1;
+const PANICKED: u8 = 101;
+
+/// The whole of an adapter's `main`.
+pub fn main<E: Engine>() -> ExitCode {
+    main_through::<E, File>(|stream| stream)
+}
+
+/// [`main`], with every byte of the event stream written through `wrap`'s
+/// writer. For `fake`, which must be able to spoil the stream; each `write_all`
+/// holds whole lines.
+pub fn main_through<E: Engine, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
+    // First of all, so that nothing a library prints can get into the stream.
+    let stream = match output::claim_stdout() {
+        Ok(stream) => stream,
+        Err(err) => {
+            eprintln!("cannot redirect standard output: {err}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if std::env::args_os().len() > 1 {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    }
+    output::exit_when_unheard(&stream);
+    match serve::<E, _, _>(input::stdin(), wrap(stream)) {
+        Ok(status) => ExitCode::from(status),
+        // Nobody listens any more, so there is nobody to complain to either.
+        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("cannot write an event: {err}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+const USAGE: &str = "\
+An inference engine behind the benchmark's protocol: JSON in, JSON out, no arguments.
+By hand:  echo '{\"prompt\":\"Hello\",\"iterations\":50,\"model_path\":\"models/tiny-llama\"}' | candle-bench
+Optional: prompt_ids warmup new_tokens weights precision backend device threads variant";
+
+/// Serve `input` until it ends; the exit status, or the failure to write.
+pub fn serve<E: Engine, R: Read + Send + 'static, W: Write>(
+    input: R,
+    mut out: W,
+) -> io::Result<u8> {
+    let mut lines = Lines::new(input);
+    let mut status_at_end = 0;
+    loop {
+        let failure = match lines.first() {
+            First::End => return Ok(status_at_end),
+            First::ByHand(ask) => return by_hand::answer::<E>(ask, &mut out),
+            First::Request(Request::Load(load)) => return loaded::<E, _, _>(load, lines, out),
+            First::Request(Request::Exit) => return Ok(0),
+            First::Request(Request::Generate(g)) => bad_request(Some(g.id), "nothing is loaded"),
+            First::Request(Request::Score(s)) => bad_request(Some(s.id), "nothing is loaded"),
+            First::Malformed(message) => bad_request(None, message),
+        };
+        status_at_end = LOAD_FAILED;
+        send(&mut out, &[Event::Error(failure)])?;
+    }
+}
+
+/// Load, then answer until the input ends.
+fn loaded<E: Engine, R: Read + Send + 'static, W: Write>(
+    load: Load,
+    lines: Lines<R>,
+    mut out: W,
+) -> io::Result<u8> {
+    set_threads(load.threads);
+    let hello = match guarded(|| Ok(introduce::<E>(&load))) {
+        Ok(hello) => hello,
+        Err(stop) => return stop.last_words(&mut out),
+    };
+    let max_batch = match hello.capabilities.batching {
+        Batching::None => 1,
+        Batching::StaticEqualLength | Batching::Continuous => load.max_batch.max(1) as usize,
+    };
+    send(&mut out, &[Event::Hello(hello)])?;
+
+    let start_ns = crate::clock::now_ns();
+    let mut engine = match guarded(|| E::load(&load)) {
+        Ok((engine, mut loaded)) => {
+            // The runtime's clock for every engine, so that none measures less.
+            loaded.load_ns = crate::clock::now_ns() - start_ns;
+            send(&mut out, &[Event::Loaded(loaded)])?;
+            engine
+        }
+        Err(stop) => return stop.last_words(&mut out),
+    };
+
+    let mut queue = Queue::new(lines.into_inbox(), max_batch, load.max_context);
+    while let Some(work) = queue.next() {
+        let mut rows = 0;
+        let events = match work {
+            Work::Reject(failure) => vec![Event::Error(failure)],
+            Work::Score(request) => match guarded(|| score::run(&mut engine, &request)) {
+                Ok(scored) => vec![Event::Scored(scored)],
+                Err(Stop::Failed(err)) => vec![failed(request.id, &err)],
+                Err(stop) => return stop.last_words(&mut out),
+            },
+            Work::Batch(requests) => match guarded(|| batch::run(&mut engine, &requests)) {
+                Ok(done) => {
+                    rows = done.len();
+                    done.into_iter().map(Event::Done).collect()
+                }
+                Err(Stop::Failed(err)) => requests.iter().map(|r| failed(r.id(), &err)).collect(),
+                Err(stop) => return stop.last_words(&mut out),
+            },
+        };
+        queue.finished(rows);
+        send(&mut out, &events)?;
+        if let Err(stop) = guarded(|| {
+            engine.after_answer();
+            Ok(())
+        }) {
+            return stop.last_words(&mut out);
+        }
+    }
+    Ok(0)
+}
+
+/// The engine's `hello`, with what the runtime knows about the build.
+fn introduce<E: Engine>(load: &Load) -> Hello {
+    let mut hello = E::hello(load);
+    hello.protocol = PROTOCOL;
+    for (key, value) in build_info::collect() {
+        hello.build.entry(key).or_insert(value);
+    }
+    hello
+}
+
+/// Tell rayon and OpenMP how many threads to start. Both read the environment
+/// once, when first used, so it is set before the engine is even asked who it is.
+fn set_threads(threads: u32) {
+    for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
+        // SAFETY: no thread of ours but the watchdog on the output runs yet, and
+        // that one never reads the environment.
+        unsafe { std::env::set_var(name, threads.max(1).to_string()) };
+    }
+}
+
+/// Why a call into the engine gave no result.
+enum Stop {
+    /// It said so; the process lives on.
+    Failed(EngineError),
+    /// It panicked: its state is anybody's guess, so the process ends.
+    Panicked(String),
+}
+
+impl Stop {
+    /// Tell the harness that the engine is of no more use.
+    fn last_words(self, out: &mut impl Write) -> io::Result<u8> {
+        let (error, status) = match self {
+            Stop::Failed(error) => (error, LOAD_FAILED),
+            Stop::Panicked(message) => (
+                EngineError::internal(format!("the engine panicked: {message}")),
+                PANICKED,
+            ),
+        };
+        let failure = Failure {
+            id: None,
+            kind: error.kind,
+            message: error.message,
+        };
+        send(out, &[Event::Error(failure)])?;
+        Ok(status)
+    }
+}
+
+/// Call into the engine; a panic becomes [`Stop::Panicked`].
+fn guarded<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Result<T, Stop> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(Stop::Failed),
+        Err(payload) => {
+            let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
+            let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+            Err(Stop::Panicked(
+                text.unwrap_or_else(|| "no message".to_string()),
+            ))
+        }
+    }
+}
+
+fn bad_request(id: Option<u64>, message: impl Into<String>) -> Failure {
+    Failure {
+        id,
+        kind: FailureKind::BadRequest,
+        message: message.into(),
+    }
+}
+
+fn failed(id: u64, error: &EngineError) -> Event {
+    Event::Error(Failure {
+        id: Some(id),
+        kind: error.kind,
+        message: error.message.clone(),
+    })
+}
+
+/// Write events, a line each, in one call: the answers of one batch reach their
+/// readers together.
+fn send(out: &mut impl Write, events: &[Event]) -> io::Result<()> {
+    let mut lines = Vec::new();
+    for event in events {
+        serde_json::to_writer(&mut lines, event)?;
+        lines.push(b'\n');
+    }
+    out.write_all(&lines)?;
+    out.flush()
+}

@@ -1,0 +1,89 @@
+//! One batch from its first prompt token to its last output token, on the
+//! clock. Everything is allocated before the clock starts and answered after it
+//! stops; between two stamps stands one call into the engine and nothing else.
+
+use super::queue::Waiting;
+use crate::clock::now_ns;
+use crate::engine::{Engine, EngineError};
+use crate::wire::Done;
+
+/// What a batch did and when; rows share all times.
+#[derive(Debug)]
+pub struct Timeline {
+    /// The engine began.
+    pub started_ns: u64,
+    /// Each step's tokens were on the host; `new_tokens` entries.
+    pub token_ns: Vec<u64>,
+    /// `new_tokens × rows`, step by step.
+    pub tokens: Vec<u32>,
+}
+
+impl Timeline {
+    /// The output of one row.
+    pub fn row(&self, row: usize) -> Vec<u32> {
+        let rows = self.tokens.len() / self.token_ns.len();
+        self.tokens
+            .iter()
+            .skip(row)
+            .step_by(rows)
+            .copied()
+            .collect()
+    }
+}
+
+/// Run requests of one shape together; their answers, in the same order.
+pub fn run(engine: &mut impl Engine, batch: &[Waiting]) -> Result<Vec<Done>, EngineError> {
+    let prompts: Vec<&[u32]> = batch
+        .iter()
+        .map(|w| w.generate.prompt_ids.as_slice())
+        .collect();
+    let new_tokens = batch.first().map_or(0, |w| w.generate.new_tokens);
+    let timeline = time(engine, &prompts, new_tokens)?;
+    let done = |(row, waiting): (usize, &Waiting)| Done {
+        id: waiting.id(),
+        received_ns: waiting.received_ns,
+        started_ns: timeline.started_ns,
+        token_ns: timeline.token_ns.clone(),
+        output_ids: timeline.row(row),
+        batch: batch.len() as u32,
+    };
+    Ok(batch.iter().enumerate().map(done).collect())
+}
+
+/// Prefill `prompts` and decode until every row has `new_tokens` (≥ 1) tokens.
+pub fn time(
+    engine: &mut impl Engine,
+    prompts: &[&[u32]],
+    new_tokens: u32,
+) -> Result<Timeline, EngineError> {
+    let rows = prompts.len();
+    let mut token_ns = Vec::with_capacity(new_tokens as usize);
+    let mut tokens = Vec::with_capacity(new_tokens as usize * rows);
+
+    let started_ns = now_ns();
+    let mut next = engine.prefill(prompts)?;
+    token_ns.push(now_ns());
+    check_rows(&next, rows)?;
+    tokens.extend_from_slice(&next);
+    for _ in 1..new_tokens {
+        next = engine.decode(&next)?;
+        token_ns.push(now_ns());
+        check_rows(&next, rows)?;
+        tokens.extend_from_slice(&next);
+    }
+    Ok(Timeline {
+        started_ns,
+        token_ns,
+        tokens,
+    })
+}
+
+fn check_rows(next: &[u32], rows: usize) -> Result<(), EngineError> {
+    if next.len() == rows {
+        return Ok(());
+    }
+    Err(EngineError::internal(format!(
+        "the engine gave {} tokens for {rows} rows",
+        next.len()
+    )))
+}

@@ -1,0 +1,254 @@
+//! A request made by a person: load, run, print one JSON object, end.
+//!
+//! ```text
+//! echo '{"prompt":"Hello","iterations":50,"model_path":"models/tiny-llama"}' | candle-bench
+//! ```
+//!
+//! It runs through the same engine calls and the same clock as the harness's
+//! requests, one at a time. It deliberately verifies nothing and keeps nothing:
+//! its numbers are for looking at, not for publishing.
+
+use super::summary::Summary;
+use super::weights;
+use super::{LOAD_FAILED, PANICKED, Stop, batch, guarded, introduce, set_threads};
+use crate::clock::now_ns;
+use crate::engine::{Engine, EngineError};
+use crate::wire::{FailureKind, Load};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use tokenizers::Tokenizer;
+
+/// What a person may say; all but the prompt and the model has a default.
+#[derive(Debug, Deserialize)]
+struct Ask {
+    prompt: Option<String>,
+    prompt_ids: Option<Vec<u32>>,
+    model_path: PathBuf,
+    #[serde(default = "ten")]
+    iterations: u32,
+    #[serde(default = "two")]
+    warmup: u32,
+    #[serde(default = "sixty_four", alias = "max_tokens")]
+    new_tokens: u32,
+    weights: Option<String>,
+    precision: Option<String>,
+    #[serde(default)]
+    variant: String,
+    backend: Option<String>,
+    device: Option<Device>,
+    threads: Option<u32>,
+    /// Anything else: reported, since it may be a misspelled field.
+    #[serde(flatten)]
+    ignored: BTreeMap<String, Value>,
+}
+
+/// `1`, `"cuda"` and `"cuda:1"` are all ways to name a device.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Device {
+    Index(u32),
+    Name(String),
+}
+
+fn ten() -> u32 {
+    10
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn sixty_four() -> u32 {
+    64
+}
+
+/// Answer a request without `op`; the exit status.
+pub fn answer<E: Engine>(ask: Value, out: &mut impl Write) -> io::Result<u8> {
+    let (result, status) = match guarded(|| measure::<E>(ask)) {
+        Ok(result) => (result, 0),
+        Err(Stop::Failed(err)) => (error(err.kind, &err.message), LOAD_FAILED),
+        Err(Stop::Panicked(message)) => (
+            error(
+                FailureKind::Internal,
+                &format!("the engine panicked: {message}"),
+            ),
+            PANICKED,
+        ),
+    };
+    writeln!(out, "{result:#}")?;
+    out.flush()?;
+    Ok(status)
+}
+
+fn error(kind: FailureKind, message: &str) -> Value {
+    json!({ "error": { "kind": kind, "message": message } })
+}
+
+fn bad(message: impl std::fmt::Display) -> EngineError {
+    EngineError::new(FailureKind::BadRequest, message.to_string())
+}
+
+fn measure<E: Engine>(ask: Value) -> Result<Value, EngineError> {
+    let ask: Ask = serde_json::from_value(ask).map_err(bad)?;
+    if ask.iterations == 0 || ask.new_tokens == 0 {
+        return Err(bad("iterations and new_tokens must be at least 1"));
+    }
+    let weights = weights::choose(
+        &ask.model_path,
+        ask.weights.as_deref(),
+        ask.precision.as_deref(),
+    )
+    .map_err(bad)?;
+    let tokenizer = tokenizer(&weights.model_dir);
+    let prompt_ids = prompt_ids(&ask, tokenizer.as_ref())?;
+    let (backend, device) = device(ask.backend.as_deref(), ask.device.as_ref())?;
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let load = Load {
+        model_dir: weights.model_dir.to_string_lossy().into_owned(),
+        weights: weights.file,
+        precision: weights.precision,
+        backend,
+        variant: ask.variant.clone(),
+        device,
+        threads: ask.threads.unwrap_or(processors).max(1),
+        max_context: prompt_ids.len() as u32 + ask.new_tokens,
+        max_batch: 1,
+    };
+
+    set_threads(load.threads);
+    let hello = introduce::<E>(&load);
+    let start_ns = now_ns();
+    let (mut engine, loaded) = E::load(&load)?;
+    let load_ns = now_ns() - start_ns;
+    let mut samples = Samples::default();
+    for iteration in 0..ask.warmup + ask.iterations {
+        let timeline = batch::time(&mut engine, &[&prompt_ids], ask.new_tokens)?;
+        if iteration >= ask.warmup {
+            samples.take(&timeline);
+        }
+        engine.after_answer();
+    }
+
+    let text = tokenizer
+        .ok()
+        .and_then(|t| t.decode(&samples.output_ids, false).ok());
+    let tokens = f64::from(ask.new_tokens) * f64::from(ask.iterations);
+    let seconds = samples.e2e_ns.iter().sum::<u64>() as f64 / 1e9;
+    Ok(json!({
+        "engine": hello.engine,
+        "version": hello.version,
+        "model_path": ask.model_path,
+        "weights": load.weights,
+        "precision": load.precision,
+        "backend": load.backend,
+        "device": load.device,
+        "threads": load.threads,
+        "prompt_tokens": prompt_ids.len(),
+        "new_tokens": ask.new_tokens,
+        "warmup": ask.warmup,
+        "iterations": ask.iterations,
+        "load_ms": load_ns as f64 / 1e6,
+        "weight_bytes": loaded.weight_bytes,
+        "kv_bytes_per_token": loaded.kv_bytes_per_token,
+        "ttft_ms": Summary::of_ns(&samples.ttft_ns),
+        "itl_ms": Summary::of_ns(&samples.itl_ns),
+        "e2e_ms": Summary::of_ns(&samples.e2e_ns),
+        "output_tok_per_s": tokens / seconds,
+        "output_text": text,
+        "output_ids": samples.output_ids,
+        "notes": hello.capabilities.notes,
+        "ignored_fields": ask.ignored.keys().collect::<Vec<_>>(),
+        "build": hello.build,
+    }))
+}
+
+#[derive(Default)]
+struct Samples {
+    ttft_ns: Vec<u64>,
+    itl_ns: Vec<u64>,
+    e2e_ns: Vec<u64>,
+    output_ids: Vec<u32>,
+}
+
+impl Samples {
+    fn take(&mut self, timeline: &batch::Timeline) {
+        let (first, last) = (
+            timeline.token_ns[0],
+            timeline.token_ns[timeline.token_ns.len() - 1],
+        );
+        self.ttft_ns.push(first - timeline.started_ns);
+        self.itl_ns
+            .extend(timeline.token_ns.windows(2).map(|pair| pair[1] - pair[0]));
+        self.e2e_ns.push(last - timeline.started_ns);
+        self.output_ids = timeline.row(0);
+    }
+}
+
+fn tokenizer(model_dir: &Path) -> Result<Tokenizer, String> {
+    let path = model_dir.join("tokenizer.json");
+    Tokenizer::from_file(&path).map_err(|err| format!("{}: {err}", path.display()))
+}
+
+fn prompt_ids(ask: &Ask, tokenizer: Result<&Tokenizer, &String>) -> Result<Vec<u32>, EngineError> {
+    let ids = match (&ask.prompt_ids, &ask.prompt) {
+        (Some(ids), None) => ids.clone(),
+        (None, Some(text)) => {
+            let tokenizer = tokenizer.map_err(bad)?;
+            tokenizer
+                .encode(text.as_str(), true)
+                .map_err(bad)?
+                .get_ids()
+                .to_vec()
+        }
+        _ => return Err(bad("give either `prompt` (text) or `prompt_ids`")),
+    };
+    if ids.is_empty() {
+        return Err(bad("the prompt is empty"));
+    }
+    Ok(ids)
+}
+
+/// Backend and index; the processor where nothing is said.
+fn device(backend: Option<&str>, device: Option<&Device>) -> Result<(String, u32), EngineError> {
+    let (name, index) = match device {
+        None => (None, 0),
+        Some(Device::Index(index)) => (None, *index),
+        Some(Device::Name(name)) => match name.split_once(':') {
+            None => (Some(name.as_str()), 0),
+            Some((name, index)) => {
+                let index = index
+                    .parse()
+                    .map_err(|_| bad(format!("no device index: {index}")))?;
+                (Some(name), index)
+            }
+        },
+    };
+    Ok((backend.or(name).unwrap_or("cpu").to_string(), index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_many_names() {
+        let named = |text: &str| device(None, Some(&Device::Name(text.to_string()))).unwrap();
+        assert_eq!(device(None, None).unwrap(), ("cpu".to_string(), 0));
+        assert_eq!(named("cuda"), ("cuda".to_string(), 0));
+        assert_eq!(named("cuda:3"), ("cuda".to_string(), 3));
+        assert!(device(None, Some(&Device::Name("cuda:x".to_string()))).is_err());
+        assert_eq!(device(Some("cuda"), Some(&Device::Index(1))).unwrap().1, 1);
+    }
+
+    #[test]
+    fn the_smallest_request_is_a_prompt_and_a_model() {
+        let ask: Ask =
+            serde_json::from_value(json!({"prompt": "a", "model_path": "m", "iteratons": 3}))
+                .unwrap();
+        assert_eq!((ask.iterations, ask.warmup, ask.new_tokens), (10, 2, 64));
+        assert_eq!(ask.ignored.keys().collect::<Vec<_>>(), ["iteratons"]);
+    }
+}

@@ -1,0 +1,339 @@
+//! What runs next: requests in order of arrival, with those of equal shape
+//! joined to one batch. It deliberately does not run anything.
+
+use super::input::Inbound;
+use crate::wire::{Failure, FailureKind, Generate, Request, Score};
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// How long a batch may wait for the clients that were just answered.
+///
+/// Clients of a closed loop answer a finished batch within microseconds, one
+/// after the other. Without a wait the first of them would run alone and the
+/// other n − 1 after it, for ever: the engine would be measured at a batch size
+/// nobody asked for. A single user never waits, since nothing else was answered
+/// with it. What it costs an open loop is at most this much, once per batch.
+const GATHER: Duration = Duration::from_millis(1);
+
+/// A request to generate, and when its line was read.
+#[derive(Debug)]
+pub struct Waiting {
+    /// [`crate::wire::Done::received_ns`].
+    pub received_ns: u64,
+    /// The request.
+    pub generate: Generate,
+}
+
+impl Waiting {
+    /// The request's id.
+    pub fn id(&self) -> u64 {
+        self.generate.id
+    }
+
+    /// Rows of a batch must agree in this.
+    fn shape(&self) -> (usize, u32) {
+        (self.generate.prompt_ids.len(), self.generate.new_tokens)
+    }
+}
+
+/// The next thing to do.
+#[derive(Debug)]
+pub enum Work {
+    /// Requests of one shape, never empty, in order of arrival.
+    Batch(Vec<Waiting>),
+    /// A score, alone.
+    Score(Score),
+    /// Nothing: the request makes no sense.
+    Reject(Failure),
+}
+
+enum Item {
+    Generate(Waiting),
+    Score(Score),
+    Reject(Failure),
+}
+
+/// Requests waiting for the engine.
+pub struct Queue {
+    inbox: Receiver<Inbound>,
+    waiting: VecDeque<Item>,
+    max_batch: usize,
+    max_context: u32,
+    /// Rows of the batch that finished last; 0 after anything else.
+    answered: usize,
+    /// Requests to generate that came in since.
+    arrived: usize,
+}
+
+impl Queue {
+    /// A queue over `inbox` that forms batches of up to `max_batch` rows.
+    pub fn new(inbox: Receiver<Inbound>, max_batch: usize, max_context: u32) -> Self {
+        Self {
+            inbox,
+            waiting: VecDeque::new(),
+            max_batch,
+            max_context,
+            answered: 0,
+            arrived: 0,
+        }
+    }
+
+    /// Wait for something to do; `None` when everything is answered and no more
+    /// will come. To be called as soon as the last answer is written.
+    pub fn next(&mut self) -> Option<Work> {
+        let deadline = Instant::now() + GATHER;
+        self.drain();
+        if self.waiting.is_empty() {
+            let message = self.inbox.recv().ok()?;
+            self.admit(message);
+        }
+        self.gather(deadline);
+        Some(match self.waiting.pop_front()? {
+            Item::Generate(first) => Work::Batch(self.join(first)),
+            Item::Score(score) => Work::Score(score),
+            Item::Reject(failure) => Work::Reject(failure),
+        })
+    }
+
+    /// A batch of `rows` (0: something else) is finished; to be called before it
+    /// is answered, so that what came in earlier is not taken for a reply.
+    pub fn finished(&mut self, rows: usize) {
+        self.drain();
+        self.answered = rows;
+        self.arrived = 0;
+    }
+
+    fn gather(&mut self, deadline: Instant) {
+        if self.answered <= 1 {
+            return;
+        }
+        while self.arrived < self.answered && self.joinable() < self.max_batch {
+            // A score in front does not wait; and a late first request is not
+            // held up: the time runs from the last answer.
+            if !matches!(self.waiting.front(), Some(Item::Generate(_))) {
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.inbox.recv_timeout(left) {
+                Ok(message) => self.admit(message),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// How many could run together with the first in line, itself included.
+    fn joinable(&self) -> usize {
+        let Some(Item::Generate(first)) = self.waiting.front() else {
+            return 0;
+        };
+        let equal = |item: &&Item| matches!(item, Item::Generate(w) if w.shape() == first.shape());
+        self.waiting.iter().filter(equal).count()
+    }
+
+    /// `first` and every waiting request of its shape, up to `max_batch`.
+    fn join(&mut self, first: Waiting) -> Vec<Waiting> {
+        let shape = first.shape();
+        let mut batch = vec![first];
+        let mut rest = VecDeque::with_capacity(self.waiting.len());
+        for item in self.waiting.drain(..) {
+            match item {
+                Item::Generate(w) if w.shape() == shape && batch.len() < self.max_batch => {
+                    batch.push(w);
+                }
+                other => rest.push_back(other),
+            }
+        }
+        self.waiting = rest;
+        batch
+    }
+
+    fn drain(&mut self) {
+        while let Ok(message) = self.inbox.try_recv() {
+            self.admit(message);
+        }
+    }
+
+    fn admit(&mut self, message: Inbound) {
+        let item = match message {
+            Inbound::Malformed(message) => reject(None, message),
+            Inbound::Request(received_ns, Request::Generate(generate)) => {
+                self.arrived += 1;
+                match self.check(&generate) {
+                    Ok(()) => Item::Generate(Waiting {
+                        received_ns,
+                        generate,
+                    }),
+                    Err(message) => reject(Some(generate.id), message),
+                }
+            }
+            Inbound::Request(_, Request::Score(score)) => {
+                let (n, k) = (score.ids.len(), score.ask.len());
+                if k == 0 || k > n {
+                    reject(
+                        Some(score.id),
+                        format!("{k} positions asked for, {n} ids given"),
+                    )
+                } else if n > self.max_context as usize {
+                    reject(Some(score.id), self.too_long(n))
+                } else {
+                    Item::Score(score)
+                }
+            }
+            Inbound::Request(_, Request::Load(_)) => reject(
+                None,
+                "a model is loaded already; start another process".to_string(),
+            ),
+            Inbound::Request(_, Request::Exit) => return,
+        };
+        self.waiting.push_back(item);
+    }
+
+    fn check(&self, generate: &Generate) -> Result<(), String> {
+        let total = generate.prompt_ids.len() + generate.new_tokens as usize;
+        if generate.prompt_ids.is_empty() {
+            Err("the prompt is empty".to_string())
+        } else if generate.new_tokens == 0 {
+            Err("new_tokens is 0".to_string())
+        } else if total > self.max_context as usize {
+            Err(self.too_long(total))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn too_long(&self, tokens: usize) -> String {
+        format!(
+            "{tokens} tokens are more than the max_context of {}",
+            self.max_context
+        )
+    }
+}
+
+fn reject(id: Option<u64>, message: String) -> Item {
+    Item::Reject(Failure {
+        id,
+        kind: FailureKind::BadRequest,
+        message,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    fn generate(id: u64, prompt: usize, new_tokens: u32) -> Inbound {
+        let prompt_ids = vec![7; prompt];
+        Inbound::Request(
+            id,
+            Request::Generate(Generate {
+                id,
+                prompt_ids,
+                new_tokens,
+            }),
+        )
+    }
+
+    fn queue(max_batch: usize) -> (Sender<Inbound>, Queue) {
+        let (sender, inbox) = channel();
+        (sender, Queue::new(inbox, max_batch, 64))
+    }
+
+    fn ids(work: Option<Work>) -> Vec<u64> {
+        match work {
+            Some(Work::Batch(batch)) => batch.iter().map(Waiting::id).collect(),
+            other => panic!("expected a batch, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn equal_shapes_share_a_batch_and_others_keep_their_order() {
+        let (sender, mut queue) = queue(3);
+        for (id, prompt, new) in [
+            (1, 4, 8),
+            (2, 5, 8),
+            (3, 4, 8),
+            (4, 4, 9),
+            (5, 4, 8),
+            (6, 4, 8),
+            (7, 5, 8),
+        ] {
+            sender.send(generate(id, prompt, new)).unwrap();
+        }
+        drop(sender);
+        assert_eq!(ids(queue.next()), [1, 3, 5]);
+        assert_eq!(ids(queue.next()), [2, 7]);
+        assert_eq!(ids(queue.next()), [4]);
+        assert_eq!(ids(queue.next()), [6]);
+        assert!(queue.next().is_none());
+    }
+
+    #[test]
+    fn a_batch_waits_for_those_just_answered() {
+        let (sender, mut queue) = queue(8);
+        queue.finished(2);
+        sender.send(generate(1, 4, 8)).unwrap();
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(50));
+            sender.send(generate(2, 4, 8)).unwrap();
+            sender
+        });
+        // Whether the second made it within the wait is the scheduler's to say;
+        // none may be lost or doubled either way.
+        let mut seen = ids(queue.next());
+        let sender = late.join().unwrap();
+        if seen.len() == 1 {
+            seen.extend(ids(queue.next()));
+        }
+        assert_eq!(seen, [1, 2]);
+        drop(sender);
+        assert!(queue.next().is_none());
+    }
+
+    #[test]
+    fn the_wait_ends_when_as_many_came_as_were_answered() {
+        let (sender, mut queue) = queue(8);
+        queue.finished(0);
+        sender.send(generate(9, 4, 8)).unwrap(); // came in during the batch
+        queue.finished(2);
+        sender.send(generate(1, 4, 8)).unwrap();
+        sender.send(generate(2, 4, 8)).unwrap();
+        // All three at once: the one left over and the two that were answered.
+        assert_eq!(ids(queue.next()), [9, 1, 2]);
+        assert_eq!(queue.arrived, 2);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_turned_away() {
+        let (sender, mut queue) = queue(8);
+        for message in [
+            generate(1, 0, 8),
+            generate(2, 4, 0),
+            generate(3, 60, 5),
+            Inbound::Request(0, Request::Score(score(4, 3, 0))),
+            Inbound::Request(0, Request::Score(score(5, 3, 4))),
+            Inbound::Request(0, Request::Score(score(6, 65, 1))),
+        ] {
+            sender.send(message).unwrap();
+        }
+        sender.send(generate(7, 60, 4)).unwrap();
+        for id in 1..=6 {
+            match queue.next() {
+                Some(Work::Reject(failure)) => assert_eq!(failure.id, Some(id)),
+                other => panic!("{id}: {other:?}"),
+            }
+        }
+        assert_eq!(ids(queue.next()), [7]);
+    }
+
+    fn score(id: u64, ids: usize, ask: usize) -> Score {
+        Score {
+            id,
+            ids: vec![1; ids],
+            ask: vec![vec![]; ask],
+            top: 0,
+            parallel: false,
+        }
+    }
+}
