@@ -3,5 +3,21 @@
 //! A module a stage. The harness knows no engine by name: what an engine is and
 //! can do stands in `engines/engines.toml` and in its own `hello`.
 
+pub mod bench;
+pub mod build;
+pub mod cli;
 pub mod doctor;
+pub mod engine;
+pub mod export;
 pub mod fetch;
+pub mod interrupt;
+pub mod page;
+pub mod plan;
+pub mod prompts;
+pub mod provenance;
+pub mod repo;
+pub mod results;
+pub mod run;
+pub mod test;
+pub mod tidy;
+pub mod verify;

@@ -1,2 +1,22 @@
-//! Placeholder.
-fn main() {}
+//! Entry point of `cargo xtask`: parse, dispatch, turn an error into one message
+//! and an exit status. 0 = done, 1 = failed, 2 = usage, 3 = done, but some cell
+//! or target failed, 130 = interrupted.
+
+use clap::Parser;
+use std::process::ExitCode;
+use xtask::cli::Cli;
+
+fn main() -> ExitCode {
+    xtask::interrupt::install();
+    match Cli::parse().run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            if xtask::interrupt::requested() {
+                ExitCode::from(130)
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! `cargo xtask bench-all` and `bench`: plan, fetch, build, verify, measure,
+//! check, render. Each stage is another module's; here stands their order.
+
+use crate::build::{self, Programs};
+use crate::engine::session::Patience;
+use crate::fetch;
+use crate::plan::{self, Choice};
+use crate::prompts::Prompts;
+use crate::provenance::{binaries, provenance};
+use crate::repo::Repo;
+use crate::results;
+use crate::run::check::{Judge, check};
+use crate::run::pending::pending;
+use crate::run::record::Appender;
+use crate::verify::command::{limit, load_golden, threads};
+use crate::verify::target::{Question, not_verified, verify};
+use crate::{page, run};
+use anyhow::{Context, Result, bail};
+use schema::plan::Plan;
+use schema::record::Status;
+use schema::registry::{Registry, Target};
+use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What the command line says.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Profile id; `None` = `gpu` where a GPU is found, else `cpu`.
+    pub profile: Option<String>,
+    /// What it narrows.
+    pub choice: Choice,
+    /// Directory that runs are recorded in; `None` = `data/results`.
+    pub out: Option<PathBuf>,
+    /// Run id (or `latest`) to complete.
+    pub resume: Option<String>,
+    /// Render the site at the end.
+    pub site: bool,
+}
+
+/// Run it.
+pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let results_dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    let registry = repo.registry()?;
+    let _only_one = exclusive(repo)?;
+    let (run_dir, header, programs, prompts) = match &options.resume {
+        Some(run) => reopen(repo, &registry, &results::find(&results_dir, run)?)?,
+        None => create(repo, &registry, &results_dir, options)?,
+    };
+    let plan = &header.plan;
+    verify_targets(repo, plan, &run_dir, &programs)?;
+    let loaded = Run::load(&run_dir)?;
+    let left = pending(plan, &loaded.launches, &loaded.verify);
+    eprintln!(
+        "Measuring {} of {} launches into {}",
+        left.len(),
+        plan.launches.len(),
+        run_dir.display()
+    );
+    let model_dir = repo.model_dir(&plan.model);
+    run::run(plan, &run_dir, &model_dir, &programs, &prompts, left).with_context(|| {
+        format!(
+            "what was measured is kept; go on with `cargo xtask bench-all --resume {}`",
+            header.id
+        )
+    })?;
+    check_outputs(repo, &registry, &run_dir, &programs, &prompts)?;
+    let run = Run::load(&run_dir)?;
+    let failed = results::print_summary(repo, &run)?;
+    println!("Records: {}", run_dir.display());
+    if options.site {
+        println!(
+            "Report:  {}",
+            page::render_with(repo, &results_dir, run)?.display()
+        );
+    }
+    Ok(if failed {
+        ExitCode::from(3)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+type Opened = (PathBuf, RunHeader, Programs, Prompts);
+
+/// A new run: everything decided and written down before anything is measured.
+fn create(
+    repo: &Repo,
+    registry: &Registry,
+    results_dir: &Path,
+    options: &Options,
+) -> Result<Opened> {
+    let profile = repo.profile(&options.profile.clone().unwrap_or_else(default_profile))?;
+    let scenarios = repo.scenarios()?;
+    let wrong = stats::metrics::validate(&scenarios);
+    if !wrong.is_empty() {
+        bail!("data/scenarios: {}", wrong.join("; "));
+    }
+    let plan = plan::plan(
+        &profile,
+        &scenarios,
+        &registry.targets(),
+        &options.choice,
+        threads(),
+    )?;
+    eprintln!(
+        "Profile {}: {} targets × {} scenarios × {} invocations, model {}, {} threads",
+        plan.profile,
+        plan.targets.len(),
+        plan.scenarios.len(),
+        plan.invocations,
+        plan.model,
+        plan.threads
+    );
+    fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
+    load_golden(repo, &plan.model)?; // before the long work, not after it
+    let programs = build_for(repo, registry, &plan)?;
+    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed)?;
+    let provenance = provenance(repo, registry, &plan, &programs, &prompts)?;
+    let started = jiff::Timestamp::now();
+    let host = sha256_hex(
+        format!(
+            "{:?}{:?}",
+            provenance.facts.get("cpu_model"),
+            provenance.facts.get("gpu")
+        )
+        .as_bytes(),
+    );
+    let id = format!(
+        "{}-{}-{}",
+        started.strftime("%Y%m%d-%H%M%S"),
+        plan.profile,
+        &host[..4]
+    );
+    let header = RunHeader {
+        format: FORMAT,
+        id: id.clone(),
+        started: started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        argv: std::env::args().skip(1).collect(),
+        plan_sha256: sha256_hex(&serde_json::to_vec(&plan)?),
+        plan,
+        provenance,
+    };
+    let run_dir = results_dir.join(&id);
+    std::fs::create_dir_all(results_dir)
+        .with_context(|| format!("{} can't be made", results_dir.display()))?;
+    std::fs::create_dir(&run_dir)
+        .with_context(|| format!("{} can't be made", run_dir.display()))?;
+    let path = run_dir.join("run.json");
+    let text = serde_json::to_string_pretty(&header)? + "\n";
+    std::fs::File::create_new(&path)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())
+                .and_then(|()| file.sync_all())
+        })
+        .with_context(|| format!("{} can't be written", path.display()))?;
+    Ok((run_dir, header, programs, prompts))
+}
+
+/// An earlier run, refused where it could not be gone on with honestly.
+fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
+    let header = Run::load(run_dir)?.header;
+    fetch::ensure(repo, std::slice::from_ref(&header.plan.model))?;
+    let programs = build_for(repo, registry, &header.plan)?;
+    for (target, sha256) in binaries(&header.plan, &programs)? {
+        if header
+            .provenance
+            .binaries
+            .get(&target)
+            .is_some_and(|then| *then != sha256)
+        {
+            bail!(
+                "{target}: its program is not the one that run {} began with; go back to revision {} to resume it, or start a new run",
+                header.id,
+                header
+                    .provenance
+                    .git_revision
+                    .as_deref()
+                    .unwrap_or("(unknown)")
+            );
+        }
+    }
+    let prompts = Prompts::new(&repo.model_dir(&header.plan.model), header.plan.seed)?;
+    if header
+        .provenance
+        .facts
+        .get("prompts_sha256")
+        .is_some_and(|then| *then != prompts.sha256())
+    {
+        bail!(
+            "run {} had other prompts: the tokenizer or the text changed; start a new run",
+            header.id
+        );
+    }
+    Ok((run_dir.to_owned(), header, programs, prompts))
+}
+
+fn build_for(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Programs> {
+    let mut engines: Vec<&str> = plan
+        .targets
+        .iter()
+        .map(|target| target.engine.as_str())
+        .collect();
+    let judges = judges(registry);
+    if !judges
+        .iter()
+        .any(|judge| engines.contains(&judge.engine.as_str()))
+    {
+        engines.push(&judges[1].engine);
+    }
+    build::build(repo, registry, &engines)
+}
+
+/// Who may judge timed outputs: the reference, else the target it was checked against.
+fn judges(registry: &Registry) -> [Target; 2] {
+    [&registry.reference, &registry.cross_check].map(|id| {
+        registry
+            .targets()
+            .into_iter()
+            .find(|t| t.id == *id)
+            .expect("the registry was validated")
+    })
+}
+
+fn default_profile() -> String {
+    if crate::doctor::gpu_found() {
+        "gpu"
+    } else {
+        "cpu"
+    }
+    .into()
+}
+
+/// One run at a time: two would measure each other.
+fn exclusive(repo: &Repo) -> Result<std::fs::File> {
+    let path = repo.build_dir.join("bench.lock");
+    std::fs::create_dir_all(&repo.build_dir)
+        .with_context(|| format!("{} can't be made", repo.build_dir.display()))?;
+    let file = std::fs::File::create(&path)
+        .with_context(|| format!("{} can't be made", path.display()))?;
+    if file.try_lock().is_err() {
+        bail!(
+            "another run is measuring on this machine ({} is locked): two at once would measure each other; wait for it",
+            path.display()
+        );
+    }
+    Ok(file)
+}
+
+fn patience(plan: &Plan) -> Patience {
+    Patience {
+        load: Duration::from_secs(plan.load_timeout_s.into()),
+        request: Duration::from_secs(plan.request_timeout_s.into()),
+    }
+}
+
+/// Put every target that has no judgement yet through the gate.
+fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Programs) -> Result<()> {
+    let known = Run::load(run_dir)?.verify;
+    let golden = load_golden(repo, &plan.model)?;
+    let limits = repo.parity_limits()?;
+    let mut batches: Vec<u32> = plan
+        .scenarios
+        .iter()
+        .flat_map(|s| &s.cases)
+        .map(|case| case.concurrency)
+        .collect();
+    batches.sort_unstable();
+    batches.dedup();
+    let model_dir = repo.model_dir(&plan.model);
+    let mut file = Appender::open(&run_dir.join("verify.jsonl"))?;
+    for target in plan
+        .targets
+        .iter()
+        .filter(|target| !known.contains_key(&target.id))
+    {
+        crate::interrupt::check()?;
+        let record = match programs.get(&target.engine) {
+            Err(failure) => not_verified(target, &plan.model, failure),
+            Ok(program) => {
+                let question = Question {
+                    golden: &golden,
+                    limit: limit(&limits, &target.precision)?,
+                    model_dir: &model_dir,
+                    threads: plan.threads,
+                    batches: &batches,
+                    patience: patience(plan),
+                };
+                verify(target, program, &question).record
+            }
+        };
+        if record.status == Status::NotRun {
+            bail!("interrupted");
+        }
+        let verdict = if record.status == Status::Ok {
+            "verified"
+        } else {
+            record.status.id()
+        };
+        eprintln!("Parity: {} {verdict} {}", target.id, record.reason);
+        file.append(&record)?;
+    }
+    file.sync()
+}
+
+fn check_outputs(
+    repo: &Repo,
+    registry: &Registry,
+    run_dir: &Path,
+    programs: &Programs,
+    prompts: &Prompts,
+) -> Result<()> {
+    let run = Run::load(run_dir)?;
+    let judges = judges(registry);
+    let usable = |target: &&Target| {
+        let verified = run
+            .verify
+            .get(&target.id)
+            .is_none_or(|record| record.status == Status::Ok);
+        verified && programs.has(&target.engine)
+    };
+    let judge = judges.iter().find(usable);
+    let model_dir = repo.model_dir(&run.header.plan.model);
+    let judge = judge.and_then(|target| {
+        let program = programs.get(&target.engine).ok()?;
+        Some(Judge {
+            target,
+            program,
+            model_dir: &model_dir,
+        })
+    });
+    if judge.is_none() {
+        eprintln!(
+            "No reference engine on this machine: the timed outputs stay unchecked, and the report says so"
+        );
+    }
+    check(
+        &run,
+        run_dir,
+        prompts,
+        &repo.parity_limits()?,
+        judge.as_ref(),
+    )
+}

@@ -1,0 +1,161 @@
+//! Engines that are Python programs: one virtual environment, made from a
+//! hash-locked requirements file and made again only when that file changes.
+
+use super::unavailable;
+use crate::engine::{EngineFailure, Program};
+use crate::repo::Repo;
+use indicatif::{ProgressBar, ProgressStyle};
+use schema::run::sha256_hex;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The environment's directory under the build directory.
+pub const VENV: &str = "venv";
+/// Where `python3` is to be found, for a test of a machine without one.
+const PYTHON_ENV: &str = "BENCH_PYTHON";
+
+/// Make the environment if it isn't there, and say how to start the program.
+pub fn build(repo: &Repo, script: &str, requirements: &str) -> Result<Program, EngineFailure> {
+    let venv = repo.build_dir.join(VENV);
+    let requirements = repo.root.join(requirements);
+    let text = std::fs::read(&requirements).map_err(|error| {
+        unavailable(format!("{} can't be read: {error}", requirements.display()))
+    })?;
+    let python = std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into());
+    let stamp_path = venv.join("requirements.sha256");
+    let stamp = format!("{} {python}", sha256_hex(&text));
+    if std::fs::read_to_string(&stamp_path).ok().as_deref() != Some(&stamp) {
+        provision(
+            &python,
+            &venv,
+            &requirements,
+            &String::from_utf8_lossy(&text),
+        )?;
+        std::fs::write(&stamp_path, stamp).map_err(|error| {
+            unavailable(format!(
+                "{} can't be written: {error}",
+                stamp_path.display()
+            ))
+        })?;
+    }
+    let file = repo.root.join(script);
+    let argv = vec![
+        venv.join("bin/python").display().to_string(),
+        file.display().to_string(),
+    ];
+    Ok(Program {
+        argv,
+        files: modules_beside(&file)?,
+    })
+}
+
+/// The script and the modules it can import: all `*.py` beside it, sorted.
+fn modules_beside(script: &Path) -> Result<Vec<PathBuf>, EngineFailure> {
+    let dir = script.parent().unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(dir)
+        .map_err(|error| unavailable(format!("{} can't be listed: {error}", dir.display())))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|ext| ext == "py"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+fn provision(
+    python: &str,
+    venv: &Path,
+    requirements: &Path,
+    text: &str,
+) -> Result<(), EngineFailure> {
+    let version = Command::new(python).arg("--version").output().map_err(|error| {
+        unavailable(format!("{python} can't be started ({error}): install Python 3.10 or later with its venv module"))
+    })?;
+    let packages = text.lines().filter(|line| line.contains("==")).count();
+    eprintln!(
+        "Making the Python environment {} with {} from {}: {packages} packages, some GB, a few minutes the first time",
+        venv.display(),
+        String::from_utf8_lossy(&version.stdout).trim(),
+        requirements.display()
+    );
+    let made = Command::new(python)
+        .args(["-m", "venv", "--clear"])
+        .arg(venv)
+        .output();
+    match made {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let words = String::from_utf8_lossy(&output.stdout)
+                .trim()
+                .replace('\n', " ");
+            return Err(unavailable(format!(
+                "`{python} -m venv` failed: {words} {}; on Debian: apt install python3-venv",
+                String::from_utf8_lossy(&output.stderr)
+                    .trim()
+                    .replace('\n', " ")
+            )));
+        }
+        Err(error) => return Err(unavailable(format!("{python} can't be started: {error}"))),
+    }
+    install(venv, requirements, packages)
+}
+
+fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), EngineFailure> {
+    let mut child = Command::new(venv.join("bin/python"))
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--require-hashes",
+            "--progress-bar",
+            "off",
+            "--no-input",
+            "--requirement",
+        ])
+        .arg(requirements)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| unavailable(format!("pip can't be started: {error}")))?;
+    let stderr = child.stderr.take().expect("stderr is piped");
+    let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
+    let bar = ProgressBar::new(packages as u64).with_style(
+        ProgressStyle::with_template(
+            "{spinner} [{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}",
+        )
+        .expect("the template is valid"),
+    );
+    bar.enable_steady_tick(Duration::from_millis(200));
+    for line in BufReader::new(child.stdout.take().expect("stdout is piped"))
+        .lines()
+        .map_while(Result::ok)
+    {
+        if let Some(package) = line.strip_prefix("Collecting ") {
+            bar.inc(1);
+            bar.set_message(package.split(' ').next().unwrap_or_default().to_owned());
+        } else if line.starts_with("Installing collected packages") {
+            bar.set_message("installing what was downloaded");
+        }
+    }
+    let status = child
+        .wait()
+        .map_err(|error| unavailable(format!("pip can't be waited for: {error}")))?;
+    bar.finish_and_clear();
+    let errors = errors.join().unwrap_or_default();
+    if status.success() {
+        return Ok(());
+    }
+    let last = errors
+        .lines()
+        .rev()
+        .find(|line| line.contains("ERROR"))
+        .unwrap_or("no message")
+        .trim();
+    Err(unavailable(format!(
+        "pip could not install {}: {last}",
+        requirements.display()
+    )))
+}

@@ -1,0 +1,201 @@
+//! The command line: every verb, its options and an example. What a verb does
+//! is its module's.
+
+use crate::repo::Repo;
+use crate::{bench, doctor, export, fetch, page, plan, results, test, tidy, verify};
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The benchmark that Rust teams trust when they choose an LLM inference engine.
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    version,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// The main job: fetch, build, verify, measure, render. Ends with the path of the report.
+    #[command(
+        after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --resume latest"
+    )]
+    BenchAll(BenchArgs),
+    /// The same for a part, without rendering the report.
+    #[command(
+        after_help = "Example:\n  cargo xtask bench --engines lmrs,candle --scenarios single_request"
+    )]
+    Bench(BenchArgs),
+    /// Put every target through the parity gate.
+    #[command(
+        after_help = "Example:\n  cargo xtask verify\n  cargo xtask verify --model tiny-llama --engines candle\n  cargo xtask verify --mutants"
+    )]
+    Verify(VerifyArgs),
+    /// Make or download models and verify their hashes.
+    #[command(
+        after_help = "Example:\n  cargo xtask fetch tiny-llama\n  HF_TOKEN=… cargo xtask fetch llama-3.2-1b"
+    )]
+    Fetch {
+        /// Model ids of data/models.toml; none: the two tiny ones.
+        models: Vec<String>,
+        /// Hash every byte again, instead of trusting size and time of files verified before.
+        #[arg(long)]
+        full: bool,
+    },
+    /// Build engines, each once, in release, and say what can't be built here.
+    #[command(after_help = "Example:\n  cargo xtask build\n  cargo xtask build lmrs candle")]
+    Build {
+        /// Engine ids of engines/engines.toml; none: all that a normal run uses.
+        engines: Vec<String>,
+    },
+    /// What this machine has, its measured ceilings, what is missing and how to get it.
+    #[command(after_help = "Example:\n  cargo xtask doctor\n  cargo xtask doctor --json")]
+    Doctor {
+        /// Machine-readable.
+        #[arg(long)]
+        json: bool,
+        /// Skip the measurement of memory bandwidth and FLOP/s (a few seconds).
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Print a run as tidy rows.
+    #[command(after_help = "Example:\n  cargo xtask export latest --format csv > run.csv")]
+    Export {
+        /// Run id, path, or `latest`.
+        #[arg(default_value = "latest")]
+        run: String,
+        /// How.
+        #[arg(long, value_enum, default_value = "json")]
+        format: export::Format,
+        /// Directory of the runs, where it isn't data/results.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Render target/site from the records.
+    #[command(after_help = "Example:\n  cargo xtask site\n  cargo xtask site latest")]
+    Site {
+        /// Run id, path, or `latest` to show first; none: the newest publishable one.
+        run: Option<String>,
+        /// Directory of the runs, where it isn't data/results.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Every check of this repository.
+    #[command(after_help = "Example:\n  cargo xtask test\n  cargo xtask test --quick")]
+    Test {
+        /// Leave out what needs built engines.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Check the house rules: headers, lengths, links, banned words.
+    #[command(after_help = "Example:\n  cargo xtask tidy")]
+    Tidy,
+}
+
+#[derive(Args)]
+struct BenchArgs {
+    /// smoke, cpu or gpu; by default gpu where a GPU is found, else cpu.
+    #[arg(long, conflicts_with = "resume")]
+    profile: Option<String>,
+    /// Engine or target ids, comma-separated; by default all of the profile's backends.
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
+    engines: Vec<String>,
+    /// Scenario ids, comma-separated; by default all.
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
+    scenarios: Vec<String>,
+    /// Another model than the profile's.
+    #[arg(long, conflicts_with = "resume")]
+    model: Option<String>,
+    /// Complete an interrupted run: its id, or `latest`.
+    #[arg(long, value_name = "RUN")]
+    resume: Option<String>,
+    /// Record into this directory instead of data/results.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct VerifyArgs {
+    /// Models, comma-separated; by default tiny-llama and tiny-llama3.
+    #[arg(long, value_delimiter = ',')]
+    model: Vec<String>,
+    /// Engine or target ids, comma-separated; by default all CPU targets.
+    #[arg(long, value_delimiter = ',')]
+    engines: Vec<String>,
+    /// Test the gate itself: seven mutants must fail at every precision.
+    #[arg(long, conflicts_with_all = ["model", "engines", "bless"])]
+    mutants: bool,
+    /// Make the goldens anew from the reference first.
+    #[arg(long)]
+    bless: bool,
+    /// Print records instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cli {
+    /// Do what was asked.
+    pub fn run(self) -> Result<ExitCode> {
+        let repo = Repo::find()?;
+        let done = |()| ExitCode::SUCCESS;
+        match self.verb {
+            Verb::BenchAll(args) => bench::bench(&repo, &args.options(true)),
+            Verb::Bench(args) => bench::bench(&repo, &args.options(false)),
+            Verb::Verify(args) => verify::command::run(&repo, &args.options()),
+            Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
+            Verb::Build { engines } => crate::build::command(&repo, &engines),
+            Verb::Doctor { json, quick } => doctor::command(&repo, json, quick).map(done),
+            Verb::Export { run, format, out } => {
+                let dir = out.unwrap_or_else(|| repo.results_dir());
+                let run = schema::run::Run::load(&results::find(&dir, &run)?)?;
+                print!(
+                    "{}",
+                    export::export(&run, &repo.scenarios()?, &repo.registry()?, format)?
+                );
+                Ok(ExitCode::SUCCESS)
+            }
+            Verb::Site { run, out } => {
+                let dir = out.unwrap_or_else(|| repo.results_dir());
+                println!("{}", page::site(&repo, &dir, run.as_deref())?.display());
+                Ok(ExitCode::SUCCESS)
+            }
+            Verb::Test { quick } => test::test(&repo, quick).map(done),
+            Verb::Tidy => tidy::command(&repo).map(done),
+        }
+    }
+}
+
+impl BenchArgs {
+    fn options(self, site: bool) -> bench::Options {
+        bench::Options {
+            profile: self.profile,
+            choice: plan::Choice {
+                engines: self.engines,
+                scenarios: self.scenarios,
+                model: self.model,
+            },
+            out: self.out,
+            resume: self.resume,
+            site,
+        }
+    }
+}
+
+impl VerifyArgs {
+    fn options(self) -> verify::command::Options {
+        verify::command::Options {
+            models: self.model,
+            engines: self.engines,
+            mutants: self.mutants,
+            bless: self.bless,
+            json: self.json,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! An engine's process: started in its own process group with three pipes, its
+//! answers stamped as they are read, its stderr kept to the last lines, and gone
+//! with everything it started when this value is dropped.
+
+use super::Program;
+use protocol::clock::now_ns;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A line longer than this is not an answer.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+/// Lines of stderr kept for a failure's record.
+const STDERR_LINES_MAX: usize = 30;
+/// Bytes of each such line.
+const STDERR_LINE_BYTES_MAX: usize = 500;
+
+/// What came out of the process.
+#[derive(Debug)]
+pub enum Output {
+    /// A line of its stream, and when the harness had read it.
+    Line {
+        /// `CLOCK_MONOTONIC`.
+        read_ns: u64,
+        /// Without the newline; not necessarily UTF-8.
+        bytes: Vec<u8>,
+    },
+    /// A line went on past the limit; nothing more is read.
+    TooLong,
+    /// The stream ended.
+    End,
+}
+
+/// A running engine.
+pub struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    output: Receiver<Output>,
+    stderr: Arc<Mutex<VecDeque<String>>>,
+    stderr_reader: Option<std::thread::JoinHandle<()>>,
+    /// Just before it was started.
+    pub start_ns: u64,
+}
+
+impl Process {
+    /// Start `program`. Its environment is ours; its working directory too.
+    pub fn start(program: &Program) -> std::io::Result<Self> {
+        let (name, arguments) = program.argv.split_first().expect("a program has a name");
+        let mut command = Command::new(name);
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let start_ns = now_ns();
+        let mut child = command.spawn()?;
+        let stdin = child.stdin.take().expect("stdin is piped");
+        widen_pipe(&stdin);
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let stderr_pipe = child.stderr.take().expect("stderr is piped");
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut reader = BufReader::with_capacity(1 << 16, stdout);
+            loop {
+                let item = read_line(&mut reader);
+                let last = !matches!(item, Output::Line { .. });
+                if sender.send(item).is_err() || last {
+                    break;
+                }
+            }
+        });
+        let stderr = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&stderr);
+        let stderr_reader = std::thread::spawn(move || keep_last_lines(stderr_pipe, &kept));
+        Ok(Self {
+            child,
+            stdin: Some(stdin),
+            output,
+            stderr,
+            stderr_reader: Some(stderr_reader),
+            start_ns,
+        })
+    }
+
+    /// Process id, also its process group's.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Write one line; the time after it was written. An error means the process
+    /// no longer reads, which its output will explain.
+    pub fn write_line(&mut self, line: &str) -> std::io::Result<u64> {
+        let stdin = self.stdin.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        let mut bytes = Vec::with_capacity(line.len() + 1);
+        bytes.extend_from_slice(line.as_bytes());
+        bytes.push(b'\n');
+        stdin.write_all(&bytes)?;
+        Ok(now_ns())
+    }
+
+    /// What comes out next, or `None` at the deadline.
+    pub fn read(&self, deadline: Instant) -> Option<Output> {
+        match self
+            .output
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
+            Ok(output) => Some(output),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Output::End),
+        }
+    }
+
+    /// Close its stdin, wait at most `patience`, then kill it; how it ended.
+    pub fn finish(&mut self, patience: Duration) -> Option<ExitStatus> {
+        self.stdin = None;
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                self.kill_group();
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.kill_group();
+        self.child.wait().ok()
+    }
+
+    /// The last lines of stderr. Call after [`Process::finish`].
+    pub fn stderr_tail(&mut self) -> String {
+        if let Some(reader) = self.stderr_reader.take() {
+            // Something that outlived the group could hold the pipe open: don't wait for it.
+            let deadline = Instant::now() + Duration::from_millis(500);
+            while !reader.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        let lines = self
+            .stderr
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        lines
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    fn kill_group(&mut self) {
+        let group = self.child.id() as libc::pid_t;
+        // SAFETY: plain system call; the group is the child's own (process_group(0)),
+        // and the child has not been reaped under that id unless it already ended,
+        // in which case only what it left behind is signalled.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.kill_group();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// How a process ended, in words.
+pub fn describe_exit(status: Option<ExitStatus>) -> String {
+    match status {
+        None => "could not be waited for".into(),
+        Some(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exited with status {code}"),
+            (None, Some(libc::SIGKILL)) => {
+                "was killed by SIGKILL (the kernel does that when memory runs out)".into()
+            }
+            (None, Some(signal)) => format!("was killed by signal {signal}"),
+            (None, None) => "ended".into(),
+        },
+    }
+}
+
+/// A hundred queued requests fit in 1 MiB, so that writing to an engine that
+/// doesn't read can't block the schedule. Where the kernel refuses, 64 KiB stays.
+fn widen_pipe(stdin: &ChildStdin) {
+    // SAFETY: the descriptor is open for as long as `stdin` is borrowed.
+    unsafe { libc::fcntl(stdin.as_raw_fd(), libc::F_SETPIPE_SZ, 1 << 20) };
+}
+
+fn read_line(reader: &mut impl BufRead) -> Output {
+    let mut bytes = Vec::new();
+    match reader
+        .by_ref()
+        .take(LINE_BYTES_MAX)
+        .read_until(b'\n', &mut bytes)
+    {
+        Ok(0) | Err(_) => Output::End,
+        Ok(_) => {
+            let read_ns = now_ns();
+            if bytes.last() == Some(&b'\n') {
+                bytes.pop();
+                Output::Line { read_ns, bytes }
+            } else if bytes.len() as u64 >= LINE_BYTES_MAX {
+                Output::TooLong
+            } else {
+                Output::End // cut short by death
+            }
+        }
+    }
+}
+
+fn keep_last_lines(pipe: impl Read, kept: &Mutex<VecDeque<String>>) {
+    let mut reader = BufReader::new(pipe);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match reader.by_ref().take(1 << 16).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                line.truncate(STDERR_LINE_BYTES_MAX);
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                let mut kept = kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                if kept.len() == STDERR_LINES_MAX {
+                    kept.pop_front();
+                }
+                kept.push_back(text);
+            }
+        }
+    }
+}

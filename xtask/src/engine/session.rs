@@ -1,0 +1,352 @@
+//! The protocol's side of a running engine: load it, send requests, read events,
+//! and turn everything that can go wrong into one [`EngineFailure`].
+
+use super::process::{Output, Process, describe_exit};
+use super::{EngineFailure, Program};
+use protocol::wire::{
+    Done, Event, Failure, FailureKind, Generate, Hello, Load, Loaded, PROTOCOL, Request, Score,
+    Scored,
+};
+use schema::record::Status;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// An engine that has loaded its model.
+pub struct Session {
+    process: Process,
+    /// Its first words.
+    pub hello: Hello,
+    /// When they were read.
+    pub hello_ns: u64,
+    /// What it says of the model in memory.
+    pub loaded: Loaded,
+    /// When that was read.
+    pub ready_ns: u64,
+    /// What is in flight, and how many tokens each must answer.
+    in_flight: BTreeMap<u64, u32>,
+    next_id: u64,
+    request_timeout: Duration,
+}
+
+/// How long loading and answering may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// From start to `loaded`.
+    pub load: Duration,
+    /// Between two answers while something is in flight.
+    pub request: Duration,
+}
+
+/// A request that failed by the engine's own word, the engine living on.
+pub type RequestFailure = Failure;
+
+impl Session {
+    /// Start `program` and load. On failure also the last lines of its stderr.
+    pub fn open(
+        program: &Program,
+        load: &Load,
+        patience: Patience,
+    ) -> Result<Self, (EngineFailure, String)> {
+        let mut process = Process::start(program).map_err(|error| {
+            let reason = format!("{} can't be started: {error}", program.argv.join(" "));
+            (
+                EngineFailure::new(Status::Unavailable, reason),
+                String::new(),
+            )
+        })?;
+        match Self::handshake(&mut process, load, patience.load) {
+            Ok((hello, hello_ns, loaded, ready_ns)) => Ok(Self {
+                process,
+                hello,
+                hello_ns,
+                loaded,
+                ready_ns,
+                in_flight: BTreeMap::new(),
+                next_id: 1,
+                request_timeout: patience.request,
+            }),
+            Err(failure) => {
+                process.finish(Duration::from_millis(200));
+                let tail = process.stderr_tail();
+                Err((failure, tail))
+            }
+        }
+    }
+
+    fn handshake(
+        process: &mut Process,
+        load: &Load,
+        patience: Duration,
+    ) -> Result<(Hello, u64, Loaded, u64), EngineFailure> {
+        let deadline = Instant::now() + patience;
+        // A process that is already dead says why by its exit status, so a failed write is no news.
+        let _ = process.write_line(&encode(&Request::Load(load.clone())));
+        let (event, hello_ns) = next_event(process, deadline, "loading")?;
+        let hello = match event {
+            Event::Hello(hello) => hello,
+            Event::Error(failure) => return Err(refusal(failure)),
+            other => return Err(unexpected("`hello`", &other)),
+        };
+        if hello.protocol != PROTOCOL {
+            return Err(EngineFailure::new(
+                Status::ProtocolError,
+                format!(
+                    "speaks protocol {}, the harness speaks {PROTOCOL}: build both from one revision",
+                    hello.protocol
+                ),
+            ));
+        }
+        let (event, ready_ns) = next_event(process, deadline, "loading")?;
+        match event {
+            Event::Loaded(loaded) => Ok((hello, hello_ns, loaded, ready_ns)),
+            Event::Error(failure) => Err(refusal(failure)),
+            other => Err(unexpected("`loaded`", &other)),
+        }
+    }
+
+    /// When the process was started.
+    pub fn start_ns(&self) -> u64 {
+        self.process.start_ns
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Requests without an answer yet.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Send a generation; its id and when it had been written.
+    pub fn send_generate(
+        &mut self,
+        prompt_ids: Vec<u32>,
+        new_tokens: u32,
+    ) -> Result<(u64, u64), EngineFailure> {
+        let id = self.new_id(new_tokens);
+        let sent_ns = self.send(&Request::Generate(Generate {
+            id,
+            prompt_ids,
+            new_tokens,
+        }))?;
+        Ok((id, sent_ns))
+    }
+
+    /// The next finished generation and when its line was read. A request that
+    /// failed ends the session: a benchmark that skips failures measures nothing.
+    pub fn next_done(&mut self) -> Result<(Done, u64), EngineFailure> {
+        let (event, read_ns) = self.next()?;
+        match event {
+            Event::Done(done) => {
+                let Some(new_tokens) = self.in_flight.remove(&done.id) else {
+                    return Err(EngineFailure::new(
+                        Status::ProtocolError,
+                        format!(
+                            "answered id {}, which is not in flight (unknown, or answered before)",
+                            done.id
+                        ),
+                    ));
+                };
+                check_done(&done, new_tokens)?;
+                Ok((done, read_ns))
+            }
+            Event::Error(failure) => Err(refusal(failure)),
+            other => Err(unexpected("`done`", &other)),
+        }
+    }
+
+    /// Score and wait for the answer.
+    pub fn score(
+        &mut self,
+        ids: Vec<u32>,
+        ask: Vec<Vec<u32>>,
+        top: u32,
+        parallel: bool,
+    ) -> Result<Scored, EngineFailure> {
+        let id = self.new_id(0);
+        let asked: Vec<usize> = ask.iter().map(Vec::len).collect();
+        self.send(&Request::Score(Score {
+            id,
+            ids,
+            ask,
+            top,
+            parallel,
+        }))?;
+        let (event, _) = self.next()?;
+        self.in_flight.remove(&id);
+        let scored = match event {
+            Event::Scored(scored) if scored.id == id => scored,
+            Event::Error(failure) => return Err(refusal(failure)),
+            other => return Err(unexpected(&format!("`scored` with id {id}"), &other)),
+        };
+        let top_ok = top == 0
+            || scored.top_ids.len() == asked.len()
+                && scored.top_ids.iter().all(|t| t.len() == top as usize)
+                && scored.top_logprobs.len() == asked.len()
+                && scored.top_logprobs.iter().all(|t| t.len() == top as usize);
+        let asked_ok = scored.argmax.len() == asked.len()
+            && scored
+                .logprobs
+                .iter()
+                .map(Vec::len)
+                .eq(asked.iter().copied());
+        if !(top_ok && asked_ok) {
+            return Err(EngineFailure::new(
+                Status::ProtocolError,
+                format!(
+                    "`scored` {id} does not answer the {} positions it was asked for",
+                    asked.len()
+                ),
+            ));
+        }
+        Ok(scored)
+    }
+
+    /// Ask it to exit, wait a little, and give back how the process ended and
+    /// the last lines of its stderr.
+    pub fn close(mut self) -> (Result<(), EngineFailure>, String) {
+        let _ = self.process.write_line(&encode(&Request::Exit));
+        let status = self.process.finish(Duration::from_secs(10));
+        let result = if status.is_some_and(|status| status.success()) {
+            Ok(())
+        } else {
+            let reason = format!("at exit the process {}", describe_exit(status));
+            Err(EngineFailure::new(Status::Crashed, reason))
+        };
+        (result, self.process.stderr_tail())
+    }
+
+    /// Kill it; the last lines of its stderr.
+    pub fn abort(mut self) -> String {
+        self.process.finish(Duration::from_millis(100));
+        self.process.stderr_tail()
+    }
+
+    fn new_id(&mut self, new_tokens: u32) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.in_flight.insert(id, new_tokens);
+        id
+    }
+
+    fn send(&mut self, request: &Request) -> Result<u64, EngineFailure> {
+        match self.process.write_line(&encode(request)) {
+            Ok(sent_ns) => Ok(sent_ns),
+            // The pipe broke because the process died: how it died says more.
+            Err(_) => match next_event(
+                &mut self.process,
+                Instant::now() + Duration::from_secs(5),
+                "answering",
+            ) {
+                Err(failure) => Err(failure),
+                Ok((Event::Error(failure), _)) => Err(refusal(failure)),
+                Ok(_) => Err(EngineFailure::new(
+                    Status::Crashed,
+                    "it closed its stdin and reads no more requests",
+                )),
+            },
+        }
+    }
+
+    fn next(&mut self) -> Result<(Event, u64), EngineFailure> {
+        let deadline = Instant::now() + self.request_timeout;
+        next_event(&mut self.process, deadline, "answering")
+    }
+}
+
+fn encode(request: &Request) -> String {
+    serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
+}
+
+/// Read one event. Waits in short steps so that an interrupt is noticed.
+fn next_event(
+    process: &mut Process,
+    deadline: Instant,
+    doing: &str,
+) -> Result<(Event, u64), EngineFailure> {
+    let began = Instant::now();
+    loop {
+        if crate::interrupt::requested() {
+            return Err(EngineFailure::new(Status::NotRun, "interrupted"));
+        }
+        let step = deadline.min(Instant::now() + Duration::from_millis(200));
+        match process.read(step) {
+            Some(Output::Line { read_ns, bytes }) => {
+                return match serde_json::from_slice(&bytes) {
+                    Ok(event) => Ok((event, read_ns)),
+                    Err(error) => Err(EngineFailure::new(
+                        Status::ProtocolError,
+                        format!(
+                            "wrote a line that is no event: {:?} ({error})",
+                            excerpt(&bytes)
+                        ),
+                    )),
+                };
+            }
+            Some(Output::TooLong) => {
+                return Err(EngineFailure::new(
+                    Status::ProtocolError,
+                    "wrote a line of more than 16 MiB",
+                ));
+            }
+            Some(Output::End) => {
+                let status = process.finish(Duration::from_secs(5));
+                let reason = format!("while {doing} the process {}", describe_exit(status));
+                return Err(EngineFailure::new(Status::Crashed, reason));
+            }
+            None if Instant::now() >= deadline => {
+                let waited_s = began.elapsed().as_secs();
+                return Err(EngineFailure::new(
+                    Status::Timeout,
+                    format!("nothing came for {waited_s} s while {doing}"),
+                ));
+            }
+            None => {}
+        }
+    }
+}
+
+fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailure> {
+    let expected = new_tokens as usize;
+    if done.output_ids.len() == expected && done.token_ns.len() == expected {
+        return Ok(());
+    }
+    Err(EngineFailure::new(
+        Status::ProtocolError,
+        format!(
+            "answered request {} with {} tokens and {} stamps where {expected} were asked for",
+            done.id,
+            done.output_ids.len(),
+            done.token_ns.len()
+        ),
+    ))
+}
+
+fn refusal(failure: Failure) -> EngineFailure {
+    let status = match failure.kind {
+        FailureKind::Oom => Status::Oom,
+        FailureKind::Unsupported => Status::Unsupported,
+        FailureKind::Unavailable => Status::Unavailable,
+        FailureKind::BadRequest => Status::ProtocolError,
+        FailureKind::Internal => Status::Crashed,
+    };
+    EngineFailure::new(status, failure.message)
+}
+
+fn unexpected(wanted: &str, event: &Event) -> EngineFailure {
+    let text = serde_json::to_string(event).unwrap_or_default();
+    EngineFailure::new(
+        Status::ProtocolError,
+        format!(
+            "{wanted} was due, but it said {:?}",
+            excerpt(text.as_bytes())
+        ),
+    )
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]);
+    text.into_owned()
+}

@@ -1,0 +1,121 @@
+//! Prompts of an exact length in tokens: cut from one long seeded text that the
+//! harness tokenises once. Equal seeds and tokenizers give equal prompts, so all
+//! targets are asked the same things; within a cell no prompt comes twice.
+
+use crate::plan::SplitMix64;
+use anyhow::{Context, Result, bail};
+use schema::run::sha256_hex;
+use std::collections::HashSet;
+use std::path::Path;
+use tokenizers::Tokenizer;
+
+/// Length of the text, in characters: some hundred thousand tokens.
+const TEXT_CHARS: usize = 600_000;
+
+/// The tokenised text that prompts are cut from.
+pub struct Prompts {
+    tokens: Vec<u32>,
+    bos: Option<u32>,
+    seed: u64,
+}
+
+impl Prompts {
+    /// Tokenise the text with a model's tokenizer, and refuse a tokenizer that
+    /// doesn't belong to the model.
+    pub fn new(model_dir: &Path, seed: u64) -> Result<Self> {
+        let path = model_dir.join("tokenizer.json");
+        let tokenizer = Tokenizer::from_file(&path)
+            .map_err(|error| anyhow::anyhow!("{}: not a tokenizer: {error}", path.display()))?;
+        let config = read_config(model_dir)?;
+        let text = models::text::text(seed, TEXT_CHARS);
+        let mut tokens = Vec::new();
+        for paragraph in text.split_inclusive('\n') {
+            let encoding = tokenizer.encode(paragraph, false).map_err(|error| {
+                anyhow::anyhow!("{}: can't encode text: {error}", path.display())
+            })?;
+            tokens.extend_from_slice(encoding.get_ids());
+        }
+        let vocab_size = config["vocab_size"]
+            .as_u64()
+            .context("config.json has no vocab_size")?;
+        if let Some(id) = tokens.iter().find(|&&id| u64::from(id) >= vocab_size) {
+            bail!(
+                "{}: gives token id {id}, but config.json beside it has vocab_size {vocab_size}: they belong to different models; fetch the model again",
+                path.display()
+            );
+        }
+        let bos = config["bos_token_id"].as_u64().map(|id| id as u32);
+        Ok(Self { tokens, bos, seed })
+    }
+
+    /// `count` prompts of `length` tokens for a scenario's case, beginning with
+    /// the model's BOS token where it has one and there is room. `stream` tells
+    /// apart sets that must not share prompts (timed, warm-up, goldens).
+    pub fn take(
+        &self,
+        scenario: &str,
+        case: &str,
+        stream: u64,
+        length: usize,
+        count: usize,
+    ) -> Result<Vec<Vec<u32>>> {
+        let bos = self.bos.filter(|_| length > 1);
+        let cut = length - usize::from(bos.is_some());
+        if self.tokens.len() < 2 * cut {
+            bail!(
+                "prompts of {length} tokens can't be cut from a text of {} tokens",
+                self.tokens.len()
+            );
+        }
+        let name = format!("{scenario}/{case}/{length}/{stream}");
+        let mut random = SplitMix64(self.seed ^ hash(&name));
+        let mut seen = HashSet::new();
+        let mut prompts = Vec::with_capacity(count);
+        let mut misses = 0;
+        while prompts.len() < count {
+            let start = random.below(self.tokens.len() - cut);
+            let ids: Vec<u32> = bos
+                .into_iter()
+                .chain(self.tokens[start..start + cut].iter().copied())
+                .collect();
+            if seen.insert(ids.clone()) {
+                prompts.push(ids);
+            } else {
+                misses += 1;
+                if misses > 1000 + 10 * count {
+                    bail!(
+                        "there are no {count} distinct prompts of {length} tokens in the text: ask for fewer or longer ones"
+                    );
+                }
+            }
+        }
+        Ok(prompts)
+    }
+
+    /// Hash of all that prompts depend on, for a run's provenance.
+    pub fn sha256(&self) -> String {
+        let mut bytes = self.seed.to_le_bytes().to_vec();
+        bytes.extend(self.bos.unwrap_or(u32::MAX).to_le_bytes());
+        bytes.extend(self.tokens.iter().flat_map(|id| id.to_le_bytes()));
+        sha256_hex(&bytes)
+    }
+}
+
+/// A model's `config.json`.
+pub fn read_config(model_dir: &Path) -> Result<serde_json::Value> {
+    let path = model_dir.join("config.json");
+    let text = std::fs::read_to_string(&path).with_context(|| {
+        format!(
+            "{} can't be read: fetch the model with `cargo xtask fetch`",
+            path.display()
+        )
+    })?;
+    serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))
+}
+
+/// FNV-1a (Fowler, Noll, Vo), 64 bit: spreads names over seeds.
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}

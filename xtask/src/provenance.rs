@@ -1,0 +1,110 @@
+//! Where and with what a run was made: revision, lockfiles, model files,
+//! programs, and the machine's facts.
+
+use crate::build::Programs;
+use crate::doctor;
+use crate::prompts::Prompts;
+use crate::repo::Repo;
+use anyhow::Result;
+use schema::plan::Plan;
+use schema::registry::{Build, Registry};
+use schema::run::{Provenance, sha256_hex};
+use std::collections::BTreeMap;
+use std::path::Path;
+use xshell::{Shell, cmd};
+
+/// All of it, for a plan.
+pub fn provenance(
+    repo: &Repo,
+    registry: &Registry,
+    plan: &Plan,
+    programs: &Programs,
+    prompts: &Prompts,
+) -> Result<Provenance> {
+    let (git_revision, git_dirty) = git(&repo.root);
+    let mut facts = doctor::facts(&repo.root);
+    facts.insert("prompts_sha256".into(), prompts.sha256());
+    Ok(Provenance {
+        git_revision,
+        git_dirty,
+        lockfiles: lockfiles(&repo.root, registry),
+        model_files: model_files(repo, plan)?,
+        binaries: binaries(plan, programs)?,
+        facts,
+    })
+}
+
+/// Target id → sha256 of its program.
+pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, String>> {
+    let mut binaries = BTreeMap::new();
+    for target in &plan.targets {
+        if let Ok(program) = programs.get(&target.engine) {
+            binaries.insert(target.id.clone(), program.sha256()?);
+        }
+    }
+    Ok(binaries)
+}
+
+fn git(root: &Path) -> (Option<String>, Option<bool>) {
+    let Ok(shell) = Shell::new() else {
+        return (None, None);
+    };
+    let _dir = shell.push_dir(root);
+    let revision = cmd!(shell, "git rev-parse HEAD")
+        .quiet()
+        .ignore_stderr()
+        .read()
+        .ok();
+    // Results are what a run makes, so they don't make the next one dirty.
+    let status = cmd!(
+        shell,
+        "git status --porcelain --untracked-files=no -- . :(exclude)data/results"
+    )
+    .quiet()
+    .ignore_stderr()
+    .read()
+    .ok();
+    (revision, status.map(|text| !text.is_empty()))
+}
+
+/// The lockfiles that decide a number, relative to the repository: its own and
+/// those of the engines that can't live in it. One that isn't there is absent.
+fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, String> {
+    let own = ["Cargo.lock", "data/models.lock", "flake.lock"].map(str::to_owned);
+    let engines = registry
+        .engines
+        .iter()
+        .filter_map(|engine| match &engine.build {
+            Build::Python { requirements, .. } => Some(requirements.clone()),
+            Build::Cargo { manifest, .. } => manifest.as_ref().map(|m| {
+                Path::new(m)
+                    .with_file_name("Cargo.lock")
+                    .display()
+                    .to_string()
+            }),
+        });
+    own.into_iter()
+        .chain(engines)
+        .filter_map(|name| {
+            let bytes = std::fs::read(root.join(&name)).ok()?;
+            Some((name, sha256_hex(&bytes)))
+        })
+        .collect()
+}
+
+/// The weight files of the plan's targets, tokenizer and config, by the lock
+/// that `fetch` has verified them against.
+fn model_files(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
+    let lock = repo.models_lock()?;
+    let files = lock.models.get(&plan.model).cloned().unwrap_or_default();
+    let used = |name: &str| {
+        name == "config.json"
+            || name == "tokenizer.json"
+            || plan.targets.iter().any(|t| t.weights == name)
+    };
+    Ok(files
+        .into_iter()
+        .filter(|(name, _)| used(name))
+        .map(|(name, sha)| (format!("{}/{name}", plan.model), sha))
+        .collect())
+}

@@ -1,0 +1,128 @@
+//! Where everything lies: the paths of a checkout, and the data files loaded
+//! from them.
+
+use anyhow::{Context, Result};
+use schema::model::{Models, ModelsLock};
+use schema::parity::ParityLimits;
+use schema::profile::Profile;
+use schema::registry::Registry;
+use schema::scenario::Scenario;
+use std::path::{Path, PathBuf};
+
+/// The paths of a checkout.
+#[derive(Clone, Debug)]
+pub struct Repo {
+    /// The checkout.
+    pub root: PathBuf,
+    /// Cargo's target directory: binaries and the Python environment.
+    pub build_dir: PathBuf,
+    /// Model files, one directory a model.
+    pub models_dir: PathBuf,
+}
+
+impl Repo {
+    /// The checkout that the working directory is in, else the one this program
+    /// was built from.
+    pub fn find() -> Result<Self> {
+        let cwd = std::env::current_dir().context("the working directory is gone")?;
+        let built_from = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .map(Path::to_owned);
+        let root = cwd
+            .ancestors()
+            .map(Path::to_owned)
+            .chain(built_from)
+            .find(|dir| dir.join("engines/engines.toml").is_file())
+            .with_context(|| {
+                format!("{} is in no checkout of this project: engines/engines.toml is not in it or above it", cwd.display())
+            })?;
+        Ok(Self::at(root))
+    }
+
+    /// The checkout at `root`, honouring `CARGO_TARGET_DIR` and `BENCH_MODELS_DIR`.
+    pub fn at(root: PathBuf) -> Self {
+        let from_env = |name: &str| {
+            std::env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map(|v| root.join(v))
+        };
+        let build_dir = from_env("CARGO_TARGET_DIR").unwrap_or_else(|| root.join("target"));
+        let models_dir = from_env("BENCH_MODELS_DIR").unwrap_or_else(|| root.join("models"));
+        Self {
+            root,
+            build_dir,
+            models_dir,
+        }
+    }
+
+    /// `data/results`.
+    pub fn results_dir(&self) -> PathBuf {
+        self.root.join("data/results")
+    }
+
+    /// `target/site`, whatever the build directory is: the path we promise.
+    pub fn site_dir(&self) -> PathBuf {
+        self.root.join("target/site")
+    }
+
+    /// Directory of a model's files.
+    pub fn model_dir(&self, model: &str) -> PathBuf {
+        self.models_dir.join(model)
+    }
+
+    /// `data/golden/<model>.json`.
+    pub fn golden_path(&self, model: &str) -> PathBuf {
+        self.root.join("data/golden").join(format!("{model}.json"))
+    }
+
+    /// `data/models.lock`.
+    pub fn models_lock_path(&self) -> PathBuf {
+        self.root.join("data/models.lock")
+    }
+
+    /// `engines/engines.toml`.
+    pub fn registry(&self) -> Result<Registry> {
+        Ok(Registry::load(&self.root.join("engines/engines.toml"))?)
+    }
+
+    /// `data/models.toml`.
+    pub fn models(&self) -> Result<Models> {
+        Ok(Models::load(&self.root.join("data/models.toml"))?)
+    }
+
+    /// `data/models.lock`.
+    pub fn models_lock(&self) -> Result<ModelsLock> {
+        Ok(ModelsLock::load(&self.models_lock_path())?)
+    }
+
+    /// `data/scenarios/*.toml`.
+    pub fn scenarios(&self) -> Result<Vec<Scenario>> {
+        Ok(Scenario::load_all(&self.root.join("data/scenarios"))?)
+    }
+
+    /// `data/parity.toml`.
+    pub fn parity_limits(&self) -> Result<ParityLimits> {
+        Ok(ParityLimits::load(&self.root.join("data/parity.toml"))?)
+    }
+
+    /// `data/profiles/<id>.toml`; an unknown id names those there are.
+    pub fn profile(&self, id: &str) -> Result<Profile> {
+        let dir = self.root.join("data/profiles");
+        let path = dir.join(format!("{id}.toml"));
+        if !path.is_file() {
+            let known = known_profiles(&dir);
+            anyhow::bail!("no profile {id:?}: there are {}", known.join(", "));
+        }
+        Ok(Profile::load(&path)?)
+    }
+}
+
+fn known_profiles(dir: &Path) -> Vec<String> {
+    let mut ids: Vec<String> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.path().file_stem()?.to_str().map(str::to_owned))
+        .collect();
+    ids.sort();
+    ids
+}

@@ -1,0 +1,222 @@
+//! After the run: every timed output judged by the reference.
+//!
+//! Each distinct (prompt, output) is teacher-forced through the reference once.
+//! Where every token is the reference's own best, the output *is* the
+//! reference's greedy output; where not, each token must be within the tie width
+//! of the target's precision. Otherwise the cell's times don't count.
+
+use super::launch::CellPrompts;
+use super::record::Appender;
+use super::scenario;
+use crate::engine::session::{Patience, Session};
+use crate::engine::{EngineFailure, Program};
+use crate::prompts::Prompts;
+use crate::verify::target::load_request;
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use schema::parity::ParityLimits;
+use schema::record::{CheckRecord, RequestRecord};
+use schema::registry::Target;
+use schema::run::Run;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::Path;
+use std::time::Duration;
+
+/// Who judges.
+pub struct Judge<'a> {
+    /// The target.
+    pub target: &'a Target,
+    /// Its program.
+    pub program: &'a Program,
+    /// Directory of the model's files.
+    pub model_dir: &'a Path,
+}
+
+/// By how much (nats) the reference prefers another token, at worst; 0 where
+/// every token is its own best.
+type Gap = f64;
+
+/// Judge all timed outputs of `run` that have no judgement yet and append the
+/// judgements to `check.jsonl`. Without a judge they are counted as unchecked.
+pub fn check(
+    run: &Run,
+    run_dir: &Path,
+    prompts: &Prompts,
+    limits: &ParityLimits,
+    judge: Option<&Judge>,
+) -> Result<()> {
+    let cells = open_cells(run);
+    if cells.is_empty() {
+        return Ok(());
+    }
+    let mut file = Appender::open(&run_dir.join("check.jsonl"))?;
+    let mut asker = judge.map(|judge| Asker::open(run, judge)).transpose()?;
+    let total: usize = cells.iter().map(|cell| cell.requests.len()).sum();
+    let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(
+        "{bar:24} {pos}/{len} outputs checked {wide_msg}",
+    )?);
+    let mut cut: BTreeMap<(&str, &str), CellPrompts> = BTreeMap::new();
+    for cell in &cells {
+        let planned = scenario(&run.header.plan, cell.scenario);
+        let key = (cell.scenario, cell.case);
+        let cell_prompts = match cut.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let case = planned.cases.iter().find(|case| case.id == cell.case);
+                let case = case.context("a record names a case that isn't planned")?;
+                new.insert(CellPrompts::new(&run.header.plan, prompts, planned, case)?)
+            }
+        };
+        let limit = &limits.precision[&cell.target.precision];
+        let mut record = CheckRecord {
+            target: cell.target.id.clone(),
+            scenario: cell.scenario.to_owned(),
+            case: cell.case.to_owned(),
+            equal: 0,
+            rescored: 0,
+            wrong: 0,
+            unchecked: 0,
+            gap_nats_max: 0.0,
+            method: match judge {
+                Some(judge) => format!("each distinct output scored by {}", judge.target.id),
+                None => "no reference on this machine".into(),
+            },
+        };
+        bar.set_message(cell.target.id.clone());
+        for request in &cell.requests {
+            crate::interrupt::check()?;
+            bar.inc(1);
+            let Some(asker) = &mut asker else {
+                record.unchecked += 1;
+                continue;
+            };
+            let prompt = cell_prompts.get(request.prompt).with_context(|| {
+                format!(
+                    "{} {}/{}: a record has prompt {}, which the plan has not",
+                    cell.target.id, cell.scenario, cell.case, request.prompt
+                )
+            })?;
+            let gap = asker.gap(prompt, &request.output_ids)?;
+            record.gap_nats_max = record.gap_nats_max.max(gap);
+            if gap == 0.0 {
+                record.equal += 1;
+            } else if gap <= limit.tie_width_nats {
+                record.rescored += 1;
+            } else {
+                record.wrong += 1;
+            }
+        }
+        file.append(&record)?;
+    }
+    bar.finish_and_clear();
+    if let Some(asker) = asker {
+        let _ = asker.session.close();
+    }
+    file.sync()
+}
+
+struct OpenCell<'a> {
+    target: &'a Target,
+    scenario: &'a str,
+    case: &'a str,
+    requests: Vec<&'a RequestRecord>,
+}
+
+/// Cells with timed requests and no judgement, in plan order.
+fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
+    let plan = &run.header.plan;
+    let mut cells = Vec::new();
+    for planned in &plan.scenarios {
+        for case in &planned.cases {
+            for target in &plan.targets {
+                let key = (target.id.clone(), planned.id.clone(), case.id.clone());
+                if run.checks.contains_key(&key) {
+                    continue;
+                }
+                let requests: Vec<&RequestRecord> = run
+                    .launches
+                    .iter()
+                    .filter(|log| {
+                        log.launch.target == target.id && log.launch.scenario == planned.id
+                    })
+                    .filter(|log| log.case_ends.iter().any(|end| end.case == case.id))
+                    .flat_map(|log| {
+                        log.requests
+                            .iter()
+                            .filter(|r| r.case == case.id && !r.warmup)
+                    })
+                    .collect();
+                if !requests.is_empty() {
+                    cells.push(OpenCell {
+                        target,
+                        scenario: &planned.id,
+                        case: &case.id,
+                        requests,
+                    });
+                }
+            }
+        }
+    }
+    cells
+}
+
+struct Asker {
+    session: Session,
+    parallel: bool,
+    known: BTreeMap<(Vec<u32>, Vec<u32>), Gap>,
+}
+
+impl Asker {
+    fn open(run: &Run, judge: &Judge) -> Result<Self> {
+        let plan = &run.header.plan;
+        let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
+        let max_context = cases
+            .map(|case| case.prompt_tokens + case.new_tokens)
+            .max()
+            .unwrap_or(1);
+        let load = load_request(judge.target, judge.model_dir, plan.threads, max_context, 1);
+        let patience = Patience {
+            load: Duration::from_secs(plan.load_timeout_s.into()),
+            request: Duration::from_secs(plan.request_timeout_s.into()),
+        };
+        let session =
+            Session::open(judge.program, &load, patience).map_err(|(failure, tail)| {
+                anyhow::anyhow!(
+                    "{} can't judge the outputs: {failure}\n{tail}",
+                    judge.target.id
+                )
+            })?;
+        let parallel = session.hello.capabilities.parallel_score;
+        Ok(Self {
+            session,
+            parallel,
+            known: BTreeMap::new(),
+        })
+    }
+
+    fn gap(&mut self, prompt: &[u32], output: &[u32]) -> Result<Gap, EngineFailure> {
+        let key = (prompt.to_vec(), output.to_vec());
+        if let Some(gap) = self.known.get(&key) {
+            return Ok(*gap);
+        }
+        let mut ids = prompt.to_vec();
+        ids.extend_from_slice(&output[..output.len() - 1]);
+        let ask = output.iter().map(|&id| vec![id]).collect();
+        let scored = self.session.score(ids, ask, 1, self.parallel)?;
+        let mut gap: Gap = 0.0;
+        for (position, &id) in output.iter().enumerate() {
+            if scored.argmax[position] != id {
+                let behind = scored.top_logprobs[position][0] - scored.logprobs[position][0];
+                // An exact tie that the reference breaks the other way still isn't its own output.
+                gap = gap.max(if behind.is_finite() {
+                    behind.max(f64::MIN_POSITIVE)
+                } else {
+                    f64::MAX
+                });
+            }
+        }
+        self.known.insert(key, gap);
+        Ok(gap)
+    }
+}

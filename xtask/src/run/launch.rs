@@ -1,0 +1,272 @@
+//! One process from start to end: load, the cases of the launch, close; and its
+//! record file, which ends in how it ended.
+
+use super::load::{CasePrompts, PromptQueue, Stop, issue};
+use super::pending::Pending;
+use super::progress::Progress;
+use super::record::{Appender, launch_file};
+use super::scenario;
+use super::telemetry::{Sampler, peak_rss_bytes};
+use crate::engine::session::{Patience, Session};
+use crate::engine::{EngineFailure, Program};
+use crate::prompts::Prompts;
+use crate::verify::target::load_request;
+use anyhow::Result;
+use protocol::clock::now_ns;
+use protocol::wire::Batching;
+use schema::plan::{Case, Plan, PlannedScenario};
+use schema::record::{CaseEnd, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Status};
+use schema::registry::Target;
+use schema::scenario::LoadShape;
+use std::path::Path;
+use std::time::Duration;
+
+/// Timed prompts prepared per second of a case that runs for a duration: more
+/// requests than that and the case ends early, with its floor of samples met.
+const PROMPTS_PER_S: f64 = 2000.0;
+/// Untimed prompts prepared per case.
+const UNTIMED_PROMPTS: usize = 64;
+/// Prompt indices of one invocation: none is shared with another.
+const PROMPTS_PER_INVOCATION: u64 = 1_000_000;
+/// Untimed prompts are numbered from here within an invocation.
+const UNTIMED_FROM: u64 = 900_000;
+
+/// What all launches of a run share.
+pub struct Context<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The run's directory.
+    pub run_dir: &'a Path,
+    /// The model's directory.
+    pub model_dir: &'a Path,
+    /// The engine's program.
+    pub program: &'a Program,
+    /// The target.
+    pub target: &'a Target,
+    /// Where prompts come from.
+    pub prompts: &'a Prompts,
+}
+
+/// Make one launch. `Err` only where the record can't be written.
+pub fn launch(context: &Context, pending: &Pending, progress: &mut Progress) -> Result<End> {
+    let launch = &pending.launch;
+    let scenario = scenario(context.plan, &launch.scenario);
+    let per_case = scenario.load == LoadShape::Batch;
+    let path = launch_file(context.run_dir, launch, per_case, pending.attempt);
+    let mut record = Appender::create(&path)?;
+    let cases: Vec<&Case> = launch
+        .cases
+        .iter()
+        .filter_map(|id| scenario.cases.iter().find(|case| case.id == *id))
+        .collect();
+    // Cut and tokenised before the clock runs.
+    let prompts = cases
+        .iter()
+        .map(|case| case_prompts(context, scenario, case, launch.invocation))
+        .collect::<Result<Vec<_>>>()?;
+
+    record.event(RecordEvent::Launch(LaunchRecord {
+        target: launch.target.clone(),
+        scenario: launch.scenario.clone(),
+        invocation: launch.invocation,
+        attempt: pending.attempt,
+        cases: launch.cases.clone(),
+        argv: context.program.argv.clone(),
+        start_ns: now_ns(),
+    }))?;
+    let max_context = cases
+        .iter()
+        .map(|c| c.prompt_tokens + c.new_tokens)
+        .max()
+        .unwrap_or(1);
+    let max_batch = cases.iter().map(|c| c.concurrency).max().unwrap_or(1);
+    let load = load_request(
+        context.target,
+        context.model_dir,
+        context.plan.threads,
+        max_context,
+        max_batch,
+    );
+    let patience = Patience {
+        load: Duration::from_secs(context.plan.load_timeout_s.into()),
+        request: Duration::from_secs(context.plan.request_timeout_s.into()),
+    };
+    let (failure, stderr_tail) = match Session::open(context.program, &load, patience) {
+        Err((failure, tail)) => (Some(failure), tail),
+        Ok(mut session) => {
+            record.event(RecordEvent::Ready(ready(&session)))?;
+            let result = run_cases(
+                context,
+                scenario,
+                &cases,
+                prompts,
+                &mut session,
+                &mut record,
+                progress,
+            );
+            match result {
+                Ok(()) => match session.close() {
+                    (Ok(()), _) => (None, String::new()),
+                    (Err(failure), tail) => (Some(failure), tail),
+                },
+                Err(Stop::Engine(failure)) => (Some(failure), session.abort()),
+                Err(Stop::Record(error)) => return Err(error),
+            }
+        }
+    };
+    let end = End {
+        status: failure
+            .as_ref()
+            .map_or(Status::Ok, |failure| failure.status),
+        stderr_tail: if failure.is_some() {
+            stderr_tail
+        } else {
+            String::new()
+        },
+        reason: failure
+            .map(|EngineFailure { reason, .. }| reason)
+            .unwrap_or_default(),
+        end_ns: now_ns(),
+    };
+    record.event(RecordEvent::End(end.clone()))?;
+    record.sync()?;
+    Ok(end)
+}
+
+fn run_cases(
+    context: &Context,
+    scenario: &PlannedScenario,
+    cases: &[&Case],
+    prompts: Vec<CasePrompts>,
+    session: &mut Session,
+    record: &mut Appender,
+    progress: &mut Progress,
+) -> Result<(), Stop> {
+    let pid = session.pid();
+    let sampler = Sampler::start(pid);
+    for (case, prompts) in cases.iter().zip(prompts) {
+        drop(sampler.take("")); // what was read between cases belongs to none
+        progress.case(&case.id);
+        let window = issue(
+            session,
+            scenario.load,
+            case,
+            context.plan.warmup_requests,
+            prompts,
+            &mut |request: RequestRecord| {
+                progress.request(&request);
+                record.event(RecordEvent::Request(request))
+            },
+        )?;
+        let peak_rss_bytes = peak_rss_bytes(pid);
+        for reading in sampler.take(&case.id) {
+            record
+                .event(RecordEvent::Telemetry(reading))
+                .map_err(Stop::Record)?;
+        }
+        let end = CaseEnd {
+            case: case.id.clone(),
+            start_ns: window.start_ns,
+            end_ns: window.end_ns,
+            peak_rss_bytes,
+        };
+        record
+            .event(RecordEvent::CaseEnd(end))
+            .and_then(|()| record.sync())
+            .map_err(Stop::Record)?;
+    }
+    Ok(())
+}
+
+fn case_prompts(
+    context: &Context,
+    scenario: &PlannedScenario,
+    case: &Case,
+    invocation: u32,
+) -> Result<CasePrompts> {
+    let cell = CellPrompts::new(context.plan, context.prompts, scenario, case)?;
+    let length = case.prompt_tokens as usize;
+    let untimed = context.prompts.take(
+        &scenario.id,
+        &case.id,
+        1 + u64::from(invocation),
+        length,
+        UNTIMED_PROMPTS,
+    )?;
+    let first = u64::from(invocation) * PROMPTS_PER_INVOCATION;
+    let timed = cell.of_invocation(invocation).to_vec();
+    Ok(CasePrompts {
+        untimed: PromptQueue::new(first + UNTIMED_FROM, untimed),
+        timed: PromptQueue::new(first, timed),
+    })
+}
+
+/// The timed prompts of a case over all invocations, all distinct: the same for
+/// every target, and the same whenever they are cut again.
+pub struct CellPrompts {
+    per_invocation: usize,
+    all: Vec<Vec<u32>>,
+}
+
+impl CellPrompts {
+    /// Cut them.
+    pub fn new(
+        plan: &Plan,
+        prompts: &Prompts,
+        scenario: &PlannedScenario,
+        case: &Case,
+    ) -> Result<Self> {
+        let count = case.requests as usize + (case.duration_s * PROMPTS_PER_S).ceil() as usize;
+        let per_invocation = count.next_multiple_of(case.concurrency as usize);
+        let total = per_invocation * plan.invocations as usize;
+        let all = prompts.take(
+            &scenario.id,
+            &case.id,
+            0,
+            case.prompt_tokens as usize,
+            total,
+        )?;
+        Ok(Self {
+            per_invocation,
+            all,
+        })
+    }
+
+    fn of_invocation(&self, invocation: u32) -> &[Vec<u32>] {
+        let first = self.per_invocation * invocation as usize;
+        &self.all[first..first + self.per_invocation]
+    }
+
+    /// The prompt of a record's `prompt` index.
+    pub fn get(&self, index: u64) -> Option<&[u32]> {
+        let (invocation, offset) = (
+            index / PROMPTS_PER_INVOCATION,
+            (index % PROMPTS_PER_INVOCATION) as usize,
+        );
+        let position = self.per_invocation * invocation as usize + offset;
+        (offset < self.per_invocation)
+            .then(|| self.all.get(position).map(Vec::as_slice))
+            .flatten()
+    }
+}
+
+fn ready(session: &Session) -> Ready {
+    let batching = match session.hello.capabilities.batching {
+        Batching::None => "none",
+        Batching::StaticEqualLength => "static_equal_length",
+        Batching::Continuous => "continuous",
+    };
+    let mut notes = session.hello.capabilities.notes.clone();
+    notes.extend(session.hello.capabilities.position_gap.clone());
+    Ready {
+        version: session.hello.version.clone(),
+        build: session.hello.build.clone(),
+        batching: batching.into(),
+        notes,
+        hello_ns: session.hello_ns,
+        ready_ns: session.ready_ns,
+        load_ns: session.loaded.load_ns,
+        weight_bytes: session.loaded.weight_bytes,
+        kv_bytes_per_token: session.loaded.kv_bytes_per_token,
+    }
+}

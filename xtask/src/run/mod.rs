@@ -1,0 +1,110 @@
+//! Measuring: the plan's launches, one after the other, each into its own
+//! append-only file.
+//!
+//! `load` issues requests, `telemetry` reads counters, `record` writes,
+//! `launch` is one process from start to end, `pending` says what is left to do,
+//! `progress` shows it, `check` judges the timed outputs afterwards.
+
+pub mod check;
+pub mod launch;
+pub mod load;
+pub mod pending;
+pub mod progress;
+pub mod record;
+pub mod telemetry;
+
+use crate::build::Programs;
+use crate::prompts::Prompts;
+use anyhow::Result;
+use pending::Pending;
+use progress::Progress;
+use schema::plan::{Case, Plan, PlannedScenario};
+use schema::record::{Status, VerifyRecord};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Measure everything in `pending`. A target's failure is recorded and the rest
+/// goes on; only what makes recording itself impossible is an error.
+pub fn run(
+    plan: &Plan,
+    run_dir: &Path,
+    model_dir: &Path,
+    programs: &Programs,
+    prompts: &Prompts,
+    pending: Vec<Pending>,
+) -> Result<()> {
+    let mut progress = Progress::new(
+        pending
+            .iter()
+            .map(|p| (p.launch.target.clone(), p.launch.scenario.clone())),
+    );
+    // A cell needs every invocation, so after one failure the others of the same
+    // target and scenario would be measured in vain.
+    let mut lost: BTreeSet<(String, String)> = BTreeSet::new();
+    for item in pending {
+        crate::interrupt::check()?;
+        let key = (item.launch.target.clone(), item.launch.scenario.clone());
+        if lost.contains(&key) {
+            progress.skip(&item.launch);
+            continue;
+        }
+        let target = plan
+            .targets
+            .iter()
+            .find(|t| t.id == item.launch.target)
+            .expect("the plan names its targets");
+        let Ok(program) = programs.get(&target.engine) else {
+            continue;
+        };
+        progress.begin(&item.launch);
+        let context = launch::Context {
+            plan,
+            run_dir,
+            model_dir,
+            program,
+            target,
+            prompts,
+        };
+        let end = launch::launch(&context, &item, &mut progress)?;
+        progress.end(&item.launch, &end);
+        if end.status == Status::NotRun {
+            anyhow::bail!("interrupted");
+        }
+        if end.status != Status::Ok {
+            lost.insert(key);
+        }
+    }
+    progress.finish();
+    Ok(())
+}
+
+/// Why a case of a target may not be timed, if so: the target is not verified, or
+/// not as far as the case goes.
+pub fn refusal(
+    verify: &BTreeMap<String, VerifyRecord>,
+    target: &str,
+    case: &Case,
+) -> Option<String> {
+    let Some(record) = verify.get(target) else {
+        return Some("it was not verified".into());
+    };
+    if record.status != Status::Ok {
+        return Some(record.reason.clone());
+    }
+    let context = case.prompt_tokens + case.new_tokens;
+    match record.verified_positions {
+        Some(positions) if context <= positions => None,
+        positions => Some(format!(
+            "it needs {context} positions, {} are verified",
+            positions.unwrap_or(0)
+        )),
+    }
+}
+
+/// A scenario of the plan by id.
+pub fn scenario<'a>(plan: &'a Plan, id: &str) -> &'a PlannedScenario {
+    plan.scenarios
+        .iter()
+        .find(|s| s.id == id)
+        .expect("the plan names its scenarios")
+}

@@ -1,0 +1,285 @@
+//! `cargo xtask test`: every check of this repository, cheapest first, each
+//! named as it begins. It stops at the first that fails.
+
+use crate::repo::Repo;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Run everything; `quick` leaves out what needs built engines.
+pub fn test(repo: &Repo, quick: bool) -> Result<()> {
+    let began = Instant::now();
+    let mut steps = 0;
+    let mut step = |name: &str, work: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        crate::interrupt::check()?;
+        eprintln!("── {name}");
+        let began = Instant::now();
+        work().with_context(|| format!("check {name:?} failed"))?;
+        eprintln!("   {:.0} s", began.elapsed().as_secs_f64());
+        steps += 1;
+        Ok(())
+    };
+    let cargo = |args: &[&str]| {
+        run(Command::new(cargo_path())
+            .args(args)
+            .current_dir(&repo.root))
+    };
+    let xtask = |args: &[&str]| {
+        run(Command::new(std::env::current_exe()?)
+            .args(args)
+            .current_dir(&repo.root))
+    };
+
+    step("tidy", &mut || crate::tidy::command(repo))?;
+    step("format", &mut || cargo(&["fmt", "--all", "--check"]))?;
+    step("lint", &mut || {
+        cargo(&[
+            "clippy",
+            "--release",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--quiet",
+            "--",
+            "--deny",
+            "warnings",
+        ])
+    })?;
+    step("unit and integration tests", &mut || {
+        cargo(&["test", "--release", "--workspace", "--locked", "--quiet"])
+    })?;
+    step("the engines' Python tests", &mut || {
+        python_tests(&repo.root)
+    })?;
+    if !quick {
+        step("parity of every target", &mut || xtask(&["verify"]))?;
+        step("the gate sees every mutant", &mut || {
+            xtask(&["verify", "--mutants"])
+        })?;
+        step("the README's commands, with --profile smoke", &mut || {
+            readme(repo)
+        })?;
+        step("two renders, equal bytes", &mut || renders_equal(repo))?;
+        step("the site in a browser", &mut || browser(repo))?;
+    }
+    // The closing line in the form that test runners share.
+    eprintln!(
+        "all checks passed in {:.0} s",
+        began.elapsed().as_secs_f64()
+    );
+    println!("{steps} passed, 0 failed");
+    Ok(())
+}
+
+fn cargo_path() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("{command:?} can't be started"))?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(())
+}
+
+/// `test_*.py` beside each Python engine: standard library only, no environment.
+fn python_tests(root: &Path) -> Result<()> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("   skipped: no python3 on this machine");
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(root.join("engines"))? {
+        let dir = entry?.path();
+        let has_tests = dir.is_dir()
+            && std::fs::read_dir(&dir)?.filter_map(|e| e.ok()).any(|e| {
+                let name = e.file_name();
+                let name = name.to_string_lossy();
+                name.starts_with("test_") && name.ends_with(".py")
+            });
+        if has_tests {
+            run(Command::new("python3")
+                .args(["-m", "unittest", "discover", "--start-directory"])
+                .arg(&dir)
+                .current_dir(&dir))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every `cargo xtask …` and engine command in a `sh` block of the README, in
+/// order, as a newcomer would type them; `bench-all` with the smoke profile.
+fn readme(repo: &Repo) -> Result<()> {
+    let text =
+        std::fs::read_to_string(repo.root.join("README.md")).context("README.md can't be read")?;
+    let commands = commands(&text);
+    if commands.is_empty() {
+        bail!("README.md has no command in a ```sh block");
+    }
+    for command in commands {
+        let Some(command) = as_tested(&command) else {
+            continue;
+        };
+        eprintln!("   $ {command}");
+        // The binaries' directory on PATH, as the README tells the reader to have it.
+        let path = format!(
+            "{}:{}",
+            repo.build_dir.join("release").display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        run(Command::new("bash")
+            .args(["-euo", "pipefail", "-c", &command])
+            .env("PATH", path)
+            .current_dir(&repo.root)
+            .stdout(Stdio::null()))
+        .with_context(|| format!("README.md says `{command}`"))?;
+    }
+    Ok(())
+}
+
+/// The lines of all ```sh blocks, comments stripped, continuations joined.
+fn commands(markdown: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut inside = false;
+    let mut open = String::new();
+    for line in markdown.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside && line.trim() == "```sh";
+            continue;
+        }
+        if !inside {
+            continue;
+        }
+        let line = line.split(" # ").next().unwrap_or(line).trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(start) = line.strip_suffix('\\') {
+            open.push_str(start);
+        } else {
+            commands.push(format!("{open}{line}"));
+            open.clear();
+        }
+    }
+    commands
+}
+
+/// How a README command is tested; `None`: it isn't (it would test itself, or
+/// needs what a machine may lack).
+fn as_tested(command: &str) -> Option<String> {
+    if command == "cargo xtask test"
+        || command.starts_with("nix ")
+        || command.starts_with("git clone")
+        || command.starts_with("cd ")
+    {
+        return None;
+    }
+    if command.starts_with("cargo xtask bench")
+        && !command.contains("--profile")
+        && !command.contains("--resume")
+    {
+        return Some(format!("{command} --profile smoke"));
+    }
+    Some(command.to_owned())
+}
+
+/// The same records rendered twice give the same bytes.
+fn renders_equal(repo: &Repo) -> Result<()> {
+    let render = || -> Result<std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>> {
+        crate::page::site(repo, &repo.results_dir(), Some("latest"))?;
+        let mut files = std::collections::BTreeMap::new();
+        collect(&repo.site_dir(), &mut files)?;
+        Ok(files)
+    };
+    let (first, second) = (render()?, render()?);
+    for (path, bytes) in &first {
+        if second.get(path) != Some(bytes) {
+            bail!(
+                "{} differs between two renders of the same records",
+                path.display()
+            );
+        }
+    }
+    if first.len() != second.len() || first.is_empty() {
+        bail!(
+            "{} files in the first render, {} in the second",
+            first.len(),
+            second.len()
+        );
+    }
+    Ok(())
+}
+
+fn collect(
+    dir: &Path,
+    files: &mut std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>,
+) -> Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else {
+            files.insert(path.clone(), std::fs::read(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Every page in Chromium from file://: no console message, no request, no
+/// overflow on a phone. In CI it must run; elsewhere only where the browser is.
+fn browser(repo: &Repo) -> Result<()> {
+    let dir = repo.root.join("site/tests/browser");
+    let found = ["chromium", "node", "npm"].map(|tool| (tool, which(tool)));
+    let missing: Vec<&str> = found
+        .iter()
+        .filter(|(_, path)| !path)
+        .map(|(tool, _)| *tool)
+        .collect();
+    if !missing.is_empty() {
+        if std::env::var_os("CI").is_some() {
+            bail!("CI has no {}", missing.join(", "));
+        }
+        eprintln!("   skipped: no {} on this machine", missing.join(", "));
+        return Ok(());
+    }
+    run(Command::new("npm")
+        .args(["ci", "--silent", "--no-audit", "--no-fund"])
+        .current_dir(&dir))?;
+    run(Command::new("node")
+        .arg("check.mjs")
+        .arg(repo.site_dir())
+        .current_dir(&dir))
+}
+
+fn which(tool: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{as_tested, commands};
+
+    #[test]
+    fn commands_come_from_sh_blocks_only() {
+        let text = "```sh\ncargo xtask doctor   # what is here\n# a comment\na \\\n  b\n```\n```toml\nx = 1\n```\n";
+        assert_eq!(commands(text), ["cargo xtask doctor", "a b"]);
+    }
+
+    #[test]
+    fn a_benchmark_is_tested_with_the_smoke_profile_and_the_test_itself_is_not() {
+        assert_eq!(
+            as_tested("cargo xtask bench-all").as_deref(),
+            Some("cargo xtask bench-all --profile smoke")
+        );
+        assert_eq!(as_tested("cargo xtask test"), None);
+        assert_eq!(
+            as_tested("cargo xtask doctor").as_deref(),
+            Some("cargo xtask doctor")
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! The house rules that a machine can check. Each rule is a pure function from a
+//! file to complaints, and has a test of its own.
+
+use crate::repo::Repo;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// A file longer than this is asked what its second subject is.
+const LINES_MAX: usize = 450;
+/// A tracked file larger than this is a blob, and belongs elsewhere. Goldens are
+/// the largest data that belongs.
+const BYTES_MAX: usize = 700_000;
+/// The only folders and files at the root: others need a reason.
+const ROOT: [&str; 19] = [
+    ".cargo",
+    ".ci",
+    ".github",
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "data",
+    "engines",
+    "flake.lock",
+    "flake.nix",
+    "nix",
+    "rust-toolchain.toml",
+    "site",
+    "xtask",
+];
+
+/// Check every tracked file, and say all that is wrong at once.
+pub fn command(repo: &Repo) -> Result<()> {
+    let complaints = tidy(&repo.root)?;
+    if complaints.is_empty() {
+        println!("tidy");
+        return Ok(());
+    }
+    bail!("{} untidy:\n{}", complaints.len(), complaints.join("\n"))
+}
+
+/// All complaints about the checkout at `root`.
+pub fn tidy(root: &Path) -> Result<Vec<String>> {
+    let output = Command::new("git")
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .current_dir(root)
+        .output()
+        .context("git can't be started")?;
+    let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
+    let mut complaints = Vec::new();
+    let engines: Vec<String> = std::fs::read_dir(root.join("engines"))?
+        .filter_map(|entry| entry.ok())
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name != "protocol")
+        .collect();
+    for name in names.split('\0').filter(|name| !name.is_empty()) {
+        let path = root.join(name);
+        let Ok(bytes) = std::fs::read(&path) else {
+            continue;
+        }; // deleted, not yet committed
+        let top = name.split('/').next().unwrap_or(name);
+        if !ROOT.contains(&top) {
+            complaints.push(format!(
+                "{name}: a new entry at the root; see the house in ARCHITECTURE.md"
+            ));
+        }
+        if bytes.len() > BYTES_MAX && !name.starts_with("data/results/") {
+            complaints.push(format!(
+                "{name}: {} bytes; blobs don't belong in the repository",
+                bytes.len()
+            ));
+        }
+        let Ok(text) = std::str::from_utf8(&bytes) else {
+            continue;
+        };
+        complaints.extend(check_words(name, text));
+        if name.ends_with(".rs") {
+            complaints.extend(check_rust(name, text));
+        }
+        if name.starts_with("xtask/src/") && name.ends_with(".rs") {
+            complaints.extend(check_knows_no_engine(name, text, &engines));
+        }
+        if name.ends_with(".md") {
+            complaints.extend(check_links(root, name, text));
+        }
+    }
+    Ok(complaints)
+}
+
+/// A header that says what the file is for, and one subject.
+fn check_rust(name: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if !text.starts_with("//!") {
+        complaints.push(format!(
+            "{name}:1: begins without a //! header saying what it is for"
+        ));
+    }
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        complaints.push(format!(
+            "{name}: {lines} lines (more than {LINES_MAX}): what is its second subject?"
+        ));
+    }
+    complaints
+}
+
+/// Words that don't belong in the project, each with what to write instead.
+/// They stand here in halves, so that this file has none of them.
+fn check_words(name: &str, text: &str) -> Vec<String> {
+    let banned = [
+        (concat!("FIX", "ME"), "an issue"),
+        (concat!("/root", "/"), "a path relative to the repository"),
+        (
+            concat!("/work/", "main"),
+            "a path relative to the repository",
+        ),
+        (concat!("todo", "!("), "the code"),
+    ];
+    let mut complaints = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for (word, instead) in banned {
+            if line.contains(word) {
+                complaints.push(format!("{name}:{}: {word:?}: write {instead}", number + 1));
+            }
+        }
+    }
+    complaints
+}
+
+/// Invariant 1: the harness knows no engine by name. Comments and tests may.
+fn check_knows_no_engine(name: &str, text: &str, engines: &[String]) -> Vec<String> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or(text);
+    let mut complaints = Vec::new();
+    for (number, line) in code.lines().enumerate() {
+        let code = line.trim_start();
+        // `after_help` examples and doc comments tell people what to type.
+        if code.starts_with("//") || code.contains("after_help") {
+            continue;
+        }
+        for engine in engines {
+            if code.contains(&format!("\"{engine}")) {
+                complaints.push(format!(
+                    "{name}:{}: names the engine {engine:?}: it belongs in engines.toml",
+                    number + 1
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+/// Relative links in Markdown lead somewhere.
+fn check_links(root: &Path, name: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for target in text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+    {
+        let path = target.split('#').next().unwrap_or(target);
+        if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
+            continue;
+        }
+        let from = root.join(name);
+        let dir = from.parent().unwrap_or(root);
+        if !dir.join(path).exists() {
+            complaints.push(format!("{name}: links to {path}, which is not there"));
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checkout_is_tidy() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .expect("xtask lies in the checkout");
+        let complaints = tidy(root).expect("git lists the files");
+        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    }
+
+    #[test]
+    fn a_file_without_header_or_too_long_is_seen() {
+        assert_eq!(check_rust("a.rs", "//! For a.\n").len(), 0);
+        assert!(check_rust("a.rs", "fn main() {}\n")[0].contains("a.rs:1"));
+        assert!(
+            check_rust("a.rs", &format!("//! For a.\n{}", "\n".repeat(LINES_MAX)))[0]
+                .contains("second subject")
+        );
+    }
+
+    #[test]
+    fn banned_words_are_seen_with_their_line() {
+        let text = format!("fine\n{} here\n", concat!("FIX", "ME"));
+        assert!(check_words("a.md", &text)[0].starts_with("a.md:2:"));
+        assert!(check_words("a.md", "fine\n").is_empty());
+    }
+
+    #[test]
+    fn an_engine_named_in_the_harness_is_seen() {
+        let engines = ["candle".to_owned()];
+        assert_eq!(
+            check_knows_no_engine("x.rs", "if id == \"candle\" {}\n", &engines).len(),
+            1
+        );
+        assert_eq!(
+            check_knows_no_engine("x.rs", "// \"candle\" is fine here\n", &engines).len(),
+            0
+        );
+        assert_eq!(
+            check_knows_no_engine("x.rs", "#[cfg(test)]\n\"candle\"\n", &engines).len(),
+            0
+        );
+    }
+
+    #[test]
+    fn a_dead_link_is_seen() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert!(
+            check_links(
+                root,
+                "a.md",
+                "[x](Cargo.toml) [y](https://example.org) [z](#here)"
+            )
+            .is_empty()
+        );
+        assert_eq!(check_links(root, "a.md", "[x](nowhere.toml#a)").len(), 1);
+    }
+}

@@ -1,0 +1,268 @@
+//! `cargo xtask verify`: every target through the gate, by hand.
+
+use super::golden::bless;
+use super::target::{Question, Verified, default_patience, not_verified, verify};
+use crate::build::{self, Programs};
+use crate::fetch;
+use crate::plan::choose_targets;
+use crate::repo::Repo;
+use anyhow::{Context, Result, bail};
+use schema::golden::Golden;
+use schema::parity::{Limit, ParityLimits};
+use schema::record::{Status, VerifyRecord};
+use schema::registry::{Registry, Target};
+use std::process::ExitCode;
+
+/// Models verified unless others are named: plain RoPE, and Llama 3's scaled RoPE.
+const MODELS: [&str; 2] = ["tiny-llama", "tiny-llama3"];
+/// Batch sizes checked outside a run.
+const BATCHES: [u32; 3] = [1, 4, 8];
+
+/// What the command line says.
+pub struct Options {
+    /// Models; empty = the two embedded tiny ones.
+    pub models: Vec<String>,
+    /// Engine or target ids; empty = all CPU targets.
+    pub engines: Vec<String>,
+    /// Test the gate itself.
+    pub mutants: bool,
+    /// Make the goldens anew first.
+    pub bless: bool,
+    /// Print records instead of a table.
+    pub json: bool,
+}
+
+/// Run it. Exit status 3 where a target fails the gate (or a mutant passes it).
+pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let registry = repo.registry()?;
+    let models: Vec<String> = if options.models.is_empty() {
+        MODELS.map(str::to_owned).to_vec()
+    } else {
+        options.models.clone()
+    };
+    fetch::ensure(repo, &models)?;
+    if options.mutants {
+        return mutants(repo, &registry);
+    }
+    let targets = choose_targets(&registry.targets(), &["cpu".to_owned()], &options.engines)?;
+    let mut needed: Vec<&str> = targets.iter().map(|t| t.engine.as_str()).collect();
+    if options.bless {
+        needed.extend([
+            engine_of(&registry, &registry.reference),
+            engine_of(&registry, &registry.cross_check),
+        ]);
+    }
+    let programs = build::build(repo, &registry, &needed)?;
+    let mut failed = 0;
+    for model in &models {
+        if options.bless {
+            write_golden(repo, &bless(repo, &registry, &programs, model, threads())?)?;
+        }
+        for target in &targets {
+            crate::interrupt::check()?;
+            let verified = verify_one(repo, &programs, target, model)?;
+            if options.json {
+                println!("{}", serde_json::to_string(&verified.record)?);
+            } else {
+                print_line(&verified.record);
+            }
+            failed += u32::from(is_failure(verified.record.status));
+        }
+    }
+    if failed > 0 {
+        eprintln!("{failed} failed the gate: they would not be timed");
+        return Ok(ExitCode::from(3));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a status is the target's fault, rather than this machine's lack.
+fn is_failure(status: Status) -> bool {
+    !matches!(
+        status,
+        Status::Ok | Status::Unavailable | Status::Unsupported
+    )
+}
+
+fn engine_of<'a>(registry: &'a Registry, target: &str) -> &'a str {
+    registry
+        .engines
+        .iter()
+        .map(|e| e.id.as_str())
+        .find(|id| target.split(['.', '+']).next() == Some(id))
+        .unwrap_or("")
+}
+
+/// CPUs this process may use.
+pub fn threads() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// The golden of a model, refused where the model's weights aren't those it was made from.
+pub fn load_golden(repo: &Repo, model: &str) -> Result<Golden> {
+    let path = repo.golden_path(model);
+    if !path.exists() {
+        bail!(
+            "there is no golden for {model} ({}): make one with `cargo xtask verify --model {model} --bless`, which needs the reference engine",
+            path.display()
+        );
+    }
+    let golden = Golden::load(&path)?;
+    let lock = repo.models_lock()?;
+    let locked = lock
+        .models
+        .get(model)
+        .is_some_and(|files| files.values().any(|h| *h == golden.weights_sha256));
+    if !locked {
+        bail!(
+            "{}: was made from weights {}…, which data/models.lock does not have for {model}; make it anew with `cargo xtask verify --model {model} --bless`",
+            path.display(),
+            golden.weights_sha256.get(..12).unwrap_or_default()
+        );
+    }
+    Ok(golden)
+}
+
+/// The limit of a precision.
+pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit> {
+    limits
+        .precision
+        .get(precision)
+        .with_context(|| format!("data/parity.toml has no [precision.{precision}]: add its limits, with the measurement they come from"))
+}
+
+fn verify_one(repo: &Repo, programs: &Programs, target: &Target, model: &str) -> Result<Verified> {
+    let golden = load_golden(repo, model)?;
+    let limits = repo.parity_limits()?;
+    let limit = limit(&limits, &target.precision)?;
+    Ok(match programs.get(&target.engine) {
+        Err(failure) => Verified {
+            record: not_verified(target, model, failure),
+            judgements: Vec::new(),
+        },
+        Ok(program) => verify(
+            target,
+            program,
+            &Question {
+                golden: &golden,
+                limit,
+                model_dir: &repo.model_dir(model),
+                threads: threads(),
+                batches: &BATCHES,
+                patience: default_patience(),
+            },
+        ),
+    })
+}
+
+fn print_line(record: &VerifyRecord) {
+    let kl = record
+        .kl_nats
+        .map_or(String::new(), |kl| format!("KL {kl:.1e} nats"));
+    let agreement = record.argmax_agreement.map_or(String::new(), |share| {
+        format!("argmax {:.1} % of decisive", 100.0 * share)
+    });
+    let scope = record
+        .verified_positions
+        .map_or(String::new(), |n| format!("≤ {n} positions"));
+    let verdict = match record.status {
+        Status::Ok => "pass",
+        other => other.id(),
+    };
+    println!(
+        "{:<14} {:<28} {verdict:<13} {kl:<16} {agreement:<26} {scope}",
+        record.model, record.target
+    );
+    if !record.reason.is_empty() {
+        println!("{:14} └ {}", "", record.reason);
+    }
+}
+
+fn write_golden(repo: &Repo, golden: &Golden) -> Result<()> {
+    let path = repo.golden_path(&golden.model);
+    let mut text = serde_json::to_string(golden)?;
+    text.push('\n');
+    std::fs::write(&path, text).with_context(|| format!("{} can't be written", path.display()))?;
+    println!(
+        "{}: made by {}, {} agrees (worst mean KL {:.1e} nats)",
+        path.display(),
+        golden.reference,
+        golden.cross_check,
+        golden.cross_check_kl_nats
+    );
+    Ok(())
+}
+
+/// Every mutant of the registry (a hidden variant of an engine that isn't itself
+/// hidden) must fail under the limits of *every* precision, on one of the models.
+fn mutants(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
+    let targets: Vec<Target> = registry
+        .targets()
+        .into_iter()
+        .filter(|t| t.hidden && !registry.engine(&t.engine).is_some_and(|e| e.hidden))
+        .collect();
+    let engines: Vec<&str> = targets.iter().map(|t| t.engine.as_str()).collect();
+    let programs = build::build(repo, registry, &engines)?;
+    let limits = repo.parity_limits()?;
+    let mut survivors = 0;
+    for target in &targets {
+        let program = programs
+            .get(&target.engine)
+            .map_err(|failure| anyhow::anyhow!("{}: {failure}", target.id))?;
+        // A mutant at f32 stands for every precision: its error is the mutation's
+        // alone, and it must be over the widest limit too. One at a coarser
+        // precision carries that precision's noise and is judged by its own limit.
+        let judged_by: Vec<&str> = if target.precision == "f32" {
+            limits.precision.keys().map(String::as_str).collect()
+        } else {
+            vec![&target.precision]
+        };
+        for precision in judged_by {
+            crate::interrupt::check()?;
+            let mut seen_on = Vec::new();
+            let mut why = String::new();
+            for model in MODELS {
+                let golden = load_golden(repo, model)?;
+                let question = Question {
+                    golden: &golden,
+                    limit: &limits.precision[precision],
+                    model_dir: &repo.model_dir(model),
+                    threads: threads(),
+                    batches: &BATCHES,
+                    patience: default_patience(),
+                };
+                let record = verify(target, program, &question).record;
+                if record.status == Status::WrongOutput {
+                    seen_on.push(model);
+                    why = record.reason;
+                } else if record.status != Status::Ok {
+                    bail!(
+                        "{} on {model} could not be asked: {}: {}",
+                        target.id,
+                        record.status.id(),
+                        record.reason
+                    );
+                }
+            }
+            if seen_on.is_empty() {
+                survivors += 1;
+                println!(
+                    "{:<28} by {precision:<7} limits: NOT SEEN: the gate is blind to it",
+                    target.id
+                );
+            } else {
+                println!(
+                    "{:<28} by {precision:<7} limits: seen on {}: {why}",
+                    target.id,
+                    seen_on.join(", ")
+                );
+            }
+        }
+    }
+    if survivors > 0 {
+        eprintln!("{survivors} mutants passed the gate");
+        return Ok(ExitCode::from(3));
+    }
+    println!("the gate sees every mutant at every precision");
+    Ok(ExitCode::SUCCESS)
+}

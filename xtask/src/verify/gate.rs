@@ -1,0 +1,284 @@
+//! The judgement, pure: distributions and outputs against a golden.
+//!
+//! A prompt passes if the target's argmax agrees wherever the reference's margin
+//! exceeds the tie width of the precision, and the mean KL divergence of its
+//! distributions stays under the precision's limit. Limits: `data/parity.toml`.
+
+use protocol::wire::Scored;
+use schema::golden::GoldenPrompt;
+use schema::parity::Limit;
+
+/// What was found at one prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromptJudgement {
+    /// The prompt's name.
+    pub name: String,
+    /// Context (tokens) the prompt and its positions span.
+    pub context_tokens: u32,
+    /// Mean KL divergence over the positions, nats.
+    pub kl_nats: f64,
+    /// Positions where the reference's margin exceeds the tie width.
+    pub decisive: usize,
+    /// Of those, where the target's argmax agrees.
+    pub agreed: usize,
+    /// Why it fails; empty where it passes.
+    pub failure: String,
+}
+
+/// Judge one prompt's scores.
+pub fn judge_scores(golden: &GoldenPrompt, scored: &Scored, limit: &Limit) -> PromptJudgement {
+    let positions = golden.output_ids.len();
+    let mut kl_sum = 0.0;
+    let mut decisive = 0;
+    let mut agreed = 0;
+    let mut first_wrong = None;
+    for position in 0..positions {
+        kl_sum += kl_divergence_nats(&golden.top_logprobs[position], &scored.logprobs[position]);
+        if golden.margin(position) > limit.tie_width_nats {
+            decisive += 1;
+            if scored.argmax[position] == golden.top_ids[position][0] {
+                agreed += 1;
+            } else {
+                first_wrong.get_or_insert(position);
+            }
+        }
+    }
+    let kl_nats = kl_sum / positions as f64;
+    let mut failure = String::new();
+    if kl_nats.is_nan() || kl_nats > limit.kl_nats_max {
+        failure = format!(
+            "mean KL {kl_nats:.2e} nats is over the limit {:.0e}",
+            limit.kl_nats_max
+        );
+    }
+    if let Some(position) = first_wrong {
+        let text = format!(
+            "{} of {decisive} decisive positions disagree, the first at context {} (it says {}, the reference {} by {:.2} nats)",
+            decisive - agreed,
+            golden.prompt_ids.len() + position,
+            scored.argmax[position],
+            golden.top_ids[position][0],
+            golden.margin(position)
+        );
+        failure = if failure.is_empty() {
+            text
+        } else {
+            format!("{failure}; {text}")
+        };
+    }
+    PromptJudgement {
+        name: golden.name.clone(),
+        context_tokens: (golden.prompt_ids.len() + positions) as u32,
+        kl_nats,
+        decisive,
+        agreed,
+        failure,
+    }
+}
+
+/// KL divergence (nats) from the reference to the target over the reference's
+/// likeliest ids and everything else as one bin: Σ p·ln(p/q). Coarsening to bins
+/// never raises a KL divergence (data-processing inequality; Cover & Thomas,
+/// Elements of Information Theory, 2006, §2.8), so this is a lower bound of the
+/// whole one. Infinite where the target says something that is no probability.
+pub fn kl_divergence_nats(reference: &[f64], target: &[f64]) -> f64 {
+    // Rounded log-probabilities can sum to a hair over 1; the rest is never under this.
+    const REST_MIN: f64 = 1e-9;
+    if reference.len() != target.len() || target.iter().any(|lp| !lp.is_finite() || *lp > 1e-6) {
+        return f64::INFINITY;
+    }
+    let mut kl = 0.0;
+    let (mut p_rest, mut q_rest) = (1.0, 1.0);
+    for (lp, lq) in reference.iter().zip(target) {
+        let p = lp.exp();
+        kl += p * (lp - lq);
+        p_rest -= p;
+        q_rest -= lq.exp();
+    }
+    let (p_rest, q_rest) = (f64::max(p_rest, REST_MIN), f64::max(q_rest, REST_MIN));
+    (kl + p_rest * (p_rest / q_rest).ln()).max(0.0)
+}
+
+/// Judge a greedy output against the reference's: equal, or first different
+/// where the reference itself is within the tie width (what follows a tie can't
+/// be judged against another continuation). `Err` says where it went wrong.
+pub fn judge_output(
+    golden: &GoldenPrompt,
+    output_ids: &[u32],
+    limit: &Limit,
+) -> Result<(), String> {
+    let different = golden
+        .output_ids
+        .iter()
+        .zip(output_ids)
+        .position(|(a, b)| a != b);
+    match different {
+        None => Ok(()),
+        Some(position) if golden.margin(position) <= limit.tie_width_nats => Ok(()),
+        Some(position) => Err(format!(
+            "prompt {:?}: output token {position} is {}, the reference says {} by {:.2} nats",
+            golden.name,
+            output_ids[position],
+            golden.output_ids[position],
+            golden.margin(position)
+        )),
+    }
+}
+
+/// What may be claimed of a target, given all prompts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scope {
+    /// Verified up to this many positions, the longest golden's.
+    Whole(u32),
+    /// A declared gap shows beyond this many positions.
+    Limited(u32),
+    /// Not verified.
+    None,
+}
+
+/// From judgements to scope. A limited scope needs a gap that the engine itself
+/// declares; without one, any failing prompt fails the target.
+pub fn scope(judgements: &[PromptJudgement], declares_position_gap: bool) -> Scope {
+    let longest = judgements
+        .iter()
+        .map(|j| j.context_tokens)
+        .max()
+        .unwrap_or(0);
+    let first_failing = judgements
+        .iter()
+        .filter(|j| !j.failure.is_empty())
+        .map(|j| j.context_tokens)
+        .min();
+    let Some(first_failing) = first_failing else {
+        return if longest == 0 {
+            Scope::None
+        } else {
+            Scope::Whole(longest)
+        };
+    };
+    let verified = judgements
+        .iter()
+        .map(|j| j.context_tokens)
+        .filter(|&c| c < first_failing)
+        .max();
+    match verified {
+        Some(positions) if declares_position_gap => Scope::Limited(positions),
+        _ => Scope::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn golden(margins: &[f64]) -> GoldenPrompt {
+        GoldenPrompt {
+            name: "p".into(),
+            prompt_ids: vec![1, 2],
+            output_ids: vec![7; margins.len()],
+            top_ids: margins.iter().map(|_| vec![7, 8]).collect(),
+            top_logprobs: margins.iter().map(|m| vec![-0.5, -0.5 - m]).collect(),
+        }
+    }
+
+    fn limit() -> Limit {
+        Limit {
+            kl_nats_max: 1e-2,
+            tie_width_nats: 0.3,
+            reason: String::new(),
+        }
+    }
+
+    fn scored(argmax: &[u32], logprobs: Vec<Vec<f64>>) -> Scored {
+        Scored {
+            id: 1,
+            argmax: argmax.to_vec(),
+            logprobs,
+            top_ids: vec![],
+            top_logprobs: vec![],
+        }
+    }
+
+    #[test]
+    fn kl_of_equal_distributions_is_zero_and_of_a_known_pair_is_known() {
+        assert_eq!(
+            kl_divergence_nats(&[0.5f64.ln(), 0.25f64.ln()], &[0.5f64.ln(), 0.25f64.ln()]),
+            0.0
+        );
+        // p = (1/2, 1/4, rest 1/4), q = (1/4, 1/4, rest 1/2):
+        // 1/2·ln 2 + 0 + 1/4·ln(1/2) = 1/4·ln 2
+        let kl = kl_divergence_nats(&[0.5f64.ln(), 0.25f64.ln()], &[0.25f64.ln(), 0.25f64.ln()]);
+        assert!((kl - 0.25 * 2f64.ln()).abs() < 1e-12, "{kl}");
+    }
+
+    #[test]
+    fn what_is_no_probability_is_infinitely_far() {
+        for bad in [f64::NAN, f64::INFINITY, 1.0] {
+            assert_eq!(kl_divergence_nats(&[-1.0], &[bad]), f64::INFINITY);
+        }
+        assert_eq!(kl_divergence_nats(&[-1.0, -2.0], &[-1.0]), f64::INFINITY);
+    }
+
+    #[test]
+    fn a_tie_may_go_either_way_and_a_decisive_position_may_not() {
+        let golden = golden(&[0.2, 1.0]);
+        let same = golden.top_logprobs.clone();
+        let tie = judge_scores(&golden, &scored(&[8, 7], same.clone()), &limit());
+        assert_eq!((tie.failure.as_str(), tie.decisive, tie.agreed), ("", 1, 1));
+        let wrong = judge_scores(&golden, &scored(&[7, 8], same), &limit());
+        assert!(
+            wrong
+                .failure
+                .contains("1 of 1 decisive positions disagree, the first at context 3"),
+            "{}",
+            wrong.failure
+        );
+    }
+
+    #[test]
+    fn nan_scores_fail() {
+        let golden = golden(&[1.0]);
+        let judged = judge_scores(&golden, &scored(&[7], vec![vec![f64::NAN, -1.0]]), &limit());
+        assert!(
+            judged.failure.contains("over the limit"),
+            "{}",
+            judged.failure
+        );
+    }
+
+    #[test]
+    fn an_output_may_leave_the_reference_only_at_a_tie() {
+        let golden = golden(&[1.0, 0.1, 1.0]);
+        assert!(judge_output(&golden, &[7, 7, 7], &limit()).is_ok());
+        assert!(judge_output(&golden, &[7, 8, 9], &limit()).is_ok());
+        assert!(
+            judge_output(&golden, &[8, 7, 7], &limit())
+                .unwrap_err()
+                .contains("output token 0")
+        );
+    }
+
+    #[test]
+    fn a_limited_scope_needs_a_declared_gap() {
+        let judgement = |context_tokens, failure: &str| PromptJudgement {
+            name: String::new(),
+            context_tokens,
+            kl_nats: 0.0,
+            decisive: 1,
+            agreed: 1,
+            failure: failure.into(),
+        };
+        let long_fails = [judgement(74, ""), judgement(96, ""), judgement(1024, "x")];
+        assert_eq!(scope(&long_fails, true), Scope::Limited(96));
+        assert_eq!(scope(&long_fails, false), Scope::None);
+        assert_eq!(
+            scope(&[judgement(74, "x"), judgement(96, "")], true),
+            Scope::None
+        );
+        assert_eq!(
+            scope(&[judgement(74, ""), judgement(96, "")], false),
+            Scope::Whole(96)
+        );
+        assert_eq!(scope(&[], true), Scope::None);
+    }
+}

@@ -1,0 +1,277 @@
+//! One target through the gate: score every golden prompt, generate at every
+//! batch size that will be timed, and say what was found as a record.
+
+use super::gate::{self, PromptJudgement, Scope};
+use crate::engine::session::{Patience, Session};
+use crate::engine::{EngineFailure, Program};
+use protocol::wire::Load;
+use schema::golden::{Golden, GoldenPrompt};
+use schema::parity::Limit;
+use schema::record::{Status, VerifyRecord};
+use schema::registry::Target;
+use std::path::Path;
+use std::time::Duration;
+
+/// Output tokens checked per row of a batch: enough for a wrong mask to show.
+const BATCH_NEW_TOKENS: u32 = 16;
+
+/// What to verify against.
+pub struct Question<'a> {
+    /// The goldens of the model.
+    pub golden: &'a Golden,
+    /// The limit of the target's precision.
+    pub limit: &'a Limit,
+    /// Directory of the model's files.
+    pub model_dir: &'a Path,
+    /// Compute threads.
+    pub threads: u32,
+    /// Batch sizes that will be timed, at least one.
+    pub batches: &'a [u32],
+    /// How long things may take.
+    pub patience: Patience,
+}
+
+/// What was found: the record, and each prompt's judgement for whoever asks why.
+pub struct Verified {
+    /// For `verify.jsonl`.
+    pub record: VerifyRecord,
+    /// By prompt, shortest first.
+    pub judgements: Vec<PromptJudgement>,
+}
+
+/// The `load` request for a target.
+pub fn load_request(
+    target: &Target,
+    model_dir: &Path,
+    threads: u32,
+    max_context: u32,
+    max_batch: u32,
+) -> Load {
+    Load {
+        model_dir: model_dir.display().to_string(),
+        weights: target.weights.clone(),
+        precision: target.precision.clone(),
+        backend: target.backend.clone(),
+        variant: target.variant.clone(),
+        device: 0,
+        threads,
+        max_context,
+        max_batch,
+    }
+}
+
+/// A record of a target that could not be asked.
+pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> VerifyRecord {
+    VerifyRecord {
+        target: target.id.clone(),
+        model: model.to_owned(),
+        status: failure.status,
+        reason: failure.reason.clone(),
+        verified_positions: None,
+        scope: "none".into(),
+        kl_nats: None,
+        argmax_agreement: None,
+        batches: Vec::new(),
+    }
+}
+
+/// Put one target through the gate.
+pub fn verify(target: &Target, program: &Program, question: &Question) -> Verified {
+    match ask(target, program, question) {
+        Ok(verified) => verified,
+        Err((failure, stderr_tail)) => {
+            let mut failure = failure;
+            // The last line of stderr is usually the cause; the rest is in the terminal's scrollback.
+            if failure.status == Status::Crashed
+                && let Some(last) = stderr_tail.lines().last().filter(|line| !line.is_empty())
+            {
+                failure.reason = format!("{}; its last words: {last}", failure.reason);
+            }
+            Verified {
+                record: not_verified(target, &question.golden.model, &failure),
+                judgements: Vec::new(),
+            }
+        }
+    }
+}
+
+fn ask(
+    target: &Target,
+    program: &Program,
+    question: &Question,
+) -> Result<Verified, (EngineFailure, String)> {
+    let prompts = &question.golden.prompts;
+    let longest = prompts
+        .iter()
+        .map(|p| p.prompt_ids.len() + p.output_ids.len())
+        .max()
+        .unwrap_or(1);
+    let max_batch = question.batches.iter().copied().max().unwrap_or(1);
+    let load = load_request(
+        target,
+        question.model_dir,
+        question.threads,
+        longest as u32,
+        max_batch,
+    );
+    let mut session = Session::open(program, &load, question.patience)?;
+    let result = questions(&mut session, question);
+    match result {
+        Ok((judgements, batch_failure)) => {
+            let gap = session.hello.capabilities.position_gap.clone();
+            let (_, _) = session.close();
+            Ok(conclude(target, question, judgements, batch_failure, gap))
+        }
+        Err(failure) => {
+            let tail = session.abort();
+            Err((failure, tail))
+        }
+    }
+}
+
+type Answers = (Vec<PromptJudgement>, Option<String>);
+
+fn questions(session: &mut Session, question: &Question) -> Result<Answers, EngineFailure> {
+    if !session.hello.capabilities.score {
+        return Err(EngineFailure::new(
+            Status::Unsupported,
+            "it reports no log-probabilities, and a text-only scope isn't implemented",
+        ));
+    }
+    let mut judgements = Vec::new();
+    for prompt in &question.golden.prompts {
+        let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
+        judgements.push(gate::judge_scores(prompt, &scored, question.limit));
+    }
+    judgements.sort_by_key(|judgement| judgement.context_tokens);
+    let mut batch_failure = None;
+    for &batch in question.batches {
+        if let Err(reason) = generate_at(session, question, batch)? {
+            batch_failure.get_or_insert(format!("with {batch} in flight: {reason}"));
+        }
+    }
+    Ok((judgements, batch_failure))
+}
+
+/// Generate with `batch` requests in flight. A request of another shape goes
+/// first, so that the rest are all queued when the engine next looks: that is
+/// what makes a batching engine form the full batch.
+fn generate_at(
+    session: &mut Session,
+    question: &Question,
+    batch: u32,
+) -> Result<Result<(), String>, EngineFailure> {
+    let rows = equal_length_prompts(&question.golden.prompts);
+    if batch > 1
+        && let Some(other) = question
+            .golden
+            .prompts
+            .iter()
+            .find(|p| p.prompt_ids.len() != rows[0].prompt_ids.len())
+    {
+        session.send_generate(other.prompt_ids.clone(), BATCH_NEW_TOKENS)?;
+    }
+    let mut expected = std::collections::BTreeMap::new();
+    for row in 0..batch as usize {
+        let prompt = rows[row % rows.len()];
+        let (id, _) = session.send_generate(prompt.prompt_ids.clone(), BATCH_NEW_TOKENS)?;
+        expected.insert(id, prompt);
+    }
+    let mut verdict = Ok(());
+    while session.in_flight() > 0 {
+        let (done, _) = session.next_done()?;
+        if let Some(prompt) = expected.get(&done.id)
+            && let Err(reason) = gate::judge_output(prompt, &done.output_ids, question.limit)
+        {
+            verdict = verdict.and(Err(reason));
+        }
+    }
+    Ok(verdict)
+}
+
+/// The largest group of goldens with prompts of one length: what can share a batch.
+fn equal_length_prompts(prompts: &[GoldenPrompt]) -> Vec<&GoldenPrompt> {
+    let mut groups: std::collections::BTreeMap<usize, Vec<&GoldenPrompt>> =
+        std::collections::BTreeMap::new();
+    for prompt in prompts {
+        groups
+            .entry(prompt.prompt_ids.len())
+            .or_default()
+            .push(prompt);
+    }
+    groups
+        .into_values()
+        .max_by_key(Vec::len)
+        .unwrap_or_default()
+}
+
+fn conclude(
+    target: &Target,
+    question: &Question,
+    judgements: Vec<PromptJudgement>,
+    batch_failure: Option<String>,
+    position_gap: Option<String>,
+) -> Verified {
+    let scope = gate::scope(&judgements, position_gap.is_some());
+    let first_failure = judgements.iter().find(|j| !j.failure.is_empty()).map(|j| {
+        format!(
+            "prompt {:?} ({} positions): {}",
+            j.name, j.context_tokens, j.failure
+        )
+    });
+    let (mut status, mut positions, mut reason) = match scope {
+        Scope::Whole(positions) => (Status::Ok, Some(positions), String::new()),
+        Scope::Limited(positions) => {
+            let gap = position_gap.unwrap_or_default();
+            let why = first_failure.unwrap_or_default();
+            (
+                Status::Ok,
+                Some(positions),
+                format!("verified to {positions} positions only: {gap}; {why}"),
+            )
+        }
+        Scope::None => (Status::WrongOutput, None, first_failure.unwrap_or_default()),
+    };
+    if let Some(batch_failure) = batch_failure {
+        status = Status::WrongOutput;
+        positions = None;
+        reason = if reason.is_empty() {
+            batch_failure
+        } else {
+            format!("{reason}; {batch_failure}")
+        };
+    }
+    // What the record says of closeness is about what may be timed.
+    let within: Vec<_> = judgements
+        .iter()
+        .filter(|j| positions.is_none_or(|limit| j.context_tokens <= limit))
+        .collect();
+    let decisive: usize = within.iter().map(|j| j.decisive).sum();
+    let agreed: usize = within.iter().map(|j| j.agreed).sum();
+    let kl_nats = within.iter().map(|j| j.kl_nats).fold(0.0, f64::max);
+    let record = VerifyRecord {
+        target: target.id.clone(),
+        model: question.golden.model.clone(),
+        status,
+        reason,
+        verified_positions: positions,
+        scope: if status == Status::Ok {
+            "logits"
+        } else {
+            "none"
+        }
+        .into(),
+        kl_nats: kl_nats.is_finite().then_some(kl_nats),
+        argmax_agreement: (decisive > 0).then(|| agreed as f64 / decisive as f64),
+        batches: question.batches.to_vec(),
+    };
+    Verified { record, judgements }
+}
+
+/// The patience of a verification outside a run.
+pub fn default_patience() -> Patience {
+    Patience {
+        load: Duration::from_secs(300),
+        request: Duration::from_secs(300),
+    }
+}
