@@ -29,14 +29,17 @@ pub struct Cell {
     pub status: Status,
     /// One line, empty where ok.
     pub reason: String,
-    /// Completed, timed requests over all invocations.
+    /// Distinct prompts among the timed requests of complete cases, over all
+    /// invocations.
     pub requests: u64,
     /// Invocations with a complete case.
     pub invocations: u32,
     /// Metrics by [`MetricId`], in its order; empty unless ok.
     pub metrics: Vec<Metric>,
     /// Rank on the scenario's leading metric: 1 = best, equal ranks are ties
-    /// (no detectable difference). `None` unless ok.
+    /// (no detectable difference, see [`crate::ranking`]). `None` unless ok, and
+    /// where nobody can be ranked: the metric has no better direction, or there
+    /// are several cells and one has a single invocation.
     pub rank: Option<u32>,
 }
 
@@ -76,7 +79,8 @@ pub struct Metric {
     pub ci95: Option<(f64, f64)>,
     /// Coefficient of variation across invocations, fraction.
     pub cv_invocations: Option<f64>,
-    /// Per-invocation statistics, by block.
+    /// Per-invocation statistics, by block: one for each of the cell's
+    /// invocations. A metric that one of them lacks is left out of the cell.
     pub by_invocation: Vec<f64>,
     /// Shape within the pooled samples; `None` where n is the invocations.
     pub shape: Option<Shape>,

@@ -14,7 +14,9 @@
 //! judged, but the cell:
 //!
 //! 1. the median lag must not exceed 2 ms or 5 % of the median end-to-end time,
-//!    whichever is more: half of all answers would have to be held up;
+//!    whichever is more: half of all answers would have to be held up (over a bare
+//!    pipe, with a spinning thread on each of two cores and a load of 4, the median
+//!    of 300 lags was 0.01 ms, the 90th percentile 0.04 ms and the greatest 9 ms);
 //! 2. the least lag must not exceed 0.5 ms or 25 % of the median end-to-end time.
 //!    Noise only ever lengthens a lag, so the least of a hundred is nearly free
 //!    of it. This catches a slow clock on requests too short for the first rule.
