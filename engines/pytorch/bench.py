@@ -317,11 +317,13 @@ def configure(torch: Any, threads: int) -> None:
     """Threads and arithmetic."""
     torch.set_num_threads(threads)
     # Operators run one after the other here, so a second pool would only be a way to use more
-    # threads than were asked for.
-    torch.set_num_interop_threads(1)
-    # f32 means f32: no TF32 on a GPU, no bf16 passes in oneDNN.
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
+    # threads than were asked for. torch lets it be set once.
+    if torch.get_num_interop_threads() != 1:
+        torch.set_num_interop_threads(1)
+    # f32 means f32: no TF32 on a GPU, no bf16 passes in oneDNN, whatever the environment says.
+    # It is the default; `set_float32_matmul_precision("highest")` says the same, with a warning.
+    torch.backends.cuda.matmul.fp32_precision = "ieee"
+    torch.backends.mkldnn.matmul.fp32_precision = "ieee"
 
 
 def device_of(torch: Any, load: Load) -> Any:
@@ -363,20 +365,24 @@ def load_model(llama_type: Any, model_dir: Path, weights: str, dtype: Any) -> An
     # transformers makes up what is missing and only warns; a model with random layers is no
     # reference.
     for what in ("missing_keys", "mismatched_keys", "unexpected_keys"):
-        if info.get(what):
-            names = ", ".join(sorted(map(str, info[what]))[:5])
-            raise unusable(model_dir / weights, f"has {what.replace('_', ' ')}: {names}")
+        # Old exports carry tables that are computed from the configuration today.
+        names = sorted(name for name in map(str, info[what]) if "rotary_emb" not in name)
+        if names:
+            why = f"does not fit its config.json: {what.replace('_', ' ')} {', '.join(names[:5])}"
+            raise unusable(model_dir / weights, why)
     return model
 
 
 def check_rope(read: Any, written: dict[str, Any]) -> None:
     """Whether transformers read config.json's RoPE fields, whose names it has changed before: a
     reference that drops them would be wrong without a sign of it."""
-    scaling = written.get("rope_scaling") or {}
-    wanted = {"rope_type": "default", "rope_theta": written.get("rope_theta", 10000.0), **scaling}
+    # transformers 5 writes `rope_parameters` where its elders wrote the other two.
+    scaling = dict(written.get("rope_scaling") or written.get("rope_parameters") or {})
+    # Older files say `type`.
+    rope_type = scaling.pop("type", "default")
+    theta = written.get("rope_theta", 10000.0)
+    wanted = {"rope_type": rope_type, "rope_theta": theta, **scaling}
     found = {name: read.rope_parameters.get(name) for name in wanted}
-    # Hugging Face's older files say `type`.
-    wanted["rope_type"] = scaling.get("rope_type", scaling.get("type", "default"))
     if found != wanted:
         raise EngineError(
             "internal", f"config.json's RoPE is {wanted}, but transformers read {found}"
@@ -406,7 +412,7 @@ def runtime(torch: Any, device: Any) -> dict[str, str]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "threads": str(torch.get_num_threads()),
         "interop_threads": str(torch.get_num_interop_threads()),
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "f32_matmul": torch.backends.cuda.matmul.fp32_precision,
     }
     if device.type == "cuda":
         facts["gpu"] = torch.cuda.get_device_name(device)

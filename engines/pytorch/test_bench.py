@@ -1,0 +1,215 @@
+"""Tests of the PyTorch engine: what it refuses, and that its ways to the same tokens agree.
+
+The first half needs no torch. The second makes a tiny Llama with random weights and is skipped
+where torch is not installed; it takes about ten seconds, most of them the import. What the model
+should say is deliberately not tested here: that is the parity gate's, on real weights.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import os
+import struct
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+import bench
+from protocol import EngineError, Load
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 256,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 512,
+    "rope_theta": 500000.0,
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 32.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    },
+    "rms_norm_eps": 1e-5,
+    "hidden_act": "silu",
+    "tie_word_embeddings": True,
+}
+VALUE_BYTES = 4
+
+
+def load_of(model_dir: Path | str, **more: Any) -> Load:
+    fields = {
+        "model_dir": str(model_dir),
+        "weights": "model.safetensors",
+        "precision": "f32",
+        "backend": "cpu",
+        "variant": "",
+        "device": 0,
+        "threads": 2,
+        "max_context": 512,
+        "max_batch": 4,
+    }
+    return Load(**(fields | more))
+
+
+def write_safetensors(path: Path, header: dict[str, Any], data: bytes) -> None:
+    encoded = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + data)
+
+
+class Refusals(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.model_dir = Path(folder.name)
+        self.weights = self.model_dir / "model.safetensors"
+
+    def refused(self, kind: str, *named: str, **more: Any) -> None:
+        with self.assertRaises(EngineError) as caught:
+            bench.PyTorch.load(load_of(self.model_dir, **more))
+        self.assertEqual(caught.exception.kind, kind)
+        for name in named:
+            self.assertIn(name, caught.exception.message)
+
+    def test_what_it_cannot_do(self) -> None:
+        self.refused("unsupported", "turbo", variant="turbo")
+        self.refused("unsupported", "vulkan", backend="vulkan")
+        self.refused("unsupported", "q8_0", precision="q8_0")
+        self.refused("unsupported", "f16", precision="f16")
+
+    def test_files_that_are_missing_or_spoilt_are_named(self) -> None:
+        config = self.model_dir / "config.json"
+        self.refused("unavailable", "config.json")
+        config.write_text("{")
+        self.refused("unavailable", "config.json", "no JSON")
+        config.write_text('{"model_type":"phi3"}')
+        self.refused("unsupported", "phi3")
+        config.write_text(json.dumps(CONFIG))
+        self.refused("unsupported", "model-q8_0.gguf", weights="model-q8_0.gguf")
+        self.refused("unavailable", "model.safetensors", "fetch")
+
+        tensor = {"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
+        for content in (b"", b"1234567", b"\xff" * 100, struct.pack("<Q", 5) + b"nojson"):
+            self.weights.write_bytes(content)
+            self.refused("unavailable", "model.safetensors")
+        write_safetensors(self.weights, tensor, b"1234567")
+        self.refused("unavailable", "model.safetensors", "bytes where its header speaks of")
+        write_safetensors(self.weights, tensor | {"__metadata__": {}}, b"12345678")
+        bench.check_safetensors(self.weights)
+
+    def test_shards_are_checked_one_by_one(self) -> None:
+        (self.model_dir / "config.json").write_text(json.dumps(CONFIG))
+        index = self.model_dir / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": {"x": "a.safetensors"}}))
+        self.refused("unavailable", "a.safetensors", weights=index.name)
+        index.write_text("{}")
+        self.refused("unavailable", index.name, weights=index.name)
+
+    def test_hello_needs_no_torch(self) -> None:
+        hello = bench.PyTorch.hello(load_of(self.model_dir))
+        self.assertEqual(hello.engine, "pytorch")
+        self.assertEqual(len(hello.build["lock_sha256"]), 64)
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
+class Tokens(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        os.environ.update(bench.ENVIRONMENT)
+        import torch
+        from transformers.models.llama.modeling_llama import LlamaConfig, LlamaForCausalLM
+
+        cls.torch = torch
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.model_dir = Path(folder.name)
+        torch.manual_seed(1)
+        # Wide enough that the logits differ and greedy tokens are no matter of rounding.
+        # A copy, because LlamaConfig writes into what it is given.
+        config = LlamaConfig(**copy.deepcopy(CONFIG), initializer_range=0.3)
+        LlamaForCausalLM(config).save_pretrained(cls.model_dir)
+        # The file as ours are written, not as this version of transformers would.
+        (cls.model_dir / "config.json").write_text(json.dumps(CONFIG))
+        cls.engine, cls.loaded = bench.PyTorch.load(load_of(cls.model_dir))
+
+    def generated(self, prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+        steps = [self.engine.prefill(prompts)]
+        while len(steps) < new_tokens:
+            steps.append(self.engine.decode(steps[-1]))
+        return [list(row) for row in zip(*steps, strict=True)]
+
+    def test_a_batch_says_what_its_rows_say_alone(self) -> None:
+        prompts = [[(7 * row + 3 * i) % 256 for i in range(20)] for row in range(4)]
+        alone = [self.generated([prompt], 24)[0] for prompt in prompts]
+        self.assertEqual(self.generated(prompts, 24), alone)
+
+    def test_parallel_and_incremental_scores_agree(self) -> None:
+        ids = [(5 * i) % 256 for i in range(200)]
+        asks = [[1, 2, ids[-1]]] * 50
+        parallel = self.engine.score_parallel(ids, asks, 4)
+        self.engine.prefill([ids[:151]])
+        for position, (opinion, ask) in enumerate(zip(parallel, asks, strict=True)):
+            if position:
+                self.engine.decode([ids[150 + position]])
+            alone = self.engine.opinion(0, ask, 4)
+            self.assertEqual(opinion.argmax, alone.argmax)
+            self.assertEqual(opinion.top_ids[0], alone.argmax)
+            for a, b in zip(opinion.logprobs, alone.logprobs, strict=True):
+                self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_logprobs_are_normalised(self) -> None:
+        self.engine.prefill([[1, 2, 3]])
+        opinion = self.engine.opinion(0, list(range(256)), 256)
+        total = sum(self.torch.tensor(opinion.logprobs, dtype=self.torch.float64).exp())
+        self.assertAlmostEqual(float(total), 1.0, places=12)
+        self.assertEqual(sorted(opinion.logprobs, reverse=True), opinion.top_logprobs)
+
+    def test_sizes(self) -> None:
+        per_layer = 64 * 64 * 2 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64
+        expected = (256 * 64 + 3 * per_layer + 64) * VALUE_BYTES
+        self.assertEqual(self.loaded.weight_bytes, expected)
+        self.assertEqual(self.loaded.kv_bytes_per_token, 2 * 3 * 2 * 16 * VALUE_BYTES)
+
+    def test_rope_scaling_is_read(self) -> None:
+        found = self.engine._model.config.rope_parameters
+        self.assertEqual(found["rope_type"], "llama3")
+        with self.assertRaises(EngineError):
+            bench.check_rope(self.engine._model.config, CONFIG | {"rope_scaling": None})
+        with self.assertRaises(EngineError):
+            bench.check_rope(self.engine._model.config, CONFIG | {"rope_theta": 1.0})
+
+    def test_weights_that_do_not_fit_the_configuration(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "model.safetensors").hardlink_to(self.model_dir / "model.safetensors")
+            for change in ({"num_hidden_layers": 4}, {"num_hidden_layers": 2}, {"vocab_size": 99}):
+                (Path(folder) / "config.json").write_text(json.dumps(CONFIG | change))
+                with self.assertRaises(EngineError) as caught:
+                    bench.PyTorch.load(load_of(folder))
+                self.assertEqual(caught.exception.kind, "unavailable")
+                self.assertIn("model.safetensors", caught.exception.message)
+
+    def test_bf16(self) -> None:
+        engine, loaded = bench.PyTorch.load(load_of(self.model_dir, precision="bf16"))
+        self.assertEqual(loaded.weight_bytes * 2, self.loaded.weight_bytes)
+        self.assertEqual(engine.prefill([[1, 2, 3]]), [engine.opinion(0, [], 0).argmax])
+
+    def test_cuda_that_is_not_there(self) -> None:
+        if self.torch.cuda.is_available():
+            self.skipTest("it is there")
+        with self.assertRaises(EngineError) as caught:
+            bench.PyTorch.load(load_of(self.model_dir, backend="cuda", precision="f16"))
+        self.assertEqual(caught.exception.kind, "unavailable")
+        self.assertIn("no CUDA device", caught.exception.message)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,385 @@
+"""Tests of the adapter runtime, from outside: a process, two pipes, an engine that only counts.
+
+They need the standard library alone and a few seconds. What torch does is test_bench.py's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import by_hand
+import dummy_engine
+import protocol
+
+HERE = Path(__file__).parent
+LOAD = {
+    "op": "load",
+    "model_dir": ".",
+    "weights": "none",
+    "precision": "f32",
+    "backend": "cpu",
+    "threads": 3,
+    "max_context": 64,
+    "max_batch": 3,
+}
+
+
+def generate(id: int, prompt_ids: list[int], new_tokens: int = 4) -> dict[str, Any]:
+    return {"op": "generate", "id": id, "prompt_ids": prompt_ids, "new_tokens": new_tokens}
+
+
+def score(id: int, ids: list[int], ask: list[list[int]], **more: Any) -> dict[str, Any]:
+    return {"op": "score", "id": id, "ids": ids, "ask": ask, **more}
+
+
+def greedy(prompt_ids: list[int], new_tokens: int) -> list[int]:
+    ids = list(prompt_ids)
+    for _ in range(new_tokens):
+        ids.append(sum(ids) % 16)
+    return ids[len(prompt_ids) :]
+
+
+class Adapter:
+    """The dummy engine's process."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, HERE / "dummy_engine.py"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def send(self, *messages: dict[str, Any] | str) -> None:
+        lines = [m if isinstance(m, str) else json.dumps(m) for m in messages]
+        self.process.stdin.write("".join(line + "\n" for line in lines).encode())
+        self.process.stdin.flush()
+
+    def event(self) -> dict[str, Any]:
+        return json.loads(self.process.stdout.readline())
+
+    def close(self) -> int:
+        """Close its input and wait; its exit status."""
+        self.process.stdin.close()
+        status = self.process.wait(timeout=10)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return status
+
+
+def talk(*messages: dict[str, Any] | str) -> tuple[list[dict[str, Any]], int, str]:
+    """All events, exit status and standard error of a conversation that was sent at once."""
+    lines = [m if isinstance(m, str) else json.dumps(m) for m in messages]
+    done = subprocess.run(
+        [sys.executable, HERE / "dummy_engine.py"],
+        input="".join(line + "\n" for line in lines),
+        capture_output=True,
+        text=True,
+        timeout=10,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()], done.returncode, done.stderr
+
+
+class Conversation(unittest.TestCase):
+    def test_a_whole_one(self) -> None:
+        before_ns = protocol.now_ns()
+        events, status, stderr = talk(LOAD, generate(7, [1, 2]), {"op": "exit"}, generate(8, [1]))
+        hello, loaded, done = events
+        self.assertEqual(status, 0)
+        self.assertEqual((hello["ev"], hello["protocol"], hello["engine"]), ("hello", 1, "dummy"))
+        self.assertEqual(hello["build"], {"omp": "3"}, "threads are set before the engine is asked")
+        self.assertEqual((loaded["ev"], loaded["weight_bytes"]), ("loaded", 1))
+        self.assertEqual(done["output_ids"], greedy([1, 2], 4))
+        self.assertEqual((done["ev"], done["id"], done["batch"]), ("done", 7, 1))
+        stamps = [before_ns, done["received_ns"], done["started_ns"], *done["token_ns"]]
+        self.assertEqual(len(done["token_ns"]), 4)
+        self.assertEqual(stamps, sorted(stamps))
+        self.assertIn("print while loading", stderr)
+        self.assertIn("write while loading", stderr)
+
+    def test_hello_comes_before_loading_and_end_of_input_finishes_what_is_in_flight(self) -> None:
+        adapter = Adapter()
+        adapter.send(LOAD)
+        self.assertEqual(adapter.event()["ev"], "hello")
+        self.assertEqual(adapter.event()["ev"], "loaded")
+        adapter.send(generate(1, [1], 20), generate(2, [1, 1], 20))
+        adapter.process.stdin.close()
+        self.assertEqual([adapter.event()["id"], adapter.event()["id"]], [1, 2])
+        self.assertEqual(adapter.close(), 0)
+
+    def test_nothing_at_all(self) -> None:
+        self.assertEqual(talk()[:2], ([], 0))
+
+    def test_a_load_that_fails(self) -> None:
+        for variant, kind, message in [
+            ("absent", "unavailable", "no device"),
+            ("broken", "internal", "ValueError: unforeseen"),
+        ]:
+            events, status, _ = talk(LOAD | {"variant": variant}, generate(1, [1]))
+            self.assertEqual([event["ev"] for event in events], ["hello", "error"])
+            self.assertEqual(
+                events[1], {"ev": "error", "id": None, "kind": kind, "message": message}
+            )
+            self.assertEqual(status, 1)
+
+    def test_before_load(self) -> None:
+        events, status, _ = talk("garbage", '{"op":"lo', generate(3, [1]), '{"op":"load"}')
+        self.assertEqual([event["id"] for event in events], [None, None, 3, None])
+        self.assertEqual({event["kind"] for event in events}, {"bad_request"})
+        self.assertEqual(status, 1)
+
+    def test_it_ends_when_nobody_reads_its_answers(self) -> None:
+        adapter = Adapter()
+        adapter.send(LOAD)
+        adapter.event()
+        adapter.event()
+        adapter.process.stdout.close()
+        self.assertEqual(adapter.process.wait(timeout=10), 0)
+        adapter.close()
+
+
+class Requests(unittest.TestCase):
+    def test_what_makes_no_sense_is_answered_and_the_rest_goes_on(self) -> None:
+        bad = [
+            generate(1, []),
+            generate(2, [1], 0),
+            generate(3, [1] * 60, 5),
+            generate(4, [16]),
+            generate(5, [-1]),
+            generate(6, [True]),
+            score(7, [1, 2], []),
+            score(8, [1, 2], [[], [], []]),
+            score(9, [1, 2], [[99]]),
+            score(10, [1] * 65, [[1]]),
+        ]
+        events, status, _ = talk(
+            LOAD, *bad, "{", "[]", '{"op":"?"}', LOAD, "", generate(99, [1] * 60, 4)
+        )
+        errors, last = events[2:-1], events[-1]
+        ids = [*range(1, 11), None, None, None, None]
+        self.assertEqual([error["id"] for error in errors], ids)
+        self.assertEqual({error["kind"] for error in errors}, {"bad_request"})
+        self.assertEqual((last["ev"], last["id"], status), ("done", 99, 0))
+
+    def test_failures_by_kind_and_the_process_lives_on(self) -> None:
+        kinds = {
+            dummy_engine.RAISES: "internal",
+            dummy_engine.OOM: "oom",
+            dummy_engine.MEMORY_ERROR: "oom",
+            dummy_engine.TOO_FEW: "internal",
+        }
+        requests = [generate(id, [id]) for id in kinds]
+        events, status, stderr = talk(LOAD | {"max_batch": 1}, *requests, generate(1, [1]))
+        self.assertEqual({event["id"]: event["kind"] for event in events[2:-1]}, kinds)
+        self.assertEqual((events[-1]["ev"], status), ("done", 0))
+        self.assertIn("Traceback", stderr)
+
+    def test_equal_shapes_share_a_batch_and_others_keep_their_order(self) -> None:
+        requests = [
+            generate(1, [1, 2, 3], 2),
+            generate(2, [1, 2], 2),
+            generate(3, [4, 5, 6], 2),
+            generate(4, [1, 2, 3], 3),
+            generate(5, [7, 8, 9], 2),
+            generate(6, [1, 1, 1], 2),
+            generate(7, [3, 4], 2),
+        ]
+        # While the first is at work, all others are queued.
+        first = generate(0, [dummy_engine.SLOW], 1)
+        events = talk(LOAD, first, *requests)[0][1:]
+        order = [(event["id"], event["batch"]) for event in events[2:]]
+        self.assertEqual(order, [(1, 3), (3, 3), (5, 3), (2, 2), (7, 2), (4, 1), (6, 1)])
+        prompts = {request["id"]: request["prompt_ids"] for request in requests}
+        for event in events[2:]:
+            expected = greedy(prompts[event["id"]], len(event["output_ids"]))
+            self.assertEqual(event["output_ids"], expected)
+        self.assertEqual(events[2]["token_ns"], events[4]["token_ns"])
+
+    def test_an_engine_that_cannot_batch_gets_one_at_a_time(self) -> None:
+        events, _, _ = talk(LOAD | {"variant": "alone"}, generate(1, [1]), generate(2, [1]))
+        self.assertEqual([event["batch"] for event in events[2:]], [1, 1])
+
+    def test_a_request_is_stamped_when_it_comes_and_not_when_the_batch_is_over(self) -> None:
+        adapter = Adapter()
+        adapter.send(LOAD)
+        adapter.event()
+        adapter.event()
+        adapter.send(generate(1, [dummy_engine.SLOW], 1))
+        time.sleep(0.03)
+        adapter.send(generate(2, [1], 1))
+        first, second = adapter.event(), adapter.event()
+        self.assertLess(second["received_ns"], first["token_ns"][0])
+        self.assertGreaterEqual(second["started_ns"], first["token_ns"][0])
+        adapter.close()
+
+
+class Scores(unittest.TestCase):
+    def test_incremental_and_parallel_agree(self) -> None:
+        ids, ask = [1, 2, 3, 4], [[3, 4], [6], []]
+        answers = []
+        for variant in ("", "parallel"):
+            events, status, _ = talk(
+                LOAD | {"variant": variant}, score(5, ids, ask, top=3, parallel=True)
+            )
+            self.assertEqual(status, 0)
+            answers.append(events[2])
+        self.assertEqual(answers[0], answers[1])
+        scored = answers[0]
+        # Sums after 2, 3 and 4 ids; the next two ids share the second place.
+        self.assertEqual(scored["argmax"], [3, 6, 10])
+        self.assertEqual(scored["top_ids"], [[3, 4, 5], [6, 7, 8], [10, 11, 12]])
+        norm = math.log(math.exp(3) + 2 * math.exp(1) + 13)
+        for found, expected in zip(scored["logprobs"][0], [3 - norm, 1 - norm], strict=True):
+            self.assertAlmostEqual(found, expected, places=12)
+        self.assertEqual([len(row) for row in scored["logprobs"]], [2, 1, 0])
+
+    def test_without_top(self) -> None:
+        events, _, _ = talk(LOAD, score(5, [1, 2], [[0]]))
+        self.assertEqual((events[2]["top_ids"], events[2]["top_logprobs"]), ([], []))
+
+    def test_the_lowest_id_wins_a_tie(self) -> None:
+        opinion = protocol.opinion_of([5.0, 7.0, 7.0], [], 2)
+        self.assertEqual((opinion.argmax, opinion.top_ids), (1, [1, 2]))
+
+    def test_what_is_not_finite_is_an_error(self) -> None:
+        class Endless(dummy_engine.Dummy):
+            def opinion(self, row: int, ask: list[int], top: int) -> protocol.Opinion:
+                return protocol.Opinion(3, [-math.inf], [], [])
+
+        request = protocol.Score(1, [1, 2], [[0]], 0, False)
+        with self.assertRaises(protocol.EngineError):
+            protocol.run_score(Endless(), request, parallel=False)
+
+    def test_a_choice_that_contradicts_the_logits_is_an_error(self) -> None:
+        class Contrary(dummy_engine.Dummy):
+            def prefill(self, prompts: list[list[int]]) -> list[int]:
+                super().prefill(prompts)
+                return [0]
+
+        request = protocol.Score(1, [1, 2], [[0]], 0, False)
+        with self.assertRaises(protocol.EngineError):
+            protocol.run_score(Contrary(), request, parallel=False)
+
+
+class Gathering(unittest.TestCase):
+    """The queue's wait, without a process: whether a reply makes it in time is the scheduler's to
+    say, so these feed it by hand."""
+
+    def queue(self) -> tuple[protocol.Queue, Any]:
+        inbox = protocol.queue.SimpleQueue()
+        return protocol.Queue(inbox, max_batch=8, max_context=64, vocabulary=16), inbox
+
+    def put(self, inbox: Any, id: int) -> None:
+        inbox.put((id, json.dumps(generate(id, [1])).encode()))
+
+    def ids(self, batch: list[protocol.Generate]) -> list[int]:
+        return [request.id for request in batch]
+
+    def test_the_wait_ends_when_as_many_came_as_were_answered(self) -> None:
+        queue, inbox = self.queue()
+        self.put(inbox, 9)  # came in during the batch
+        queue.finished(2)
+        self.put(inbox, 1)
+        self.put(inbox, 2)
+        with patch.object(protocol, "GATHER_NS", 60 * 10**9):
+            self.assertEqual(self.ids(queue.next()), [9, 1, 2])
+
+    def test_it_waits_a_millisecond_at_most(self) -> None:
+        queue, inbox = self.queue()
+        self.put(inbox, 9)
+        queue.finished(2)
+        start_ns = protocol.now_ns()
+        self.assertEqual(self.ids(queue.next()), [9])
+        self.assertGreaterEqual(protocol.now_ns() - start_ns, protocol.GATHER_NS)
+
+    def test_after_a_single_row_it_never_waits(self) -> None:
+        queue, inbox = self.queue()
+        queue.finished(1)
+        self.put(inbox, 1)
+        start_ns = protocol.now_ns()
+        with patch.object(protocol, "GATHER_NS", 60 * 10**9):
+            self.assertEqual(self.ids(queue.next()), [1])
+        self.assertLess(protocol.now_ns() - start_ns, 10**9)
+
+
+class ByHand(unittest.TestCase):
+    def ask(self, request: dict[str, Any] | str) -> tuple[dict[str, Any], int]:
+        done = subprocess.run(
+            [sys.executable, HERE / "dummy_engine.py"],
+            input=request if isinstance(request, str) else json.dumps(request, indent=2),
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+        return json.loads(done.stdout), done.returncode
+
+    def test_an_object_over_several_lines(self) -> None:
+        with tempfile.TemporaryDirectory() as model:
+            result, status = self.ask(
+                {
+                    "prompt_ids": [1, 2],
+                    "model_path": model,
+                    "iterations": 3,
+                    "max_tokens": 5,
+                    "x": 1,
+                }
+            )
+        self.assertEqual(status, 0)
+        self.assertEqual(result["output_ids"], greedy([1, 2], 5))
+        self.assertEqual(result["output_text"], None, "no tokenizer there")
+        self.assertEqual((result["engine"], result["version"]), ("dummy", "1"))
+        self.assertEqual((result["ttft_ms"]["n"], result["itl_ms"]["n"]), (3, 12))
+        self.assertGreater(result["itl_ms"]["min"], 1)
+        self.assertGreater(result["output_tok_per_s"], 0)
+        self.assertEqual(result["ignored_fields"], ["x"])
+
+    def test_errors(self) -> None:
+        with tempfile.TemporaryDirectory() as model:
+            base = {"model_path": model, "prompt_ids": [1]}
+            for request, kind in [
+                ({}, "bad_request"),
+                ({"model_path": "nowhere", "prompt_ids": [1]}, "bad_request"),
+                (base | {"prompt": "and"}, "bad_request"),
+                (base | {"prompt_ids": []}, "bad_request"),
+                (base | {"prompt_ids": [16]}, "bad_request"),
+                (base | {"iterations": 0}, "bad_request"),
+                (base | {"device": "cpu:x"}, "bad_request"),
+                ({"model_path": model, "prompt": "text"}, "unavailable"),
+                (base | {"variant": "absent"}, "unavailable"),
+                (base | {"prompt_ids": [dummy_engine.OOM]}, "oom"),
+            ]:
+                result, status = self.ask(request)
+                self.assertEqual((result["error"]["kind"], status), (kind, 1), request)
+
+    def test_statistics(self) -> None:
+        few = by_hand.summary([3_000_000, 1_000_000, 2_000_000, 6_000_000])
+        self.assertEqual((few["n"], few["mean"], few["median"]), (4, 3.0, 2.5))
+        self.assertEqual((few["min"], few["max"], few["p90"]), (1.0, 6.0, None))
+        self.assertAlmostEqual(few["stddev"], math.sqrt(14 / 3))
+        self.assertIsNone(by_hand.summary([1])["stddev"])
+        self.assertIsNone(by_hand.summary([]))
+        hundred = by_hand.summary([ms * 1_000_000 for ms in range(1, 101)])
+        self.assertEqual((hundred["p90"], hundred["p95"]), (90.0, None))
+        self.assertIsNone(by_hand.summary([ms * 1_000_000 for ms in range(99)])["p90"])
+
+    def test_devices(self) -> None:
+        for ask, device in [
+            ({}, ("cpu", 0)),
+            ({"device": 1, "backend": "cuda"}, ("cuda", 1)),
+            ({"device": "cuda"}, ("cuda", 0)),
+            ({"device": "cuda:2"}, ("cuda", 2)),
+        ]:
+            self.assertEqual(by_hand.device_of(ask), device)
+
+
+if __name__ == "__main__":
+    unittest.main()
