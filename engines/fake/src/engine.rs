@@ -1,0 +1,171 @@
+//! The engine behind the common runtime: known timing, and every fault that an
+//! engine can have without touching the stream.
+
+use crate::fault::Fault;
+use crate::model::Row;
+use crate::number;
+use crate::schedule::{Schedule, wait_until};
+use crate::truth::Truth;
+use protocol::clock::now_ns;
+use protocol::engine::{Engine, EngineError};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Where there is no `config.json`: tests of the harness need no model.
+const DEFAULT_VOCABULARY: u32 = 512;
+
+/// The engine.
+pub struct Fake {
+    fault: Fault,
+    /// Batch in which the fault strikes, from 1.
+    fault_at: u32,
+    schedule: Schedule,
+    vocabulary: u32,
+    rows: Vec<Row>,
+    /// Batches begun so far.
+    batches: u32,
+    prompt_tokens: usize,
+    started_ns: u64,
+    /// Tokens emitted in this batch.
+    steps: u32,
+    truth: Truth,
+}
+
+impl Fake {
+    /// The next token of each row, at the time it is due.
+    fn emit(&mut self) -> Vec<u32> {
+        let next = self.rows.iter().map(|&row| self.next(row)).collect();
+        let due_ns = self.started_ns + self.schedule.due_ns(self.prompt_tokens, self.steps);
+        self.steps += 1;
+        wait_until(due_ns);
+        self.truth.step(due_ns, now_ns());
+        next
+    }
+
+    fn next(&self, row: Row) -> u32 {
+        let wrong = u32::from(self.fault == Fault::Wrong);
+        (row.next(self.vocabulary) + wrong) % self.vocabulary
+    }
+
+    /// Whether the fault strikes in this batch.
+    fn strikes(&self) -> bool {
+        self.batches == self.fault_at
+    }
+}
+
+impl Engine for Fake {
+    fn hello(load: &Load) -> Hello {
+        Fault::of(&load.variant).unwrap_or(Fault::None).choose();
+        Hello {
+            protocol: PROTOCOL,
+            engine: "fake".to_string(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            build: BTreeMap::new(),
+            capabilities: Capabilities {
+                batching: Batching::StaticEqualLength,
+                score: true,
+                parallel_score: false,
+                position_gap: None,
+                notes: vec!["Runs no model: waits, then gives made-up tokens.".to_string()],
+            },
+        }
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        let fail = |kind| Err(EngineError::new(kind, "as asked for by the variant"));
+        let fault = Fault::of(&load.variant).ok_or_else(|| {
+            let known = Fault::variants();
+            EngineError::unsupported(format!("no variant {:?}; there are: {known}", load.variant))
+        })?;
+        match fault {
+            Fault::CrashLoad => std::process::abort(),
+            Fault::HangLoad => hang(),
+            Fault::OomLoad => return fail(FailureKind::Oom),
+            Fault::Unsupported => return fail(FailureKind::Unsupported),
+            Fault::Unavailable => return fail(FailureKind::Unavailable),
+            _ => {}
+        }
+        let engine = Self {
+            fault,
+            fault_at: number("FAKE_FAULT_AT").map_or(3, |at| at as u32),
+            schedule: Schedule::from_env(if fault == Fault::Slow { 1.1 } else { 1.0 }),
+            vocabulary: vocabulary(Path::new(&load.model_dir))?,
+            rows: Vec::new(),
+            batches: 0,
+            prompt_tokens: 0,
+            started_ns: 0,
+            steps: 0,
+            truth: Truth::from_env()
+                .map_err(|err| EngineError::internal(format!("cannot open FAKE_TRUTH: {err}")))?,
+        };
+        let loaded = Loaded {
+            load_ns: 0,
+            weight_bytes: 1 << 20,
+            kv_bytes_per_token: 1 << 10,
+        };
+        Ok((engine, loaded))
+    }
+
+    fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
+        self.started_ns = now_ns();
+        self.batches += 1;
+        self.steps = 0;
+        self.truth.begin(self.batches, prompts, self.started_ns);
+        if self.fault == Fault::Oom && self.strikes() {
+            return Err(EngineError::new(
+                FailureKind::Oom,
+                "as asked for by the variant",
+            ));
+        }
+        self.prompt_tokens = prompts.first().map_or(0, |prompt| prompt.len());
+        self.rows = prompts.iter().map(|prompt| Row::new(prompt)).collect();
+        Ok(self.emit())
+    }
+
+    fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
+        match self.fault {
+            Fault::Crash if self.strikes() => std::process::abort(),
+            Fault::Exit if self.strikes() => std::process::exit(3),
+            Fault::Hang if self.strikes() => hang(),
+            _ => {}
+        }
+        for (row, &id) in self.rows.iter_mut().zip(tokens) {
+            *row = row.feed(id);
+        }
+        Ok(self.emit())
+    }
+
+    fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {
+        let row = self.rows[row];
+        Ok(row.logits(self.vocabulary, self.next(row)))
+    }
+
+    fn after_answer(&mut self) {
+        self.truth.write();
+        if self.fault == Fault::FloodStderr {
+            eprintln!("{}", "flood ".repeat((1 << 20) / 6));
+        }
+    }
+}
+
+fn hang() -> ! {
+    loop {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+/// `vocab_size` of the model whose part we play.
+fn vocabulary(model_dir: &Path) -> Result<u32, EngineError> {
+    let path = model_dir.join("config.json");
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        return Ok(DEFAULT_VOCABULARY);
+    };
+    let config: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+    let size = config.and_then(|config| config.get("vocab_size")?.as_u64());
+    let size = size
+        .and_then(|size| u32::try_from(size).ok())
+        .filter(|&size| size > 0);
+    size.ok_or_else(|| EngineError::internal(format!("{}: no vocab_size", path.display())))
+}

@@ -1,0 +1,80 @@
+//! When each step is due, and waiting for it. Deadlines are absolute, counted
+//! from the start of the batch, so that lateness never adds up.
+
+use crate::number;
+use protocol::clock::now_ns;
+use std::time::Duration;
+
+/// Closer than this to a deadline it spins: a sleep may end this late.
+const SPIN_NS: u64 = 200_000;
+
+/// The known timing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// Before the first token, whatever the prompt.
+    prefill_ns: f64,
+    /// For each token of a prompt.
+    prefill_token_ns: f64,
+    /// Between tokens.
+    decode_ns: f64,
+}
+
+impl Schedule {
+    /// 2 ms + 0.02 ms a prompt token, then 1 ms a step, unless the environment
+    /// says otherwise; all times `factor`.
+    pub fn from_env(factor: f64) -> Self {
+        let ns = |name, default_us| number(name).unwrap_or(default_us) * 1_000.0 * factor;
+        Self {
+            prefill_ns: ns("FAKE_PREFILL_US", 2_000.0),
+            prefill_token_ns: ns("FAKE_PREFILL_TOKEN_US", 20.0),
+            decode_ns: ns("FAKE_DECODE_US", 1_000.0),
+        }
+    }
+
+    /// When the token of `step` (0: the first) is due, from the batch's start.
+    /// The number of rows plays no part: a perfect batch.
+    pub fn due_ns(&self, prompt_tokens: usize, step: u32) -> u64 {
+        let prefill = self.prefill_ns + self.prefill_token_ns * prompt_tokens as f64;
+        (prefill + self.decode_ns * f64::from(step)).round() as u64
+    }
+}
+
+/// Return at `deadline_ns` on the common clock, or at once where it has passed.
+pub fn wait_until(deadline_ns: u64) {
+    loop {
+        let left_ns = deadline_ns.saturating_sub(now_ns());
+        if left_ns == 0 {
+            return;
+        }
+        if left_ns > SPIN_NS {
+            std::thread::sleep(Duration::from_nanos(left_ns - SPIN_NS));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_counted_from_the_start_of_the_batch() {
+        let schedule = Schedule {
+            prefill_ns: 2e6,
+            prefill_token_ns: 2e4,
+            decode_ns: 1_000_000.4,
+        };
+        assert_eq!(schedule.due_ns(50, 0), 3_000_000);
+        // Rounded once, from the exact sum: 10 × 0.4 ns are not lost.
+        assert_eq!(schedule.due_ns(50, 10), 13_000_004);
+    }
+
+    #[test]
+    fn never_returns_early() {
+        let deadline_ns = now_ns() + 300_000;
+        wait_until(deadline_ns);
+        assert!(now_ns() >= deadline_ns);
+        wait_until(0);
+    }
+}

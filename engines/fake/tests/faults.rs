@@ -1,0 +1,223 @@
+//! Every variant as the harness meets it. Timing is set to almost nothing and
+//! never asserted, except that no token may come before it is due.
+
+use protocol::wire::{Event, FailureKind};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Output, Stdio};
+
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fake-bench"));
+    for name in ["FAKE_PREFILL_US", "FAKE_PREFILL_TOKEN_US", "FAKE_DECODE_US"] {
+        command.env(name, "10");
+    }
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Load `variant`, then five requests of which each has another prompt.
+fn input(variant: &str) -> String {
+    let load = json!({
+        "op": "load", "model_dir": "none", "weights": "none", "precision": "f32",
+        "backend": "cpu", "variant": variant, "threads": 1, "max_context": 64, "max_batch": 1,
+    });
+    let generate = |id: u64| {
+        let request = json!({"op": "generate", "id": id, "prompt_ids": [id, 7], "new_tokens": 4});
+        format!("{request}\n")
+    };
+    let requests: String = (1..=5).map(generate).collect();
+    format!("{load}\n{requests}")
+}
+
+fn run(variant: &str) -> Output {
+    let mut child = command().spawn().unwrap();
+    let _ = child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input(variant).as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+/// The lines that are events, and how many are not.
+fn events(output: &Output) -> (Vec<Event>, usize) {
+    let lines = output
+        .stdout
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty());
+    let (mut events, mut others) = (Vec::new(), 0);
+    for line in lines {
+        match serde_json::from_slice(line) {
+            Ok(event) => events.push(event),
+            Err(_) => others += 1,
+        }
+    }
+    (events, others)
+}
+
+fn done(events: &[Event]) -> Vec<&protocol::wire::Done> {
+    events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Done(done) => Some(done),
+            _ => None,
+        })
+        .collect()
+}
+
+fn outputs(variant: &str) -> Vec<Vec<u32>> {
+    done(&events(&run(variant)).0)
+        .iter()
+        .map(|done| done.output_ids.clone())
+        .collect()
+}
+
+#[test]
+fn ok_and_slow_give_the_same_tokens_and_wrong_others() {
+    let ok = outputs("");
+    assert_eq!(ok.len(), 5);
+    assert_eq!(ok, outputs("ok"));
+    assert_eq!(ok, outputs("slow"));
+    let wrong = outputs("wrong");
+    assert!(ok.iter().zip(&wrong).all(|(ok, wrong)| ok[0] != wrong[0]));
+}
+
+#[test]
+fn faults_of_loading() {
+    for (variant, kind) in [
+        ("oom_load", FailureKind::Oom),
+        ("unsupported", FailureKind::Unsupported),
+        ("unavailable", FailureKind::Unavailable),
+        ("no_such_variant", FailureKind::Unsupported),
+    ] {
+        let output = run(variant);
+        let (events, _) = events(&output);
+        let [Event::Hello(_), Event::Error(failure)] = events.as_slice() else {
+            panic!("{variant}: {events:?}");
+        };
+        assert_eq!(
+            (failure.id, failure.kind, output.status.code()),
+            (None, kind, Some(1))
+        );
+    }
+    let output = run("crash_load");
+    assert_eq!((events(&output).0.len(), output.status.code()), (1, None));
+}
+
+#[test]
+fn faults_of_the_third_batch() {
+    for (variant, code) in [("crash", None), ("exit", Some(3))] {
+        let output = run(variant);
+        assert_eq!(
+            (done(&events(&output).0).len(), output.status.code()),
+            (2, code)
+        );
+    }
+    let output = run("oom");
+    let (events, _) = events(&output);
+    assert_eq!((done(&events).len(), output.status.code()), (4, Some(0)));
+    let third = |event: &&Event| matches!(event, Event::Error(failure) if failure.id == Some(3));
+    assert!(events.iter().any(|event| third(&event)));
+}
+
+#[test]
+fn hangs_where_asked_and_dies_with_its_reader() {
+    for (variant, lines) in [("hang_load", 1), ("hang", 4)] {
+        let mut child: Child = command().spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(input(variant).as_bytes()).unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        for _ in 0..lines {
+            let mut line = String::new();
+            assert!(stdout.read_line(&mut line).unwrap() > 0);
+        }
+        assert!(child.try_wait().unwrap().is_none());
+        drop(stdout);
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn faults_of_the_stream() {
+    for (variant, answers, others) in [
+        ("garbage", 5, 5),
+        ("binary", 5, 5),
+        ("huge_line", 5, 1),
+        ("duplicate", 10, 0),
+    ] {
+        let (events, not_events) = events(&run(variant));
+        assert_eq!(
+            (done(&events).len(), not_events),
+            (answers, others),
+            "{variant}"
+        );
+    }
+    let each = |variant: &str, holds: fn(&protocol::wire::Done) -> bool| {
+        let (events, _) = events(&run(variant));
+        let answers = done(&events);
+        assert!(
+            answers.len() == 5 && answers.iter().all(|done| holds(done)),
+            "{variant}"
+        );
+    };
+    each("wrong_id", |done| done.id > 5);
+    each("too_few", |done| done.token_ns.len() == 3);
+    each("backwards", |done| !done.token_ns.is_sorted());
+}
+
+#[test]
+fn a_flood_on_standard_error_is_a_flood() {
+    assert!(run("flood_stderr").stderr.len() > 4 << 20);
+}
+
+#[test]
+fn the_truth_bears_out_the_stamps() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("truth.jsonl");
+    let mut child = command().env("FAKE_TRUTH", &path).spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input("").as_bytes())
+        .unwrap();
+    let (events, _) = events(&child.wait_with_output().unwrap());
+    let text = std::fs::read_to_string(&path).unwrap();
+    let truth: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(truth.len(), 5);
+    let list = |value: &Value| -> Vec<u64> { serde_json::from_value(value.clone()).unwrap() };
+    for (done, truth) in done(&events).iter().zip(&truth) {
+        assert_eq!(list(&truth["prompt_ids"][0])[0], done.id);
+        let (due, ended) = (list(&truth["due_ns"]), list(&truth["token_ns"]));
+        assert_eq!(ended.len(), done.token_ns.len());
+        for ((due, ended), stamped) in due.iter().zip(&ended).zip(&done.token_ns) {
+            assert!(due <= ended && ended <= stamped);
+        }
+    }
+}
+
+#[test]
+fn a_liar_claims_what_the_truth_denies() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("truth.jsonl");
+    let mut child = command().env("FAKE_TRUTH", &path).spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input("liar").as_bytes())
+        .unwrap();
+    let (events, _) = events(&child.wait_with_output().unwrap());
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (done, line) in done(&events).iter().zip(text.lines()) {
+        let truth: Value = serde_json::from_str(line).unwrap();
+        let really_ns = truth["token_ns"][3].as_u64().unwrap();
+        assert!(done.token_ns[3] < really_ns);
+    }
+}
