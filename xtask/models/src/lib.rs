@@ -13,6 +13,7 @@ pub mod bpe;
 pub mod config;
 pub mod generate;
 pub mod gguf;
+pub mod measure;
 pub mod prng;
 pub mod quant;
 pub mod reference;

@@ -1,1 +1,277 @@
-//! placeholder
+//! A small, slow Llama forward pass in f32, with transformers' semantics: what the weights' scales
+//! were tuned with, and what the tests measure them by.
+//!
+//! It is not the reference of the parity gate (that is PyTorch) and it is not timed. Plain loops over
+//! whole matrices; the only concession to speed is one thread per block of rows.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use crate::gguf::tensor_type;
+use crate::quant::{GgmlType, encode_q8_0};
+use crate::spec::{ModelFile, ModelSpec};
+use crate::weights::{RowMaker, tensors};
+
+/// The weights of one block, each `[rows, cols]`, row by row, named as in safetensors.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    /// `[hidden]`
+    pub input_layernorm: Vec<f32>,
+    /// `[heads · head_dim, hidden]`
+    pub q_proj: Vec<f32>,
+    /// `[kv_heads · head_dim, hidden]`
+    pub k_proj: Vec<f32>,
+    /// `[kv_heads · head_dim, hidden]`
+    pub v_proj: Vec<f32>,
+    /// `[hidden, heads · head_dim]`
+    pub o_proj: Vec<f32>,
+    /// `[hidden]`
+    pub post_attention_layernorm: Vec<f32>,
+    /// `[intermediate, hidden]`
+    pub gate_proj: Vec<f32>,
+    /// `[intermediate, hidden]`
+    pub up_proj: Vec<f32>,
+    /// `[hidden, intermediate]`
+    pub down_proj: Vec<f32>,
+}
+
+/// A model in memory. The fields are public so that a test can break it.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    /// The shape.
+    pub spec: ModelSpec,
+    /// `[vocab, hidden]`, also the output matrix.
+    pub embed: Vec<f32>,
+    /// The blocks.
+    pub layers: Vec<Layer>,
+    /// `[hidden]`
+    pub norm: Vec<f32>,
+    /// RoPE frequencies after scaling, radians per position, `[head_dim / 2]`.
+    pub frequencies: Vec<f64>,
+    /// Round every matrix product's input to int8 per 32 values, as the quantised engines do.
+    pub int8_activations: bool,
+}
+
+/// Keys and values so far: per layer, `[position, kv_heads · head_dim]`.
+#[derive(Debug, Clone, Default)]
+pub struct Cache {
+    /// One (keys, values) per layer; keys are rotated.
+    pub layers: Vec<(Vec<f32>, Vec<f32>)>,
+}
+
+impl Reference {
+    /// The model of `spec` with the weights it has in `file`, dequantised. Quantised files come with
+    /// [`Reference::int8_activations`].
+    pub fn new(spec: &ModelSpec, file: ModelFile) -> Self {
+        let mut weights: HashMap<String, Vec<f32>> = tensors(spec)
+            .into_par_iter()
+            .map(|def| {
+                let maker = RowMaker::new(spec, &def);
+                let mut exact = vec![0.0; def.len()];
+                let rows = exact.chunks_exact_mut(def.cols).enumerate();
+                rows.for_each(|(row, out)| maker.fill(row, out));
+                let kind = tensor_type(spec, &def, file);
+                if kind == GgmlType::F32 {
+                    return (def.name, exact);
+                }
+                let mut bytes = Vec::new();
+                kind.encode(&exact, &mut bytes);
+                (def.name, kind.decode(&bytes))
+            })
+            .collect();
+        let mut take = |name: &str| weights.remove(&format!("{name}.weight")).expect("a tensor");
+        let layers = (0..spec.num_layers).map(|i| {
+            let mut take = |name: &str| take(&format!("model.layers.{i}.{name}"));
+            Layer {
+                input_layernorm: take("input_layernorm"),
+                q_proj: take("self_attn.q_proj"),
+                k_proj: take("self_attn.k_proj"),
+                v_proj: take("self_attn.v_proj"),
+                o_proj: take("self_attn.o_proj"),
+                post_attention_layernorm: take("post_attention_layernorm"),
+                gate_proj: take("mlp.gate_proj"),
+                up_proj: take("mlp.up_proj"),
+                down_proj: take("mlp.down_proj"),
+            }
+        });
+        Self {
+            spec: spec.clone(),
+            layers: layers.collect(),
+            embed: take("model.embed_tokens"),
+            norm: take("model.norm"),
+            frequencies: frequencies(spec),
+            int8_activations: matches!(file, ModelFile::GgufQ8_0 | ModelFile::GgufQ4KM),
+        }
+    }
+
+    /// Feeds `ids`, which stand at `positions`, after what is in `cache`, and returns the logits
+    /// after each of the last `wanted` ids: `[wanted, vocab]`.
+    pub fn forward(
+        &self,
+        ids: &[u32],
+        positions: &[usize],
+        cache: &mut Cache,
+        wanted: usize,
+    ) -> Vec<f32> {
+        let (spec, hidden) = (&self.spec, self.spec.hidden_size);
+        cache.layers.resize(spec.num_layers, Default::default());
+        let rows = ids
+            .iter()
+            .map(|&id| &self.embed[id as usize * hidden..][..hidden]);
+        let mut x: Vec<f32> = rows.flatten().copied().collect();
+        for (layer, (keys, values)) in self.layers.iter().zip(&mut cache.layers) {
+            let normed = self.rms_norm(&x, &layer.input_layernorm);
+            let mut q = self.matmul(&normed, &layer.q_proj, hidden);
+            let mut k = self.matmul(&normed, &layer.k_proj, hidden);
+            self.rotate(&mut q, positions);
+            self.rotate(&mut k, positions);
+            keys.extend(k);
+            values.extend(self.matmul(&normed, &layer.v_proj, hidden));
+            let mixed = self.attend(&q, keys, values);
+            let width = spec.num_heads * spec.head_dim;
+            add(&mut x, &self.matmul(&mixed, &layer.o_proj, width));
+
+            let normed = self.rms_norm(&x, &layer.post_attention_layernorm);
+            let mut gated = self.matmul(&normed, &layer.gate_proj, hidden);
+            let up = self.matmul(&normed, &layer.up_proj, hidden);
+            for (gate, up) in gated.iter_mut().zip(up) {
+                *gate = *gate / (1.0 + (-*gate).exp()) * up;
+            }
+            add(
+                &mut x,
+                &self.matmul(&gated, &layer.down_proj, spec.intermediate_size),
+            );
+        }
+        let last = &x[(ids.len() - wanted) * hidden..];
+        self.matmul(&self.rms_norm(last, &self.norm), &self.embed, hidden)
+    }
+
+    /// `x / rms(x) · weight` for each row of `x`, `[tokens, hidden]`.
+    fn rms_norm(&self, x: &[f32], weight: &[f32]) -> Vec<f32> {
+        let rows = x.chunks_exact(weight.len());
+        rows.flat_map(|row| {
+            let square = row.iter().map(|x| x * x).sum::<f32>() / row.len() as f32;
+            let scale = 1.0 / (square + self.spec.rms_norm_eps as f32).sqrt();
+            row.iter().zip(weight).map(move |(x, w)| x * scale * w)
+        })
+        .collect()
+    }
+
+    /// `x · wᵀ`: `[tokens, cols]` by `[rows, cols]` gives `[tokens, rows]`.
+    fn matmul(&self, x: &[f32], w: &[f32], cols: usize) -> Vec<f32> {
+        const ROWS: usize = 32;
+        let rounded;
+        let x = if self.int8_activations {
+            let mut bytes = Vec::new();
+            encode_q8_0(x, &mut bytes);
+            rounded = GgmlType::Q8_0.decode(&bytes);
+            &rounded
+        } else {
+            x
+        };
+        let (tokens, rows) = (x.len() / cols, w.len() / cols);
+        let blocks: Vec<Vec<f32>> = w
+            .par_chunks(ROWS * cols)
+            .map(|block| {
+                let tokens = x.chunks_exact(cols);
+                tokens
+                    .flat_map(|x| block.chunks_exact(cols).map(|w| dot(x, w)))
+                    .collect()
+            })
+            .collect();
+        let mut out = vec![0.0; tokens * rows];
+        for (b, block) in blocks.iter().enumerate() {
+            let width = block.len() / tokens;
+            for (t, part) in block.chunks_exact(width).enumerate() {
+                out[t * rows + b * ROWS..][..width].copy_from_slice(part);
+            }
+        }
+        out
+    }
+
+    /// Rotates each pair (i, i + head_dim/2) of every head by `position · frequency`, in place.
+    fn rotate(&self, x: &mut [f32], positions: &[usize]) {
+        let half = self.spec.head_dim / 2;
+        let width = x.len() / positions.len();
+        for (row, &position) in x.chunks_exact_mut(width).zip(positions) {
+            for head in row.chunks_exact_mut(2 * half) {
+                for (i, frequency) in self.frequencies.iter().enumerate() {
+                    let (sin, cos) = (position as f64 * frequency).sin_cos();
+                    let (sin, cos) = (sin as f32, cos as f32);
+                    let (a, b) = (head[i], head[i + half]);
+                    head[i] = a * cos - b * sin;
+                    head[i + half] = b * cos + a * sin;
+                }
+            }
+        }
+    }
+
+    /// Causal attention of the newest tokens, `q`: `[tokens, heads · head_dim]`, over everything in
+    /// `keys` and `values`. Query head h reads key head h / (heads / kv_heads).
+    fn attend(&self, q: &[f32], keys: &[f32], values: &[f32]) -> Vec<f32> {
+        let (dim, group) = (
+            self.spec.head_dim,
+            self.spec.num_heads / self.spec.num_kv_heads,
+        );
+        let (width, kv_width) = (self.spec.num_heads * dim, self.spec.num_kv_heads * dim);
+        let (tokens, total) = (q.len() / width, keys.len() / kv_width);
+        let mut mixed = vec![0.0; q.len()];
+        mixed
+            .par_chunks_exact_mut(dim)
+            .enumerate()
+            .for_each(|(i, out)| {
+                let (token, head) = (i / self.spec.num_heads, i % self.spec.num_heads);
+                let seen = total - tokens + token + 1;
+                let at = |matrix: &'_ [f32], position: usize| -> usize {
+                    debug_assert!(position * kv_width < matrix.len());
+                    position * kv_width + head / group * dim
+                };
+                let query = &q[i * dim..][..dim];
+                let mut scores: Vec<f32> = (0..seen)
+                    .map(|p| dot(query, &keys[at(keys, p)..][..dim]) / (dim as f32).sqrt())
+                    .collect();
+                softmax(&mut scores);
+                for (p, score) in scores.iter().enumerate() {
+                    let value = &values[at(values, p)..][..dim];
+                    out.iter_mut().zip(value).for_each(|(o, v)| *o += score * v);
+                }
+            });
+        mixed
+    }
+}
+
+/// RoPE frequencies of `spec` after its scaling.
+pub fn frequencies(spec: &ModelSpec) -> Vec<f64> {
+    let plain = spec.rope_frequencies();
+    match spec.rope_factors() {
+        Some(factors) => plain.iter().zip(factors).map(|(f, s)| f / s).collect(),
+        None => plain,
+    }
+}
+
+/// Turns scores into probabilities, in place.
+pub fn softmax(scores: &mut [f32]) {
+    let max = scores.iter().fold(f32::NEG_INFINITY, |m, x| m.max(*x));
+    let mut sum = 0.0;
+    for score in scores.iter_mut() {
+        *score = (*score - max).exp();
+        sum += *score;
+    }
+    scores.iter_mut().for_each(|score| *score /= sum);
+}
+
+fn add(x: &mut [f32], y: &[f32]) {
+    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+}
+
+/// Sixteen partial sums, so that the compiler can use vectors.
+fn dot(x: &[f32], y: &[f32]) -> f32 {
+    let mut sums = [0.0f32; 16];
+    for (x, y) in x.chunks_exact(16).zip(y.chunks_exact(16)) {
+        for i in 0..16 {
+            sums[i] += x[i] * y[i];
+        }
+    }
+    sums.iter().sum()
+}

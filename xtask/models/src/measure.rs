@@ -1,0 +1,66 @@
+//! Numbers that say whether a model behaves: spread of the logits, margins, divergence from another
+//! model's answers.
+//!
+//! Pure functions of logits, shared by the tests and the `measure` example.
+
+use crate::reference::{Cache, Reference, softmax};
+
+/// Log-softmax spread of one row of logits: (standard deviation in nats, gap between the two largest).
+pub fn spread(logits: &[f32]) -> (f64, f64) {
+    let n = logits.len() as f64;
+    let mean = logits.iter().map(|&x| f64::from(x)).sum::<f64>() / n;
+    let variance = logits
+        .iter()
+        .map(|&x| (f64::from(x) - mean).powi(2))
+        .sum::<f64>()
+        / n;
+    let mut sorted = logits.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    (variance.sqrt(), f64::from(sorted[0] - sorted[1]))
+}
+
+/// Kullback–Leibler divergence of `other` from `reference` in nats, over the reference's 32 most
+/// likely ids and all the rest as one bin: what the parity gate measures.
+pub fn divergence(reference: &[f32], other: &[f32]) -> f64 {
+    let (mut p, mut q) = (reference.to_vec(), other.to_vec());
+    softmax(&mut p);
+    softmax(&mut q);
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
+    let (mut sum, mut rest_p, mut rest_q) = (0.0, 1.0, 1.0);
+    for &i in &order[..32] {
+        let (p, q) = (f64::from(p[i]), f64::from(q[i]).max(1e-30));
+        sum += p * (p / q).ln();
+        rest_p -= p;
+        rest_q -= q;
+    }
+    if rest_p > 0.0 {
+        sum += rest_p * (rest_p / rest_q.max(1e-30)).ln();
+    }
+    sum
+}
+
+/// The id with the largest logit, the first of them where there are several.
+pub fn argmax(logits: &[f32]) -> u32 {
+    let best = logits
+        .iter()
+        .enumerate()
+        .fold((0, f32::NEG_INFINITY), |best, (i, &x)| {
+            if x > best.1 { (i, x) } else { best }
+        });
+    best.0 as u32
+}
+
+/// `count` tokens of greedy continuation after `prompt`.
+pub fn greedy(model: &Reference, prompt: &[u32], count: usize) -> Vec<u32> {
+    let mut cache = Cache::default();
+    let positions: Vec<usize> = (0..prompt.len()).collect();
+    let mut logits = model.forward(prompt, &positions, &mut cache, 1);
+    let mut output = Vec::new();
+    for step in 0..count {
+        let id = argmax(&logits);
+        output.push(id);
+        logits = model.forward(&[id], &[prompt.len() + step], &mut cache, 1);
+    }
+    output
+}
