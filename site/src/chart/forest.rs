@@ -1,0 +1,258 @@
+//! A forest plot: one row per target, its estimate and 95 % interval on a
+//! common axis, in groups. What failed keeps its row and says so.
+
+use super::scale::{Kind, Scale};
+use super::style::Style;
+use super::svg::{Anchor, Svg};
+use super::{Estimate, Figure, Table};
+use crate::fmt::{self, Unit};
+use crate::html::shorten;
+
+/// What to draw.
+pub struct Forest {
+    /// Unique on its page.
+    pub id: String,
+    /// One sentence with the main number.
+    pub finding: String,
+    /// How to read it.
+    pub reading: String,
+    /// Under the axis; the kind of scale is added to it.
+    pub axis_label: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// Kind of axis; a linear one starts at zero.
+    pub kind: Kind,
+    /// A line across all rows, e.g. at 1×.
+    pub reference: Option<f64>,
+    /// Groups of rows, from the top.
+    pub groups: Vec<Group>,
+}
+
+/// Rows under one heading.
+pub struct Group {
+    /// The heading.
+    pub heading: String,
+    /// The rows, from the top.
+    pub rows: Vec<Row>,
+}
+
+/// One target.
+pub struct Row {
+    /// Its name.
+    pub label: String,
+    /// Its look.
+    pub style: Style,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a row's target.
+pub enum Outcome {
+    /// An estimate and what it rests on, e.g. `n = 110`.
+    Measured(Estimate, String),
+    /// No number; why, in a few words.
+    Missing(String),
+}
+
+const WIDTH: f64 = 760.0;
+const PLOT: (f64, f64) = (210.0, 560.0);
+const ROW: f64 = 23.0;
+const HEADING: f64 = 32.0;
+const TOP: f64 = 6.0;
+
+impl Forest {
+    /// Draw it.
+    pub fn draw(self) -> Figure {
+        let measured = self.groups.iter().flat_map(|group| &group.rows);
+        let values: Vec<f64> = measured
+            .filter_map(|row| match &row.outcome {
+                Outcome::Measured(estimate, _) => Some(*estimate),
+                Outcome::Missing(_) => None,
+            })
+            .flat_map(|estimate| estimate.extent().collect::<Vec<_>>())
+            .chain(self.reference)
+            .collect();
+        let scale = match self.kind {
+            Kind::Linear => Scale::linear(values, true, PLOT),
+            Kind::Log => Scale::log(values, PLOT),
+        };
+        let rows: usize = self.groups.iter().map(|group| group.rows.len()).sum();
+        let bottom = TOP + self.groups.len() as f64 * HEADING + rows as f64 * ROW + 4.0;
+        let mut svg = Svg::new(WIDTH, bottom + 44.0);
+        axis(&mut svg, &scale, self.unit, bottom);
+        let suffix = match self.kind {
+            Kind::Linear => "",
+            Kind::Log => " – log scale",
+        };
+        svg.text(
+            "al",
+            ((PLOT.0 + PLOT.1) / 2.0, bottom + 36.0),
+            Anchor::Middle,
+            &format!("{}{suffix}", self.axis_label),
+        );
+        if let Some(x) = self.reference.and_then(|value| scale.at(value)) {
+            svg.line("ref", (x, TOP + 20.0), (x, bottom));
+        }
+        let mut table = Table {
+            head: ["Case", "Target", "Value", "95 % interval", "Rests on"]
+                .map(String::from)
+                .to_vec(),
+            rows: Vec::new(),
+        };
+        let mut not_drawn = Vec::new();
+        let mut y = TOP;
+        for group in &self.groups {
+            y += HEADING;
+            svg.text("gh", (4.0, y - 10.0), Anchor::Start, &group.heading);
+            for row in &group.rows {
+                let middle = y + ROW / 2.0;
+                svg.text(
+                    "lb",
+                    (PLOT.0 - 14.0, middle + 4.5),
+                    Anchor::End,
+                    &shorten(&row.label, 27),
+                );
+                let cells = match &row.outcome {
+                    Outcome::Measured(estimate, rests_on) => {
+                        let (value, interval) =
+                            fmt::with_interval(self.unit, estimate.value, estimate.ci);
+                        if !draw_estimate(&mut svg, &scale, row, estimate, middle, &value) {
+                            not_drawn.push(format!(
+                                "{}, {}: {value} has no place on this axis",
+                                group.heading, row.label
+                            ));
+                        }
+                        let mut text = value.clone();
+                        if let Some(interval) = &interval {
+                            text.push(' ');
+                            text.push_str(interval);
+                        }
+                        svg.text("vl", (PLOT.1 + 14.0, middle + 4.5), Anchor::Start, &text);
+                        let interval = interval.unwrap_or_else(|| fmt::NONE.into());
+                        [value, interval, rests_on.clone()]
+                    }
+                    Outcome::Missing(why) => {
+                        svg.text(
+                            "ms",
+                            (PLOT.1 + 14.0, middle + 4.5),
+                            Anchor::Start,
+                            &format!("✕ {}", shorten(why, 24)),
+                        );
+                        [fmt::NONE.into(), fmt::NONE.into(), why.clone()]
+                    }
+                };
+                let mut line = vec![group.heading.clone(), row.label.clone()];
+                line.extend(cells);
+                table.rows.push(line);
+                y += ROW;
+            }
+        }
+        Figure {
+            svg: svg.finish(&self.id, &self.finding, &self.reading),
+            id: self.id,
+            finding: self.finding,
+            reading: self.reading,
+            table,
+            not_drawn,
+        }
+    }
+}
+
+/// Grid lines, ticks and their labels.
+fn axis(svg: &mut Svg, scale: &Scale, unit: Unit, bottom: f64) {
+    for &tick in &scale.ticks {
+        if let Some(x) = scale.at(tick) {
+            svg.line("gr", (x, TOP + 20.0), (x, bottom));
+            svg.text(
+                "tk",
+                (x, bottom + 17.0),
+                Anchor::Middle,
+                &fmt::tick(unit, tick),
+            );
+        }
+    }
+}
+
+/// Whisker and marker; `false` where the value has no place on the axis.
+fn draw_estimate(
+    svg: &mut Svg,
+    scale: &Scale,
+    row: &Row,
+    estimate: &Estimate,
+    y: f64,
+    value: &str,
+) -> bool {
+    let Some(x) = scale.at(estimate.value) else {
+        return false;
+    };
+    if let Some((low, high)) = estimate.ci {
+        let (low, high) = (scale.clamped(low), scale.clamped(high));
+        let class = format!("{} wh", row.style.color_class());
+        svg.line(&class, (low, y), (high, y));
+        svg.line(&class, (low, y - 4.0), (low, y + 4.0));
+        svg.line(&class, (high, y - 4.0), (high, y + 4.0));
+    }
+    svg.mark(
+        &row.style.mark_class(),
+        &row.style.mark(x, y),
+        &format!("{}: {value}", row.label),
+    );
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forest(outcomes: Vec<Outcome>) -> Figure {
+        Forest {
+            id: "f".into(),
+            finding: "a leads".into(),
+            reading: "right is better".into(),
+            axis_label: "speed-up".into(),
+            unit: Unit::Ratio,
+            kind: Kind::Log,
+            reference: Some(1.0),
+            groups: vec![Group {
+                heading: "g".into(),
+                rows: outcomes
+                    .into_iter()
+                    .map(|outcome| Row {
+                        label: "<a>".into(),
+                        style: Style::default(),
+                        outcome,
+                    })
+                    .collect(),
+            }],
+        }
+        .draw()
+    }
+
+    fn measured(value: f64, ci: Option<(f64, f64)>) -> Outcome {
+        Outcome::Measured(Estimate { value, ci }, "n = 110".into())
+    }
+
+    #[test]
+    fn what_is_drawn_is_in_the_table_and_the_axis_says_it_is_logarithmic() {
+        let figure = forest(vec![
+            measured(5.31, Some((5.0, 5.6))),
+            Outcome::Missing("oom".into()),
+        ]);
+        assert_eq!(
+            figure.table.rows[0][2..],
+            ["5.31×", "[5.00, 5.60]", "n = 110"]
+        );
+        assert_eq!(figure.table.rows[1][4], "oom");
+        assert!(figure.svg.contains("✕ oom") && figure.svg.contains("log scale"));
+        assert!(figure.not_drawn.is_empty());
+    }
+
+    #[test]
+    fn what_has_no_place_on_the_axis_is_said() {
+        for value in [0.0, -1.0, 1e308, f64::NAN, f64::INFINITY] {
+            let figure = forest(vec![measured(value, Some((value, value)))]);
+            assert_eq!(figure.not_drawn.len(), 1, "{value}");
+            assert!(!figure.svg.contains("NaN") && !figure.svg.contains("inf"));
+        }
+    }
+}

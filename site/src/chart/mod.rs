@@ -1,0 +1,59 @@
+//! Charts as inline SVG, and the data table behind each.
+//!
+//! One file per job: `scale` (domains, ticks), `label` (placing without
+//! collisions), `svg` (writing), and one per kind of chart. A chart gets
+//! numbers and names and returns a [`Figure`]; it knows no run and no page.
+//! Deliberately absent: a second y axis, a bar with a cut axis, animation.
+
+pub mod ecdf;
+pub mod forest;
+pub mod label;
+pub mod lines;
+pub mod scale;
+pub mod style;
+pub mod svg;
+
+use serde::Serialize;
+
+/// A chart with all that makes it readable without looking at it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Unique on its page.
+    pub id: String,
+    /// What the chart shows, as one sentence with its main number.
+    pub finding: String,
+    /// How to read it: what marks, intervals and axes are.
+    pub reading: String,
+    /// The picture.
+    pub svg: String,
+    /// Every number drawn.
+    pub table: Table,
+    /// What could not be drawn, and why; empty when all was.
+    pub not_drawn: Vec<String>,
+}
+
+/// The data behind a chart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Table {
+    /// Column headings; the first column names the row.
+    pub head: Vec<String>,
+    /// Rows, as long as `head`.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A point estimate with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// Its interval, where there is one.
+    pub ci: Option<(f64, f64)>,
+}
+
+impl Estimate {
+    /// The numbers that should fit on an axis: the value and its interval's ends.
+    pub fn extent(&self) -> impl Iterator<Item = f64> {
+        let (low, high) = self.ci.unwrap_or((self.value, self.value));
+        [self.value, low, high].into_iter()
+    }
+}

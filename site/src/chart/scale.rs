@@ -1,0 +1,255 @@
+//! From values to coordinates, and which ticks to label.
+//!
+//! Ticks are values first: a position is computed from the very number that is
+//! printed, so a label cannot say anything but where it stands.
+
+/// How values map to coordinates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Equal differences are equal distances.
+    Linear,
+    /// Equal ratios are equal distances; always said on the axis.
+    Log,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scale {
+    /// How.
+    pub kind: Kind,
+    /// Labelled values, ascending, all inside the domain.
+    pub ticks: Vec<f64>,
+    low: f64,
+    high: f64,
+    start: f64,
+    end: f64,
+}
+
+/// Beyond this a value is not drawn: sums and margins must stay finite.
+const DRAWABLE_MAX: f64 = 1e300;
+
+impl Scale {
+    /// A linear axis over `values`, from zero where `from_zero`, between two
+    /// coordinates.
+    pub fn linear(
+        values: impl IntoIterator<Item = f64>,
+        from_zero: bool,
+        (start, end): (f64, f64),
+    ) -> Self {
+        let values = values.into_iter().filter(|v| v.abs() <= DRAWABLE_MAX);
+        let (mut low, mut high) = extent(values).unwrap_or((0.0, 1.0));
+        if from_zero {
+            (low, high) = (low.min(0.0), high.max(0.0));
+        }
+        if low == high {
+            let room = if low == 0.0 { 1.0 } else { low.abs() * 0.1 };
+            (low, high) = (low - room, high + room);
+        }
+        let room = (high - low) * 0.04;
+        if !(from_zero && low == 0.0) {
+            low -= room;
+        }
+        if !(from_zero && high == 0.0) {
+            high += room;
+        }
+        Self {
+            kind: Kind::Linear,
+            ticks: linear_ticks(low, high, 6),
+            low,
+            high,
+            start,
+            end,
+        }
+    }
+
+    /// A logarithmic axis over the `values` that have a place on one.
+    pub fn log(values: impl IntoIterator<Item = f64>, (start, end): (f64, f64)) -> Self {
+        let logs = values
+            .into_iter()
+            .filter(|v| (1.0 / DRAWABLE_MAX..=DRAWABLE_MAX).contains(v))
+            .map(f64::log10);
+        let (mut low, mut high) = extent(logs).unwrap_or((0.0, 1.0));
+        // At least a factor of about 1.6 is shown, so that noise around one
+        // value does not fill the axis.
+        let missing = 0.2 - (high - low);
+        if missing > 0.0 {
+            (low, high) = (low - missing / 2.0, high + missing / 2.0);
+        }
+        let room = (high - low) * 0.04;
+        (low, high) = (low - room, high + room);
+        Self {
+            kind: Kind::Log,
+            ticks: log_ticks(low, high, 7),
+            low,
+            high,
+            start,
+            end,
+        }
+    }
+
+    /// The axis with ticks at these values instead: those of them that fit.
+    pub fn with_ticks(mut self, ticks: impl IntoIterator<Item = f64>) -> Self {
+        self.ticks = ticks
+            .into_iter()
+            .filter(|&tick| self.at(tick).is_some())
+            .collect();
+        self
+    }
+
+    /// The coordinate of `value`; `None` where it has no place on this axis.
+    pub fn at(&self, value: f64) -> Option<f64> {
+        let value = match self.kind {
+            Kind::Linear => value,
+            Kind::Log if value > 0.0 => value.log10(),
+            Kind::Log => return None,
+        };
+        // A hair of tolerance for ends computed from the values themselves.
+        let hair = (self.high - self.low) * 1e-9;
+        if !(self.low - hair..=self.high + hair).contains(&value) {
+            return None;
+        }
+        Some(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start))
+    }
+
+    /// As [`Scale::at`], but drawn at the end it lies beyond: for the ends of
+    /// intervals, e.g. a lower end under 0 on a log axis.
+    pub fn clamped(&self, value: f64) -> f64 {
+        self.at(value).unwrap_or_else(|| {
+            let above = match self.kind {
+                Kind::Linear => value > self.high,
+                Kind::Log => value > 0.0 && value.log10() > self.high,
+            };
+            if above { self.end } else { self.start }
+        })
+    }
+}
+
+/// Whether values spread so far that only a log axis shows them all.
+pub fn wants_log(values: impl IntoIterator<Item = f64>, ratio: f64) -> bool {
+    let values: Vec<f64> = values
+        .into_iter()
+        .filter(|v| v.abs() <= DRAWABLE_MAX)
+        .collect();
+    match extent(values.iter().copied()) {
+        Some((low, high)) => low > 0.0 && high / low > ratio,
+        None => false,
+    }
+}
+
+fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    values.into_iter().fold(None, |extent, value| {
+        let (low, high) = extent.unwrap_or((value, value));
+        Some((low.min(value), high.max(value)))
+    })
+}
+
+/// Multiples of 1, 2 or 5 × a power of ten inside the range, at most `most`.
+fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
+    let raw = (high - low) / most as f64;
+    let power = 10f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|&step| step >= raw)
+        .unwrap_or(10.0 * power);
+    let first = (low / step).ceil() as i64;
+    let last = (high / step).floor() as i64;
+    (first..=last.min(first + 2 * most as i64))
+        .map(|multiple| multiple as f64 * step)
+        .collect()
+}
+
+/// 1, 2, 5 × powers of ten inside the range (logarithms); only powers, or every
+/// so many, where those would be too many; linear steps where they'd be too few.
+fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
+    let (first, last) = (low.floor() as i32, high.ceil() as i32);
+    let inside = |tick: &f64| (low..=high).contains(&tick.log10());
+    let fine: Vec<f64> = (first..=last)
+        .flat_map(|power| [1.0, 2.0, 5.0].map(|factor| factor * 10f64.powi(power)))
+        .filter(inside)
+        .collect();
+    if fine.len() > most {
+        let step = (last - first) as usize / most + 1;
+        return (first..=last)
+            .step_by(step)
+            .map(|power| 10f64.powi(power))
+            .filter(inside)
+            .collect();
+    }
+    if fine.len() >= 3 {
+        return fine;
+    }
+    linear_ticks(10f64.powf(low), 10f64.powf(high), 5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PX: (f64, f64) = (0.0, 100.0);
+
+    #[test]
+    fn every_tick_stands_where_its_value_does() {
+        let scales = [
+            Scale::linear([3.0, 17.0], true, PX),
+            Scale::linear([-3.0, 17.0], false, PX),
+            Scale::log([0.8, 7.0], PX),
+            Scale::log([1.0, 1.1], PX),
+            Scale::log([1e-9, 1e9], PX),
+            Scale::log([1e-299, 1e299], PX),
+        ];
+        for scale in scales {
+            assert!(
+                (2..=13).contains(&scale.ticks.len()),
+                "{:?} {:?}",
+                scale.kind,
+                scale.ticks
+            );
+            for &tick in &scale.ticks {
+                let x = scale.at(tick).unwrap();
+                assert!((0.0..=100.0).contains(&x), "{tick} at {x}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_axis_spaces_ratios_evenly() {
+        let scale = Scale::log([1.0, 100.0], PX);
+        let [a, b, c] = [1.0, 10.0, 100.0].map(|v| scale.at(v).unwrap());
+        assert!(((b - a) - (c - b)).abs() < 1e-9);
+        assert_eq!(scale.at(0.0), None);
+        assert_eq!(scale.at(-1.0), None);
+        assert_eq!(scale.clamped(-1.0), 0.0);
+        assert_eq!(scale.clamped(1e9), 100.0);
+    }
+
+    #[test]
+    fn a_linear_axis_from_zero_starts_at_zero() {
+        let scale = Scale::linear([5.0, 9.0], true, PX);
+        assert_eq!(scale.at(0.0), Some(0.0));
+        assert_eq!(scale.ticks[0], 0.0);
+    }
+
+    #[test]
+    fn nothing_and_nonsense_still_make_an_axis() {
+        for values in [
+            vec![],
+            vec![0.0],
+            vec![f64::NAN],
+            vec![f64::INFINITY, 1e308],
+            vec![7.0, 7.0],
+        ] {
+            for scale in [
+                Scale::linear(values.clone(), true, PX),
+                Scale::linear(values.clone(), false, PX),
+                Scale::log(values.clone(), PX),
+            ] {
+                assert!(scale.ticks.iter().all(|tick| tick.is_finite()));
+                assert!(!scale.ticks.is_empty(), "{values:?} {:?}", scale.kind);
+                assert!(scale.clamped(1.0).is_finite());
+                assert_eq!(scale.at(f64::NAN), None);
+                assert_eq!(scale.at(1e308), None);
+            }
+        }
+    }
+}

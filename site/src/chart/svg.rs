@@ -1,0 +1,146 @@
+//! Writing SVG: elements with escaped text and short, finite coordinates.
+
+use crate::html::escape;
+use std::fmt::Write;
+
+/// A picture being drawn, in user units from the top left.
+pub struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// Where a text is anchored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// Its start.
+    Start,
+    /// Its middle.
+    Middle,
+    /// Its end.
+    End,
+}
+
+impl Svg {
+    /// An empty picture.
+    pub fn new(width: f64, height: f64) -> Self {
+        Self {
+            width,
+            height,
+            body: String::new(),
+        }
+    }
+
+    /// A straight line.
+    pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        let _ = write!(
+            self.body,
+            r#"<path class="{class}" d="M{} {}L{} {}"/>"#,
+            num(x1),
+            num(y1),
+            num(x2),
+            num(y2)
+        );
+    }
+
+    /// A path through points; nothing for fewer than two.
+    pub fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
+        if points.len() >= 2 {
+            let d = path(points);
+            let _ = write!(self.body, r#"<path class="{class}" d="{d}"/>"#);
+        }
+    }
+
+    /// A closed area; nothing for fewer than three points.
+    pub fn area(&mut self, class: &str, points: &[(f64, f64)]) {
+        if points.len() >= 3 {
+            let d = path(points);
+            let _ = write!(self.body, r#"<path class="{class}" d="{d}Z"/>"#);
+        }
+    }
+
+    /// A path as given, with the text a pointer shows on it.
+    pub fn mark(&mut self, class: &str, d: &str, title: &str) {
+        let _ = write!(
+            self.body,
+            r#"<path class="{class}" d="{d}"><title>{}</title></path>"#,
+            escape(title)
+        );
+    }
+
+    /// Text with its baseline at `y`.
+    pub fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => r#" text-anchor="middle""#,
+            Anchor::End => r#" text-anchor="end""#,
+        };
+        let _ = write!(
+            self.body,
+            r#"<text class="{class}" x="{}" y="{}"{anchor}>{}</text>"#,
+            num(x),
+            num(y),
+            escape(text)
+        );
+    }
+
+    /// The element, with what a screen reader says of it. `id` must be unique
+    /// on the page.
+    pub fn finish(self, id: &str, title: &str, description: &str) -> String {
+        let id = escape(id);
+        format!(
+            r#"<svg class="chart" role="img" viewBox="0 0 {w} {h}" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{}</svg>"#,
+            escape(title),
+            escape(description),
+            self.body,
+            w = num(self.width),
+            h = num(self.height),
+        )
+    }
+}
+
+/// A coordinate: at most one decimal; what isn't finite is drawn at the origin
+/// rather than breaking the picture (scales never return such a number).
+pub fn num(value: f64) -> String {
+    debug_assert!(value.is_finite(), "a coordinate must be finite");
+    let tenths = (value * 10.0).round();
+    if !tenths.is_finite() || tenths == 0.0 {
+        return "0".into();
+    }
+    let text = format!("{:.1}", tenths / 10.0);
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+fn path(points: &[(f64, f64)]) -> String {
+    let mut d = String::new();
+    for (index, &(x, y)) in points.iter().enumerate() {
+        let _ = write!(
+            d,
+            "{}{} {}",
+            if index == 0 { 'M' } else { 'L' },
+            num(x),
+            num(y)
+        );
+    }
+    d
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!(num(12.0), "12");
+        assert_eq!(num(12.34), "12.3");
+        assert_eq!(num(-0.01), "0");
+    }
+
+    #[test]
+    fn text_is_escaped() {
+        let mut svg = Svg::new(10.0, 10.0);
+        svg.text("t", (0.0, 0.0), Anchor::Start, "<script>");
+        let svg = svg.finish("a\"b", "<t>", "&");
+        assert!(!svg.contains("<script>") && !svg.contains("<t>") && !svg.contains("a\"b"));
+    }
+}

@@ -1,0 +1,303 @@
+//! Numbers as a reader wants them: three significant digits and a unit.
+//!
+//! The only place that turns a number into text, so that a value reads the same
+//! in a sentence, a table, a chart and its tooltip. A number that is not finite
+//! becomes a dash: no page ever prints what arithmetic could not say.
+
+use stats::analysis::MetricId;
+
+/// What stands where there is no number.
+pub const NONE: &str = "—";
+
+/// In what a value is counted; decides prefix and suffix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds, shown as ns, µs, ms or s.
+    Ns,
+    /// Bytes, shown as B, KiB, MiB or GiB.
+    Bytes,
+    /// Tokens per second.
+    TokPerS,
+    /// Requests per second.
+    RequestsPerS,
+    /// Percent, already times 100.
+    Percent,
+    /// A ratio, shown with ×.
+    Ratio,
+    /// A bare number, such as an axis value.
+    Plain,
+}
+
+impl Unit {
+    /// The unit of a metric, as `stats` names it; an unknown name is a bare number.
+    pub fn of(metric: MetricId) -> Self {
+        match metric.describe().unit {
+            "ns" => Unit::Ns,
+            "bytes" => Unit::Bytes,
+            "tok/s" => Unit::TokPerS,
+            "requests/s" => Unit::RequestsPerS,
+            "%" => Unit::Percent,
+            _ => Unit::Plain,
+        }
+    }
+
+    /// Steps of (from this magnitude on, divisor, suffix), least first.
+    fn steps(self) -> &'static [(f64, f64, &'static str)] {
+        const KIB: f64 = 1024.0;
+        match self {
+            Unit::Ns => &[
+                (0.0, 1.0, " ns"),
+                (1e3, 1e3, " µs"),
+                (1e6, 1e6, " ms"),
+                (1e9, 1e9, " s"),
+            ],
+            Unit::Bytes => &[
+                (0.0, 1.0, " B"),
+                (KIB, KIB, " KiB"),
+                (KIB * KIB, KIB * KIB, " MiB"),
+                (KIB * KIB * KIB, KIB * KIB * KIB, " GiB"),
+            ],
+            Unit::TokPerS => &[(0.0, 1.0, " tok/s")],
+            Unit::RequestsPerS => &[(0.0, 1.0, " req/s")],
+            Unit::Percent => &[(0.0, 1.0, " %")],
+            Unit::Ratio => &[(0.0, 1.0, "×")],
+            Unit::Plain => &[(0.0, 1.0, "")],
+        }
+    }
+
+    /// Divisor and suffix for a value of this size, judged after rounding, so
+    /// that 999.9 µs is 1.00 ms and never 1000 µs.
+    fn step(self, value: f64) -> (f64, &'static str) {
+        let mut chosen = self.steps()[0];
+        for &step in self.steps() {
+            if round_significant(value.abs() / step.1, 3) * step.1 >= step.0 {
+                chosen = step;
+            }
+        }
+        (chosen.1, chosen.2)
+    }
+}
+
+/// `12.3 ms`; a dash where the value isn't finite.
+pub fn quantity(unit: Unit, value: f64) -> String {
+    if !value.is_finite() {
+        return NONE.into();
+    }
+    let (divisor, suffix) = unit.step(value);
+    format!("{}{suffix}", significant(value / divisor, 3))
+}
+
+/// A value and its interval in one unit: `("12.3 ms", Some("11.9–12.8"))`.
+///
+/// Three digits, or as many as it takes (at most six) for an interval narrower
+/// than that not to look like a point.
+pub fn with_interval(unit: Unit, value: f64, ci: Option<(f64, f64)>) -> (String, Option<String>) {
+    if !value.is_finite() {
+        return (NONE.into(), None);
+    }
+    let (divisor, suffix) = unit.step(value);
+    let value = value / divisor;
+    let Some((low, high)) = ci.filter(|(low, high)| low.is_finite() && high.is_finite()) else {
+        return (format!("{}{suffix}", significant(value, 3)), None);
+    };
+    let (low, high) = (low / divisor, high / divisor);
+    let mut digits = 3;
+    while digits < 6 && low != high && significant(low, digits) == significant(high, digits) {
+        digits += 1;
+    }
+    (
+        format!("{}{suffix}", significant(value, digits)),
+        Some(range(&significant(low, digits), &significant(high, digits))),
+    )
+}
+
+/// `[a, b]`: brackets, because a dash between signed numbers would mislead.
+fn range(low: &str, high: &str) -> String {
+    format!("[{low}, {high}]")
+}
+
+/// `5.31×` and `[5.02, 5.63]`.
+pub fn ratio(value: f64, ci: Option<(f64, f64)>) -> (String, Option<String>) {
+    with_interval(Unit::Ratio, value, ci)
+}
+
+/// A fraction as percent: 0.0312 → `3.12 %`.
+pub fn percent(fraction: f64) -> String {
+    quantity(Unit::Percent, fraction * 100.0)
+}
+
+/// `0.034`, `< 0.001`.
+pub fn p_value(p: f64) -> String {
+    if !p.is_finite() {
+        NONE.into()
+    } else if p < 0.001 {
+        "< 0.001".into()
+    } else {
+        significant(p, 2)
+    }
+}
+
+/// A signed effect size with two decimals: `+0.83`, `−0.10`.
+pub fn delta(value: f64) -> String {
+    if !value.is_finite() {
+        return NONE.into();
+    }
+    let sign = if value > 0.0 { "+" } else { "" };
+    format!("{sign}{value:.2}").replace('-', "−")
+}
+
+/// `12 345`, grouped by narrow spaces.
+pub fn count(n: u64) -> String {
+    group(&n.to_string())
+}
+
+/// The label of an axis tick: exactly the tick's value, trailing zeros left off.
+pub fn tick(unit: Unit, value: f64) -> String {
+    if !value.is_finite() {
+        return NONE.into();
+    }
+    let (divisor, suffix) = unit.step(value);
+    let scaled = value / divisor;
+    let text = if scaled != 0.0 && !(1e-4..1e7).contains(&scaled.abs()) {
+        format!("{scaled:e}")
+    } else {
+        // Twelve decimals hide binary noise such as 0.30000000000000004.
+        let text = format!("{scaled:.12}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    let suffix = if scaled == 0.0 { "" } else { suffix };
+    format!("{}{suffix}", text.replace('-', "−"))
+}
+
+/// `value` rounded to that many significant digits.
+fn round_significant(value: f64, digits: i32) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let decimals = digits - 1 - value.abs().log10().floor() as i32;
+    if !(-15..=15).contains(&decimals) {
+        return value;
+    }
+    let factor = 10f64.powi(decimals);
+    (value * factor).round() / factor
+}
+
+/// Decimal text with that many significant digits, grouped, with a true minus.
+fn significant(value: f64, digits: i32) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let rounded = round_significant(value, digits);
+    let magnitude = rounded.abs();
+    let text = if !(1e-4..1e7).contains(&magnitude) {
+        format!("{value:.*e}", (digits - 1) as usize)
+    } else {
+        let decimals = (digits - 1 - magnitude.log10().floor() as i32).max(0) as usize;
+        let text = format!("{rounded:.decimals$}");
+        match text.split_once('.') {
+            Some((whole, rest)) => format!("{}.{rest}", group(whole)),
+            None => group(&text),
+        }
+    };
+    text.replace('-', "−")
+}
+
+/// Narrow no-break spaces between groups of three, from five digits on.
+fn group(digits: &str) -> String {
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", digits),
+    };
+    if digits.len() < 5 {
+        return format!("{sign}{digits}");
+    }
+    let mut text = String::from(sign);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits_and_the_fitting_unit() {
+        let cases = [
+            (0.0, "0 ns"),
+            (1.0, "1.00 ns"),
+            (999.0, "999 ns"),
+            (999.9, "1.00 µs"),
+            (12_345.0, "12.3 µs"),
+            (999_950.0, "1.00 ms"),
+            (1.5e9, "1.50 s"),
+            (7.2e12, "7200 s"),
+            (1.234e13, "12\u{202f}340 s"),
+            (-2.5e6, "−2.50 ms"),
+        ];
+        for (value, text) in cases {
+            let expected = text.replace("12\u{202f}340", "12\u{202f}300");
+            assert_eq!(quantity(Unit::Ns, value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn every_metric_has_a_unit_known_here() {
+        for metric in MetricId::ALL {
+            assert_ne!(Unit::of(metric), Unit::Plain, "{metric:?}");
+        }
+    }
+
+    #[test]
+    fn other_units() {
+        assert_eq!(quantity(Unit::Bytes, 1536.0), "1.50 KiB");
+        assert_eq!(quantity(Unit::Bytes, 3.0 * 1024f64.powi(3)), "3.00 GiB");
+        assert_eq!(quantity(Unit::TokPerS, 1234.5), "1230 tok/s");
+        assert_eq!(percent(0.0312), "3.12 %");
+        assert_eq!(p_value(0.0004), "< 0.001");
+        assert_eq!(p_value(0.0341), "0.034");
+        assert_eq!(delta(-0.104), "−0.10");
+        assert_eq!(delta(0.834), "+0.83");
+        assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
+        assert_eq!(count(1234), "1234");
+    }
+
+    #[test]
+    fn what_is_not_finite_is_a_dash_and_what_is_huge_stays_short() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(quantity(Unit::Ns, value), NONE);
+            assert_eq!(tick(Unit::Ns, value), NONE);
+            assert_eq!(ratio(value, None).0, NONE);
+            assert_eq!(p_value(value), NONE);
+            assert_eq!(delta(value), NONE);
+        }
+        assert_eq!(ratio(2.0, Some((1.0, f64::INFINITY))).1, None);
+        assert_eq!(quantity(Unit::TokPerS, 1e308), "1.00e308 tok/s");
+        assert_eq!(quantity(Unit::Ratio, 1e-300), "1.00e−300×");
+    }
+
+    #[test]
+    fn an_interval_shares_its_values_unit_and_never_collapses() {
+        assert_eq!(
+            with_interval(Unit::Ns, 12.3e6, Some((9.0e5, 12.8e6))),
+            ("12.3 ms".into(), Some("[0.900, 12.8]".into()))
+        );
+        assert_eq!(
+            with_interval(Unit::Ns, 123.40e6, Some((123.38e6, 123.42e6))),
+            ("123.40 ms".into(), Some("[123.38, 123.42]".into()))
+        );
+    }
+
+    #[test]
+    fn a_ticks_label_is_its_value() {
+        assert_eq!(tick(Unit::Ns, 2e6), "2 ms");
+        assert_eq!(tick(Unit::Ns, 1.025e9), "1.025 s");
+        assert_eq!(tick(Unit::Ratio, 0.1 + 0.2), "0.3×");
+        assert_eq!(tick(Unit::Percent, 0.0), "0");
+        assert_eq!(tick(Unit::Plain, 512.0), "512");
+    }
+}

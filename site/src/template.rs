@@ -1,0 +1,74 @@
+//! The page templates and how they are filled.
+//!
+//! They are embedded, so that the binary alone renders a site. Everything
+//! printed is escaped unless a template says `safe`, which it does only for
+//! pictures and Markdown made by this crate. A name that a view does not have,
+//! or has no value for, is an error and not an empty place.
+
+use crate::html::escape;
+use anyhow::{Context, Result};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
+use serde::Serialize;
+
+const TEMPLATES: [(&str, &str); 9] = [
+    ("base.html", include_str!("../templates/base.html")),
+    ("macros.html", include_str!("../templates/macros.html")),
+    ("index.html", include_str!("../templates/index.html")),
+    ("empty.html", include_str!("../templates/empty.html")),
+    ("scenario.html", include_str!("../templates/scenario.html")),
+    ("engine.html", include_str!("../templates/engine.html")),
+    ("run.html", include_str!("../templates/run.html")),
+    ("coverage.html", include_str!("../templates/coverage.html")),
+    (
+        "methodology.html",
+        include_str!("../templates/methodology.html"),
+    ),
+];
+
+/// The templates, parsed.
+pub struct Templates {
+    environment: Environment<'static>,
+}
+
+impl Templates {
+    /// Parse them.
+    pub fn load() -> Result<Self> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_syntax(
+            SyntaxConfig::builder()
+                .trim_blocks(true)
+                .lstrip_blocks(true)
+                .build()
+                .context("template syntax")?,
+        );
+        environment.set_formatter(|out, state, value| {
+            if value.is_undefined() || value.is_none() {
+                return Err(Error::new(ErrorKind::UndefinedError, "no value to print"));
+            }
+            // minijinja's own escaping turns every '/' into an entity.
+            let text = value.to_string();
+            let plain = value.is_safe() || *state.auto_escape() != AutoEscape::Html;
+            out.write_str(&if plain { text } else { escape(&text) })
+                .map_err(|_| Error::new(ErrorKind::WriteFailure, "out of memory"))
+        });
+        for (name, source) in TEMPLATES {
+            environment
+                .add_template(name, source)
+                .with_context(|| format!("template {name}"))?;
+        }
+        Ok(Self { environment })
+    }
+
+    /// Fill a template.
+    pub fn render(&self, name: &str, view: &impl Serialize) -> Result<Vec<u8>> {
+        let html = self
+            .environment
+            .get_template(name)
+            .and_then(|template| template.render(Value::from(Serde(view))))
+            .with_context(|| format!("rendering {name}"))?;
+        Ok(html.into_bytes())
+    }
+}

@@ -1,0 +1,267 @@
+//! The answer: who leads each scenario, by how much and how sure. Sentences are
+//! made from comparisons only; where those allow no statement, they say so.
+
+use super::cells::plural;
+use super::frame::scenario_path;
+use super::{Shown, case_label, metric};
+use crate::fmt::{self, Unit};
+use schema::plan::{Case, PlannedScenario};
+use serde::Serialize;
+use stats::analysis::{Comparison, Role, Verdict};
+
+/// One scenario's answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// Title of the scenario.
+    pub title: String,
+    /// Path of its page.
+    pub path: String,
+    /// The case it speaks of.
+    pub case: String,
+    /// Name of the leading metric.
+    pub metric: String,
+    /// Target ids that lead: one, or all that tie; empty where nothing may be said.
+    pub leaders: Vec<String>,
+    /// The first leader's value, `12.3 ms`.
+    pub value: String,
+    /// Its interval, or empty.
+    pub interval: String,
+    /// How far it is from the first that is detectably worse, in words.
+    pub lead: String,
+    /// How far from the baseline, in words.
+    pub baseline: String,
+    /// The best target of the baseline's precision, in words; empty where the
+    /// leader already is of it.
+    pub same_precision: String,
+    /// On what the statement rests.
+    pub certainty: String,
+}
+
+/// The answers, in plan order.
+pub fn answers(shown: &Shown) -> Vec<Answer> {
+    shown
+        .scenarios()
+        .iter()
+        .filter_map(|scenario| answer(shown, scenario, shown.headline(scenario)?))
+        .collect()
+}
+
+/// The sentence at the top of the index.
+pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
+    let decided: Vec<&Answer> = answers.iter().filter(|a| !a.leaders.is_empty()).collect();
+    if decided.is_empty() {
+        return "Nothing can be ranked yet: no scenario has two targets measured in enough \
+                invocations."
+            .into();
+    }
+    let firsts = |target: &str| {
+        let of = |a: &&&Answer| a.leaders.iter().any(|leader| leader == target);
+        decided.iter().filter(of).copied().collect::<Vec<_>>()
+    };
+    // The first of those with most leads, in plan order.
+    let mut champion: Option<(&str, Vec<&Answer>)> = None;
+    for target in shown.targets() {
+        let led = firsts(&target.id);
+        if led.len() > champion.as_ref().map_or(0, |(_, led)| led.len()) {
+            champion = Some((&target.id, led));
+        }
+    }
+    let Some((champion, led)) = champion else {
+        return "No target leads a scenario.".into();
+    };
+    let alone = led.iter().filter(|a| a.leaders.len() == 1).count();
+    let how = match (alone, led.len() - alone) {
+        (_, 0) => "alone".to_owned(),
+        (0, _) => "tied with others".to_owned(),
+        (alone, tied) => format!("{alone} alone and {tied} tied"),
+    };
+    let mut text = format!(
+        "{champion} leads {} of {}, {how}",
+        led.len(),
+        plural(decided.len() as u64, "scenario", "scenarios")
+    );
+    if let Some(range) = baseline_range(shown, champion) {
+        text.push_str(&range);
+    }
+    text.push('.');
+    let others: Vec<String> = decided
+        .iter()
+        .filter(|a| !a.leaders.iter().any(|leader| leader == champion))
+        .map(|a| format!("{} leads {}", join(&a.leaders), a.title.to_lowercase()))
+        .collect();
+    if !others.is_empty() {
+        text.push_str(&format!(" {}.", join(&others)));
+    }
+    text
+}
+
+/// `; against the baseline … between 2× and 6×`, over the scenarios' headline cases.
+fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
+    let mut comparisons: Vec<(&str, &Comparison)> = shown
+        .scenarios()
+        .iter()
+        .filter_map(|scenario| {
+            let case = shown.headline(scenario)?;
+            let c = shown.comparison(&scenario.id, &case.id, champion, Role::Baseline)?;
+            (c.ratio.is_finite() && c.ci95.is_some()).then_some((shown.title(scenario), c))
+        })
+        .collect();
+    comparisons.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+    let (least, most) = (comparisons.first()?, comparisons.last()?);
+    let words = |(title, c): &(&str, &Comparison)| {
+        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+        let interval = interval.unwrap_or_default();
+        let tie = if c.verdict == Verdict::Tie {
+            ", no detectable difference"
+        } else {
+            ""
+        };
+        format!("{ratio} {interval} ({}{tie})", title.to_lowercase())
+    };
+    let baseline = shown.baseline();
+    Some(if comparisons.len() == 1 {
+        format!(
+            "; it does {} as well as the baseline {baseline}",
+            words(least)
+        )
+    } else {
+        format!(
+            "; against the baseline {baseline} it is better by between {} and {}",
+            words(least),
+            words(most)
+        )
+    })
+}
+
+fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answer> {
+    let id = shown.leading(scenario)?;
+    let title = match shown.text(scenario) {
+        Some(text) => text.title.clone(),
+        None => scenario.id.clone(),
+    };
+    let mut answer = Answer {
+        title,
+        path: scenario_path(&scenario.id),
+        case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+        metric: id.describe().title.into(),
+        leaders: Vec::new(),
+        value: fmt::NONE.into(),
+        interval: String::new(),
+        lead: String::new(),
+        baseline: String::new(),
+        same_precision: String::new(),
+        certainty: "nothing was measured".into(),
+    };
+    let cells = || {
+        shown
+            .targets()
+            .iter()
+            .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
+            .filter(|cell| metric(cell, id).is_some())
+    };
+    let measured = cells().count();
+    if measured == 0 {
+        return Some(answer);
+    }
+    if shown.undecided(&scenario.id, &case.id) {
+        answer.certainty = "too few invocations to rank".into();
+        return Some(answer);
+    }
+    let against = |target: &str, role| shown.comparison(&scenario.id, &case.id, target, role);
+    // The leader the comparisons are against comes first among those that tie.
+    let best = shown
+        .comparisons(&scenario.id, &case.id, Role::Leader)
+        .map(|c| c.against.as_str())
+        .next();
+    let mut leaders: Vec<_> = cells().filter(|cell| cell.rank == Some(1)).collect();
+    leaders.sort_by_key(|cell| Some(cell.target.as_str()) != best);
+    let first = *leaders.first()?;
+    answer.leaders = leaders.iter().map(|cell| cell.target.clone()).collect();
+    if let Some(metric) = metric(first, id) {
+        let (value, interval) = fmt::with_interval(Unit::of(id), metric.value, metric.ci95);
+        answer.value = value;
+        answer.interval = interval.unwrap_or_default();
+    }
+    answer.lead = match cells()
+        .filter_map(|cell| against(&cell.target, Role::Leader))
+        .filter(|c| c.verdict == Verdict::Worse && c.ratio > 0.0)
+        .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
+    {
+        Some(next) => {
+            let turned = next.ci95.map(|(low, high)| (1.0 / high, 1.0 / low));
+            let (ratio, interval) = fmt::ratio(1.0 / next.ratio, turned);
+            format!(
+                "{ratio} {} over {}",
+                interval.unwrap_or_default(),
+                next.target
+            )
+        }
+        None if measured == 1 => "the only one measured".into(),
+        None => "no detectable difference to any other".into(),
+    };
+    answer.baseline = match against(&first.target, Role::Baseline) {
+        _ if first.target == shown.baseline() => "is the baseline".into(),
+        Some(c) => {
+            let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+            format!("{ratio} {}", interval.unwrap_or_default())
+        }
+        None => "baseline not measured".into(),
+    };
+    answer.same_precision = same_precision(shown, scenario, case, &first.target);
+    answer.certainty = certainty(shown, &scenario.id, &case.id, first.invocations);
+    Some(answer)
+}
+
+/// The best target of the baseline's precision against the baseline.
+fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader: &str) -> String {
+    let precision = |id: &str| {
+        let target = shown.targets().iter().find(|target| target.id == id)?;
+        Some(target.precision.as_str())
+    };
+    let Some(wanted) = precision(shown.baseline()) else {
+        return String::new();
+    };
+    if precision(leader) == Some(wanted) {
+        return String::new();
+    }
+    shown
+        .comparisons(&scenario.id, &case.id, Role::Baseline)
+        .filter(|c| precision(&c.target) == Some(wanted))
+        .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
+        .map(|c| {
+            let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+            format!(
+                "{wanted}: {} {ratio} {}",
+                c.target,
+                interval.unwrap_or_default()
+            )
+        })
+        .unwrap_or_default()
+}
+
+fn certainty(shown: &Shown, scenario: &str, case: &str, invocations: u32) -> String {
+    let launches = plural(u64::from(invocations), "launch", "launches");
+    let worst = shown
+        .comparisons(scenario, case, Role::Leader)
+        .filter(|c| c.verdict == Verdict::Worse)
+        .filter_map(|c| c.p_holm)
+        .fold(None, |most: Option<f64>, p| {
+            Some(most.map_or(p, |m| m.max(p)))
+        });
+    match worst {
+        Some(p) => format!(
+            "p ≤ {} (Holm), {launches} each",
+            fmt::p_value(p).replace("< ", "")
+        ),
+        None => format!("{launches} each"),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn join(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}

@@ -1,0 +1,165 @@
+//! A cell as it is printed: value, interval, n, rank with ties, ratio, or the
+//! reason why there is none. The same on every page.
+
+use super::frame::reason_path;
+use super::{Shown, metric};
+use crate::fmt::{self, Unit};
+use crate::html::escape;
+use schema::record::Status;
+use serde::Serialize;
+use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
+use stats::metrics::Sample;
+
+/// One cell on its scenario's leading metric.
+#[derive(Clone, Debug, Serialize)]
+pub struct CellView {
+    /// Whether there is a value.
+    pub ok: bool,
+    /// `ok`, `oom`, … in words.
+    pub status: String,
+    /// Why there is no value; empty where ok.
+    pub reason: String,
+    /// Where the reason stands in full, from the root.
+    pub reason_path: String,
+    /// `12.3 ms`.
+    pub value: String,
+    /// `[11.9, 12.8]`, or empty with one invocation.
+    pub interval: String,
+    /// `n = 110 requests, 5 launches`.
+    pub rests_on: String,
+    /// `1`, `2=`; empty where nothing may be ranked.
+    pub rank: String,
+    /// Whether no other is better.
+    pub leads: bool,
+    /// `5.31×` against the baseline, or empty.
+    pub ratio: String,
+    /// Its interval, or empty.
+    pub ratio_interval: String,
+    /// What may be said against the baseline, or empty.
+    pub verdict: String,
+    /// `good`, `bad` or `even`: the class of the verdict.
+    pub tone: &'static str,
+}
+
+/// The view of a cell.
+pub fn view(shown: &Shown, scenario: &str, case: &str, target: &str, id: MetricId) -> CellView {
+    let cell = shown.cell(scenario, case, target);
+    let measured = cell.and_then(|cell| Some((cell, metric(cell, id)?)));
+    let (status, reason) = match (cell, measured) {
+        (_, Some(_)) => (Status::Ok.id().to_owned(), String::new()),
+        (Some(cell), None) if cell.status == Status::Ok => (
+            "no value".into(),
+            format!("the records give no {}", id.describe().name),
+        ),
+        (Some(cell), None) => (status_words(cell.status).into(), cell.reason.clone()),
+        (None, None) => (
+            "not planned".into(),
+            "this run's plan has no such cell".into(),
+        ),
+    };
+    let mut view = CellView {
+        ok: measured.is_some(),
+        status,
+        reason,
+        reason_path: reason_path(scenario, case, target),
+        value: fmt::NONE.into(),
+        interval: String::new(),
+        rests_on: String::new(),
+        rank: String::new(),
+        leads: false,
+        ratio: String::new(),
+        ratio_interval: String::new(),
+        verdict: String::new(),
+        tone: "even",
+    };
+    let Some((cell, metric)) = measured else {
+        return view;
+    };
+    let (value, interval) = fmt::with_interval(Unit::of(id), metric.value, metric.ci95);
+    view.value = value;
+    view.interval = interval.unwrap_or_default();
+    view.rests_on = rests_on(cell, metric);
+    if !shown.undecided(scenario, case) {
+        view.rank = rank(shown, cell);
+        view.leads = cell.rank == Some(1);
+    }
+    if target == shown.baseline() {
+        view.ratio = "1×".into();
+        view.verdict = "the baseline".into();
+    } else if let Some(c) = shown.comparison(scenario, case, target, Role::Baseline) {
+        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+        view.ratio = ratio;
+        view.ratio_interval = interval.unwrap_or_default();
+        (view.verdict, view.tone) = verdict(c);
+    }
+    view
+}
+
+/// A verdict in words, and its tone.
+pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
+    match comparison.verdict {
+        Verdict::Better => ("better".into(), "good"),
+        Verdict::Worse => ("worse".into(), "bad"),
+        Verdict::Tie => ("no detectable difference".into(), "even"),
+        Verdict::Unknown => ("too few invocations to say".into(), "even"),
+    }
+}
+
+/// `3`, or `3=` where others share it.
+fn rank(shown: &Shown, cell: &Cell) -> String {
+    let Some(rank) = cell.rank else {
+        return String::new();
+    };
+    let shared = shown
+        .analysis
+        .cells
+        .iter()
+        .filter(|c| c.scenario == cell.scenario && c.case == cell.case && c.rank == Some(rank))
+        .count();
+    format!("{rank}{}", if shared > 1 { "=" } else { "" })
+}
+
+/// What a value rests on: samples and invocations.
+pub fn rests_on(cell: &Cell, metric: &Metric) -> String {
+    let launches = plural(u64::from(cell.invocations), "launch", "launches");
+    match metric.id.describe().sample {
+        Sample::Request => format!(
+            "n = {}, {launches}",
+            plural(metric.n, "request", "requests")
+        ),
+        Sample::Gap => format!("n = {}, {launches}", plural(metric.n, "gap", "gaps")),
+        Sample::Invocation => format!("n = {}", plural(metric.n, "launch", "launches")),
+    }
+}
+
+/// `1 launch`, `5 launches`.
+pub fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", fmt::count(n), if n == 1 { one } else { many })
+}
+
+/// A status in words.
+pub fn status_words(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Unsupported => "unsupported",
+        Status::Unavailable => "unavailable",
+        Status::Oom => "out of memory",
+        Status::Timeout => "timeout",
+        Status::Crashed => "crashed",
+        Status::WrongOutput => "wrong output",
+        Status::ProtocolError => "protocol error",
+        Status::BadTiming => "bad timing",
+        Status::OverBudget => "over budget",
+        Status::NotRun => "not run",
+    }
+}
+
+/// A target's marker as in the charts, for tables.
+pub fn swatch(shown: &Shown, target: &str) -> String {
+    let style = shown.style(target);
+    format!(
+        "<svg class=\"sw\" viewBox=\"-7 -7 14 14\" aria-hidden=\"true\"><path class=\"{}\" d=\"{}\"/></svg>",
+        escape(&style.mark_class()),
+        style.mark(0.0, 0.0)
+    )
+}

@@ -1,0 +1,263 @@
+//! What was not measured and why. Every planned cell stands in the matrix;
+//! every one without a number has a row with its reason.
+
+use super::cells::{plural, status_words, swatch};
+use super::engine::verified_scope;
+use super::frame::{Frame, reason_id, reason_path};
+use super::tables::target_path;
+use super::{Shown, case_label};
+use crate::fmt;
+use schema::record::Status;
+use serde::Serialize;
+
+/// The page.
+#[derive(Serialize)]
+pub struct CoveragePage {
+    frame: Frame,
+    cells: Matrix,
+    reasons: Vec<Reason>,
+    gate: Vec<Gate>,
+    unplanned_targets: Vec<(String, String)>,
+    unplanned_scenarios: Vec<(String, String)>,
+    measured: String,
+}
+
+/// Targets × cases.
+#[derive(Serialize)]
+pub struct Matrix {
+    groups: Vec<MatrixGroup>,
+    rows: Vec<MatrixRow>,
+}
+
+#[derive(Serialize)]
+struct MatrixGroup {
+    title: String,
+    cases: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct MatrixRow {
+    swatch: String,
+    target: String,
+    cells: Vec<MatrixCell>,
+}
+
+#[derive(Serialize)]
+struct MatrixCell {
+    ok: bool,
+    text: String,
+    path: String,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    anchor: String,
+    target: String,
+    path: String,
+    scenario: String,
+    case: String,
+    status: &'static str,
+    reason: String,
+    stderr: String,
+}
+
+#[derive(Serialize)]
+struct Gate {
+    target: String,
+    scope: String,
+    reason: String,
+}
+
+/// The matrix of a run. Reasons are linked only where this run is the one that
+/// the coverage page speaks of.
+pub fn matrix(shown: &Shown, linked: bool) -> Matrix {
+    let groups = shown
+        .scenarios()
+        .iter()
+        .map(|scenario| MatrixGroup {
+            title: shown.title(scenario).into(),
+            cases: scenario.cases.iter().map(|case| case.id.clone()).collect(),
+        })
+        .collect();
+    let rows = shown
+        .targets()
+        .iter()
+        .map(|target| MatrixRow {
+            swatch: swatch(shown, &target.id),
+            target: target.id.clone(),
+            cells: shown
+                .scenarios()
+                .iter()
+                .flat_map(|scenario| scenario.cases.iter().map(move |case| (scenario, case)))
+                .map(|(scenario, case)| {
+                    let cell = shown.cell(&scenario.id, &case.id, &target.id);
+                    let ok = cell.is_some_and(|cell| cell.status == Status::Ok);
+                    let failed = cell.is_some() && !ok;
+                    MatrixCell {
+                        ok,
+                        text: match cell {
+                            Some(cell) if ok => fmt::count(cell.requests),
+                            Some(cell) => status_words(cell.status).into(),
+                            None => "not planned".into(),
+                        },
+                        path: if failed && linked {
+                            reason_path(&scenario.id, &case.id, &target.id)
+                        } else {
+                            String::new()
+                        },
+                    }
+                })
+                .collect(),
+        })
+        .collect();
+    Matrix { groups, rows }
+}
+
+/// The page.
+pub fn page(shown: &Shown) -> CoveragePage {
+    let cells = &shown.analysis.cells;
+    let missing = cells
+        .iter()
+        .filter(|cell| cell.status != Status::Ok)
+        .count();
+    let measured = format!(
+        "{} planned, {} without a number.",
+        plural(cells.len() as u64, "cell", "cells"),
+        fmt::count(missing as u64)
+    );
+    CoveragePage {
+        frame: Frame::new(
+            shown.input,
+            Some(shown.run),
+            "coverage.html",
+            "What was not measured",
+            &measured,
+        ),
+        cells: matrix(shown, true),
+        reasons: reasons(shown),
+        gate: shown
+            .run
+            .verify
+            .values()
+            .filter(|record| record.status != Status::Ok)
+            .map(|record| Gate {
+                target: record.target.clone(),
+                scope: verified_scope(record),
+                reason: record.reason.clone(),
+            })
+            .collect(),
+        unplanned_targets: unplanned_targets(shown),
+        unplanned_scenarios: unplanned_scenarios(shown),
+        measured,
+    }
+}
+
+fn reasons(shown: &Shown) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for scenario in shown.scenarios() {
+        for case in &scenario.cases {
+            for target in shown.targets() {
+                let Some(cell) = shown.cell(&scenario.id, &case.id, &target.id) else {
+                    continue;
+                };
+                // A cell that is ok but lacks its leading metric is linked here too.
+                let no_value = shown
+                    .leading(scenario)
+                    .is_none_or(|id| super::metric(cell, id).is_none());
+                if cell.status == Status::Ok && !no_value {
+                    continue;
+                }
+                reasons.push(Reason {
+                    anchor: reason_id(&scenario.id, &case.id, &target.id),
+                    target: target.id.clone(),
+                    path: target_path(shown, &target.id),
+                    scenario: shown.title(scenario).into(),
+                    case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+                    status: if cell.status == Status::Ok {
+                        "no value"
+                    } else {
+                        status_words(cell.status)
+                    },
+                    reason: cell.reason.clone(),
+                    stderr: stderr(shown, &scenario.id, &case.id, &target.id),
+                });
+            }
+        }
+    }
+    reasons
+}
+
+/// The last words of the launch that failed: the first one that has any.
+fn stderr(shown: &Shown, scenario: &str, case: &str, target: &str) -> String {
+    shown
+        .run
+        .launches
+        .iter()
+        .filter(|log| log.launch.target == target && log.launch.scenario == scenario)
+        .filter(|log| log.launch.cases.iter().any(|c| c == case))
+        .filter_map(|log| log.end.as_ref())
+        .map(|end| end.stderr_tail.trim())
+        .find(|tail| !tail.is_empty())
+        .map(last_lines)
+        .unwrap_or_default()
+}
+
+/// The last few lines, cut to what a page can hold.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = lines[lines.len().saturating_sub(6)..].join("\n");
+    crate::html::shorten(&tail, 600)
+}
+
+fn unplanned_targets(shown: &Shown) -> Vec<(String, String)> {
+    let plan = &shown.run.header.plan;
+    let backends = shown
+        .input
+        .profiles
+        .iter()
+        .find(|profile| profile.id == plan.profile)
+        .map(|profile| profile.backends.clone())
+        .unwrap_or_default();
+    shown
+        .input
+        .registry
+        .targets()
+        .into_iter()
+        .filter(|target| !target.hidden)
+        .filter(|target| !plan.targets.iter().any(|planned| planned.id == target.id))
+        .map(|target| {
+            let why = if !backends.is_empty() && !backends.contains(&target.backend) {
+                format!(
+                    "profile {} does not run backend {}",
+                    plan.profile, target.backend
+                )
+            } else {
+                "not chosen for this run, or added after it".into()
+            };
+            (target.id, why)
+        })
+        .collect()
+}
+
+fn unplanned_scenarios(shown: &Shown) -> Vec<(String, String)> {
+    let plan = &shown.run.header.plan;
+    shown
+        .input
+        .scenarios
+        .iter()
+        .filter_map(|scenario| {
+            let planned = plan.scenarios.iter().find(|p| p.id == scenario.id);
+            match planned {
+                None => Some((scenario.title.clone(), "not in this run's plan".into())),
+                Some(p) if p.version != scenario.version => Some((
+                    scenario.title.clone(),
+                    format!(
+                        "version {} is current; the run measured version {}, and the two do not compare",
+                        scenario.version, p.version
+                    ),
+                )),
+                Some(_) => None,
+            }
+        })
+        .collect()
+}

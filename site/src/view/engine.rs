@@ -1,0 +1,195 @@
+//! An engine's page: what it is, what its program says of itself, within which
+//! scope it is verified, and all its results.
+
+use super::cells::{CellView, status_words, swatch, view};
+use super::frame::{Frame, engine_path, scenario_path};
+use super::{Shown, case_label};
+use crate::html::slug;
+use crate::markdown::safe_href;
+use schema::registry::{Build, Target};
+use schema::run::LaunchLog;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The page.
+#[derive(Serialize)]
+pub struct EnginePage {
+    frame: Frame,
+    id: String,
+    about: String,
+    homepage: String,
+    homepage_links: bool,
+    build: String,
+    versions: Vec<String>,
+    batching: Vec<String>,
+    notes: Vec<String>,
+    build_facts: Vec<(String, String)>,
+    targets: Vec<TargetView>,
+    unplanned: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct TargetView {
+    anchor: String,
+    swatch: String,
+    id: String,
+    backend: String,
+    precision: String,
+    weights: String,
+    verified: String,
+    verified_ok: bool,
+    reason: String,
+    results: Vec<Result>,
+}
+
+#[derive(Serialize)]
+struct Result {
+    scenario: String,
+    path: String,
+    case: String,
+    metric: String,
+    cell: CellView,
+}
+
+/// Ids of the engines with a page: those of the registry that aren't hidden,
+/// and whatever else the run planned.
+pub fn shown_engines(shown: &Shown) -> Vec<String> {
+    let registry = shown.input.registry.engines.iter();
+    let mut ids: Vec<String> = registry
+        .filter(|engine| !engine.hidden)
+        .map(|engine| engine.id.clone())
+        .collect();
+    for target in shown.targets() {
+        if !ids.contains(&target.engine) {
+            ids.push(target.engine.clone());
+        }
+    }
+    ids
+}
+
+/// The page of one engine.
+pub fn page(shown: &Shown, id: &str) -> EnginePage {
+    let engine = shown.input.registry.engine(id);
+    let name = engine.map_or(id, |engine| engine.name.as_str());
+    let about = engine.map(|e| e.about.clone()).unwrap_or_default();
+    let homepage = engine.map(|e| e.homepage.clone()).unwrap_or_default();
+    let planned: Vec<&Target> = shown
+        .targets()
+        .iter()
+        .filter(|target| target.engine == id)
+        .collect();
+    let ids: BTreeSet<&str> = planned.iter().map(|target| target.id.as_str()).collect();
+    let logs = || {
+        let launches = shown.run.launches.iter();
+        launches.filter(|log| ids.contains(log.launch.target.as_str()))
+    };
+    let said = |what: &dyn Fn(&LaunchLog) -> Vec<String>| {
+        let all: BTreeSet<String> = logs().flat_map(what).collect();
+        all.into_iter().collect::<Vec<_>>()
+    };
+    EnginePage {
+        frame: Frame::new(shown.input, Some(shown.run), &engine_path(id), name, &about),
+        id: id.to_owned(),
+        about,
+        homepage_links: homepage.starts_with("http") && safe_href(&homepage),
+        homepage,
+        build: match engine.map(|engine| &engine.build) {
+            Some(Build::Cargo { package, bin, .. }) => {
+                format!("Cargo package {package}, program {bin}")
+            }
+            Some(Build::Python { script, .. }) => format!("Python program {script}"),
+            Some(Build::Prebuilt { path }) => format!("the program {path}, as found"),
+            None => "not in the registry any more".into(),
+        },
+        versions: said(&|log| log.ready.iter().map(|r| r.version.clone()).collect()),
+        batching: said(&|log| {
+            let ready = log.ready.iter();
+            ready
+                .map(|r| batching_words(&r.batching).to_owned())
+                .collect()
+        }),
+        notes: said(&|log| log.ready.iter().flat_map(|r| r.notes.clone()).collect()),
+        build_facts: build_facts(logs()),
+        targets: planned
+            .iter()
+            .map(|target| target_view(shown, target))
+            .collect(),
+        unplanned: shown
+            .input
+            .registry
+            .targets()
+            .into_iter()
+            .filter(|t| t.engine == id && !t.hidden && !ids.contains(t.id.as_str()))
+            .map(|target| target.id)
+            .collect(),
+    }
+}
+
+/// Facts of the build; where launches differ, every value.
+fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String, String)> {
+    let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in logs.flat_map(|log| log.ready.iter()).flat_map(|r| &r.build) {
+        facts.entry(key).or_default().insert(value);
+    }
+    facts
+        .into_iter()
+        .map(|(key, values)| {
+            let values: Vec<&str> = values.into_iter().collect();
+            (key.to_owned(), values.join(" | "))
+        })
+        .collect()
+}
+
+fn batching_words(batching: &str) -> &str {
+    match batching {
+        "none" => "one request at a time: what else is in flight waits",
+        "static_equal_length" => "static batches of queued requests of equal length",
+        "continuous" => "continuous batching",
+        other => other,
+    }
+}
+
+fn target_view(shown: &Shown, target: &Target) -> TargetView {
+    let verify = shown.run.verify.get(&target.id);
+    let mut results = Vec::new();
+    for scenario in shown.scenarios() {
+        let Some(id) = shown.leading(scenario) else {
+            continue;
+        };
+        for case in &scenario.cases {
+            results.push(Result {
+                scenario: shown.title(scenario).into(),
+                path: format!("{}#{}", scenario_path(&scenario.id), slug(&case.id)),
+                case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+                metric: id.describe().title.into(),
+                cell: view(shown, &scenario.id, &case.id, &target.id, id),
+            });
+        }
+    }
+    TargetView {
+        anchor: slug(&target.id),
+        swatch: swatch(shown, &target.id),
+        id: target.id.clone(),
+        backend: target.backend.clone(),
+        precision: target.precision.clone(),
+        weights: target.weights.clone(),
+        verified: match verify {
+            Some(record) => verified_scope(record),
+            None => "not verified in this run".into(),
+        },
+        verified_ok: verify.is_some_and(|v| v.status == schema::record::Status::Ok),
+        reason: verify.map(|v| v.reason.clone()).unwrap_or_default(),
+        results,
+    }
+}
+
+/// Within which scope a target's output was proven to be the reference's.
+pub fn verified_scope(record: &schema::record::VerifyRecord) -> String {
+    if record.status != schema::record::Status::Ok {
+        return format!("not verified: {}", status_words(record.status));
+    }
+    match record.verified_positions {
+        Some(positions) => format!("{}, up to {positions} positions", record.scope),
+        None => format!("{}, no position", record.scope),
+    }
+}

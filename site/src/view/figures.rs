@@ -1,0 +1,309 @@
+//! Which charts there are: from cells and comparisons to what `chart` draws.
+
+use super::cells::{rests_on, status_words};
+use super::{Shown, case_label, metric};
+use crate::chart::forest::{Forest, Group, Outcome, Row};
+use crate::chart::lines::{Lines, Point, Series};
+use crate::chart::scale::{Kind, wants_log};
+use crate::chart::{Estimate, Figure, ecdf};
+use crate::fmt::{self, Unit};
+use crate::html::slug;
+use schema::plan::{Case, PlannedScenario};
+use stats::analysis::{Cell, Metric, MetricId, Role};
+use stats::metrics::Better;
+
+/// Times better than the baseline, every target, a group per scenario.
+pub fn speed_up(shown: &Shown) -> Figure {
+    let baseline = shown.baseline();
+    let mut groups = Vec::new();
+    let mut best: Option<(f64, String)> = None;
+    for scenario in shown.scenarios() {
+        let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
+            continue;
+        };
+        let mut rows: Vec<(f64, Row)> = Vec::new();
+        for target in shown
+            .targets()
+            .iter()
+            .filter(|target| target.id != baseline)
+        {
+            let comparison = shown.comparison(&scenario.id, &case.id, &target.id, Role::Baseline);
+            let cell = shown.cell(&scenario.id, &case.id, &target.id);
+            let measured = cell.and_then(|cell| metric(cell, id).map(|m| rests_on(cell, m)));
+            let (order, outcome) = match (comparison, measured) {
+                (Some(c), Some(rests_on)) => {
+                    if c.ratio.is_finite() && best.as_ref().is_none_or(|(b, _)| c.ratio > *b) {
+                        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+                        let finding = format!(
+                            "Largest advantage over {baseline}: {} in {}, {ratio} {}",
+                            target.id,
+                            shown.title(scenario).to_lowercase(),
+                            interval.unwrap_or_default()
+                        );
+                        best = Some((c.ratio, finding));
+                    }
+                    let estimate = Estimate {
+                        value: c.ratio,
+                        ci: c.ci95,
+                    };
+                    (c.ratio, Outcome::Measured(estimate, rests_on))
+                }
+                (None, Some(_)) => (-1.0, Outcome::Missing("baseline has no value".into())),
+                (_, None) => (-2.0, Outcome::Missing(why(cell))),
+            };
+            rows.push((
+                order,
+                Row {
+                    label: target.id.clone(),
+                    style: shown.style(&target.id),
+                    outcome,
+                },
+            ));
+        }
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        groups.push(Group {
+            heading: format!(
+                "{} – {}, {}",
+                shown.title(scenario),
+                id.describe().title.to_lowercase(),
+                case_label(scenario.axis, case.axis_value(scenario.axis))
+            ),
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+        });
+    }
+    Forest {
+        id: "speed-up".into(),
+        finding: best.map_or("No comparison with the baseline could be made".into(), |b| b.1),
+        reading: format!(
+            "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better. The axis is logarithmic: equal distances are equal ratios."
+        ),
+        axis_label: "times better than the baseline".into(),
+        unit: Unit::Ratio,
+        kind: Kind::Log,
+        reference: Some(1.0),
+        groups,
+    }
+    .draw()
+}
+
+/// A metric along the scenario's axis; with a single case, a row per target.
+pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Option<Figure> {
+    let about = id.describe();
+    let figure_id = format!("by-case-{}", about.name);
+    let any = scenario.cases.iter().any(|case| {
+        let targets = shown.targets().iter();
+        targets
+            .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
+            .any(|cell| metric(cell, id).is_some())
+    });
+    if !any {
+        return None;
+    }
+    if let [case] = scenario.cases.as_slice() {
+        return Some(one_case(shown, scenario, case, id, figure_id));
+    }
+    let series = shown
+        .targets()
+        .iter()
+        .map(|target| {
+            let mut series = Series {
+                name: target.id.clone(),
+                style: shown.style(&target.id),
+                points: Vec::new(),
+                missing: Vec::new(),
+            };
+            for case in &scenario.cases {
+                let x = case.axis_value(scenario.axis);
+                let cell = shown.cell(&scenario.id, &case.id, &target.id);
+                match cell.and_then(|cell| Some((cell, metric(cell, id)?))) {
+                    Some((cell, metric)) => series.points.push(Point {
+                        x,
+                        y: estimate(metric),
+                        rests_on: rests_on(cell, metric),
+                    }),
+                    None => series.missing.push((x, why(cell))),
+                }
+            }
+            series.points.sort_by_key(|point| point.x);
+            series
+        })
+        .collect();
+    let last = scenario
+        .cases
+        .iter()
+        .max_by_key(|case| case.axis_value(scenario.axis))?;
+    let first = scenario
+        .cases
+        .iter()
+        .min_by_key(|case| case.axis_value(scenario.axis))?;
+    Some(
+        Lines {
+            id: figure_id,
+            finding: format!(
+                "{}: {}; {}",
+                about.title,
+                best_of(shown, scenario, first, id),
+                best_of(shown, scenario, last, id)
+            ),
+            x_label: scenario.axis.label().into(),
+            y_label: format!(
+                "{}, {}",
+                about.title.to_lowercase(),
+                direction(about.better)
+            ),
+            unit: Unit::of(id),
+            series,
+        }
+        .draw(),
+    )
+}
+
+fn one_case(
+    shown: &Shown,
+    scenario: &PlannedScenario,
+    case: &Case,
+    id: MetricId,
+    figure_id: String,
+) -> Figure {
+    let about = id.describe();
+    let rows: Vec<Row> = shown
+        .targets()
+        .iter()
+        .map(|target| {
+            let cell = shown.cell(&scenario.id, &case.id, &target.id);
+            let outcome = match cell.and_then(|cell| Some((cell, metric(cell, id)?))) {
+                Some((cell, metric)) => Outcome::Measured(estimate(metric), rests_on(cell, metric)),
+                None => Outcome::Missing(why(cell)),
+            };
+            Row {
+                label: target.id.clone(),
+                style: shown.style(&target.id),
+                outcome,
+            }
+        })
+        .collect();
+    let values = rows.iter().filter_map(|row| match &row.outcome {
+        Outcome::Measured(estimate, _) => Some(estimate.value),
+        Outcome::Missing(_) => None,
+    });
+    let kind = if wants_log(values, 20.0) {
+        Kind::Log
+    } else {
+        Kind::Linear
+    };
+    Forest {
+        id: figure_id,
+        finding: format!("{}: {}", about.title, best_of(shown, scenario, case, id)),
+        reading: "Marker: mean over invocations; whiskers: its 95 % interval, where there is more than one invocation.".into(),
+        axis_label: format!("{}, {}", about.title.to_lowercase(), direction(about.better)),
+        unit: Unit::of(id),
+        kind,
+        reference: None,
+        groups: vec![Group {
+            heading: case_label(scenario.axis, case.axis_value(scenario.axis)),
+            rows,
+        }],
+    }
+    .draw()
+}
+
+/// The distribution of a metric's samples in one case.
+pub fn distribution(
+    shown: &Shown,
+    scenario: &PlannedScenario,
+    case: &Case,
+    id: MetricId,
+) -> Option<Figure> {
+    let about = id.describe();
+    let series: Vec<ecdf::Series> = shown
+        .targets()
+        .iter()
+        .filter_map(|target| {
+            let cell = shown.cell(&scenario.id, &case.id, &target.id)?;
+            let metric = metric(cell, id)?;
+            let shape = metric
+                .shape
+                .as_ref()
+                .filter(|shape| shape.quantiles.len() >= 2)?;
+            Some(ecdf::Series {
+                name: target.id.clone(),
+                style: shown.style(&target.id),
+                n: metric.n,
+                quantiles: shape.quantiles.clone(),
+            })
+        })
+        .collect();
+    let best = series
+        .iter()
+        .filter_map(|s| Some((s, *s.quantiles.get(s.quantiles.len() / 2)?)))
+        .filter(|(_, median)| median.is_finite())
+        .min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    Some(
+        ecdf::Ecdf {
+            id: format!("ecdf-{}-{}", about.name, slug(&case.id)),
+            finding: format!(
+                "{} at {label}: half of {}’s samples are at or below {}",
+                about.title,
+                best.0.name,
+                fmt::quantity(Unit::of(id), best.1)
+            ),
+            x_label: about.title.to_lowercase(),
+            unit: Unit::of(id),
+            series,
+        }
+        .draw(),
+    )
+}
+
+/// `at 8 users, best is candle.cpu.f32 with 12.3 ms [11.9, 12.8]`.
+fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId) -> String {
+    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    let higher = id.describe().better == Better::Higher;
+    let best = shown
+        .targets()
+        .iter()
+        .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
+        .filter_map(|cell| Some((cell, metric(cell, id)?)))
+        .filter(|(_, metric)| metric.value.is_finite())
+        .min_by(|a, b| {
+            let order = a.1.value.total_cmp(&b.1.value);
+            if higher { order.reverse() } else { order }
+        });
+    let Some((cell, metric)) = best else {
+        return format!("at {label}, nothing was measured");
+    };
+    let (value, interval) = fmt::with_interval(Unit::of(id), metric.value, metric.ci95);
+    format!(
+        "at {label}, {} is {} with {value} {}",
+        if higher { "highest" } else { "lowest" },
+        cell.target,
+        interval.unwrap_or_default()
+    )
+    .trim_end()
+    .to_owned()
+}
+
+fn direction(better: Better) -> &'static str {
+    match better {
+        Better::Lower => "less is better",
+        Better::Higher => "more is better",
+        Better::Neither => "neither way is better",
+    }
+}
+
+fn estimate(metric: &Metric) -> Estimate {
+    Estimate {
+        value: metric.value,
+        ci: metric.ci95,
+    }
+}
+
+/// Why a cell has no number, in a few words.
+fn why(cell: Option<&Cell>) -> String {
+    match cell {
+        Some(cell) if cell.status == schema::record::Status::Ok => "no value".into(),
+        Some(cell) => status_words(cell.status).into(),
+        None => "not planned".into(),
+    }
+}

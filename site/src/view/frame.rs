@@ -1,0 +1,119 @@
+//! What surrounds every page: its title, the way back to the root, navigation,
+//! the banner that must not be missed, and where the numbers come from.
+
+use crate::Input;
+use crate::html::slug;
+use schema::run::Run;
+use serde::Serialize;
+
+/// Path of a scenario's page, from the root.
+pub fn scenario_path(id: &str) -> String {
+    format!("scenario/{}.html", slug(id))
+}
+
+/// Path of an engine's page.
+pub fn engine_path(id: &str) -> String {
+    format!("engine/{}.html", slug(id))
+}
+
+/// Path of a run's page.
+pub fn run_path(id: &str) -> String {
+    format!("run/{}.html", slug(id))
+}
+
+/// Path and fragment of the place that says why a cell has no number.
+pub fn reason_path(scenario: &str, case: &str, target: &str) -> String {
+    format!("coverage.html#{}", reason_id(scenario, case, target))
+}
+
+/// The fragment of [`reason_path`].
+pub fn reason_id(scenario: &str, case: &str, target: &str) -> String {
+    format!("why.{}.{}.{}", slug(scenario), slug(case), slug(target))
+}
+
+/// The frame of one page.
+#[derive(Clone, Debug, Serialize)]
+pub struct Frame {
+    /// In the browser's tab.
+    pub title: String,
+    /// For search results and link previews.
+    pub description: String,
+    /// `""` or `"../"`: before every relative link.
+    pub root: &'static str,
+    /// Warnings above everything else.
+    pub banners: Vec<String>,
+    /// The navigation.
+    pub nav: Vec<NavItem>,
+    /// Id of the run shown, or empty.
+    pub run_id: String,
+    /// Path of its page, or empty.
+    pub run_path: String,
+    /// When it started, RFC 3339, or empty.
+    pub started: String,
+}
+
+/// One entry of the navigation.
+#[derive(Clone, Debug, Serialize)]
+pub struct NavItem {
+    /// From the root.
+    pub path: String,
+    /// Its text.
+    pub label: &'static str,
+    /// Whether it is this page.
+    pub current: bool,
+}
+
+impl Frame {
+    /// The frame of the page at `path`. `run` is the run it speaks of.
+    pub fn new(input: &Input, run: Option<&Run>, path: &str, title: &str, about: &str) -> Self {
+        let mut items = vec![("index.html".to_owned(), "Results")];
+        if let Some(shown) = input.runs.first() {
+            items.push(("index.html#scenarios".into(), "Scenarios"));
+            items.push(("index.html#engines".into(), "Engines"));
+            items.push(("coverage.html".into(), "Coverage"));
+            items.push((run_path(&shown.header.id), "Run"));
+        }
+        items.push(("methodology.html".into(), "Methodology"));
+        let nav = items
+            .into_iter()
+            .map(|(item, label)| NavItem {
+                current: item == path,
+                path: item,
+                label,
+            })
+            .collect();
+        Self {
+            title: title.to_owned(),
+            description: about.to_owned(),
+            root: if path.contains('/') { "../" } else { "" },
+            banners: run.map(|run| banners(input, run)).unwrap_or_default(),
+            nav,
+            run_id: run.map(|r| r.header.id.clone()).unwrap_or_default(),
+            run_path: run.map(|r| run_path(&r.header.id)).unwrap_or_default(),
+            started: run.map(|r| r.header.started.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+fn banners(input: &Input, run: &Run) -> Vec<String> {
+    let plan = &run.header.plan;
+    let mut banners = Vec::new();
+    if !plan.publishable {
+        let about = input
+            .profiles
+            .iter()
+            .find(|profile| profile.id == plan.profile)
+            .map(|profile| format!(" {}", profile.about))
+            .unwrap_or_default();
+        banners.push(format!(
+            "Not for publication. The profile “{}” has too few samples for any claim.{about}",
+            plan.profile
+        ));
+    }
+    if run.header.provenance.git_dirty == Some(true) {
+        banners.push(
+            "Made from changed files: the revision named here is not exactly what ran.".into(),
+        );
+    }
+    banners
+}

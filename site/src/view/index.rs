@@ -1,0 +1,265 @@
+//! The index: the answer, who leads what, every target on every scenario, and
+//! the ways to the rest.
+
+use super::answer::{Answer, answers, sentence};
+use super::cells::{CellView, plural, status_words, swatch, view};
+use super::figures::speed_up;
+use super::frame::{Frame, engine_path, run_path, scenario_path};
+use super::tables::target_path;
+use super::{Shown, case_label};
+use crate::Input;
+use crate::chart::Figure;
+use crate::fmt;
+use schema::record::Status;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The index.
+#[derive(Serialize)]
+pub struct Index {
+    frame: Frame,
+    answer: String,
+    answers: Vec<Answer>,
+    baseline: String,
+    baseline_precision: String,
+    machine: String,
+    model: String,
+    model_about: String,
+    profile: String,
+    revision: String,
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+    chart: Figure,
+    scenarios: Vec<Card>,
+    engines: Vec<Card>,
+    measured: String,
+    gaps: Vec<Gap>,
+    other_runs: Vec<OtherRun>,
+}
+
+#[derive(Serialize)]
+struct Column {
+    title: String,
+    path: String,
+    case: String,
+    metric: String,
+    better: &'static str,
+}
+
+#[derive(Serialize)]
+struct Row {
+    swatch: String,
+    target: String,
+    path: String,
+    baseline: bool,
+    cells: Vec<CellView>,
+}
+
+#[derive(Serialize)]
+struct Card {
+    title: String,
+    path: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Gap {
+    status: &'static str,
+    count: String,
+}
+
+#[derive(Serialize)]
+struct OtherRun {
+    id: String,
+    path: String,
+    started: String,
+    profile: String,
+}
+
+/// The page when nothing was measured yet.
+#[derive(Serialize)]
+pub struct Empty {
+    frame: Frame,
+    scenarios: Vec<Card>,
+    engines: Vec<Card>,
+}
+
+/// The index of a site without a run.
+pub fn empty(input: &Input) -> Empty {
+    let about = "No run has been recorded yet.";
+    let card = |title: &str, text: &str| Card {
+        title: title.into(),
+        path: String::new(),
+        text: text.into(),
+    };
+    Empty {
+        frame: Frame::new(input, None, "index.html", "No results yet", about),
+        scenarios: input
+            .scenarios
+            .iter()
+            .map(|s| card(&s.title, &s.question))
+            .collect(),
+        engines: input
+            .registry
+            .engines
+            .iter()
+            .filter(|engine| !engine.hidden)
+            .map(|engine| card(&engine.name, &engine.about))
+            .collect(),
+    }
+}
+
+/// The index of a run.
+pub fn index(shown: &Shown) -> Index {
+    let input = shown.input;
+    let plan = &shown.run.header.plan;
+    let provenance = &shown.run.header.provenance;
+    let answers = answers(shown);
+    let answer = sentence(shown, &answers);
+    let model = input.models.get(&plan.model);
+    let fact = |key: &str| provenance.facts.get(key).cloned();
+    let machine: Vec<String> = ["gpu", "cpu_model"].into_iter().filter_map(fact).collect();
+    let baseline_precision = shown
+        .targets()
+        .iter()
+        .find(|target| target.id == shown.baseline())
+        .map(|target| target.precision.clone());
+    Index {
+        frame: Frame::new(
+            input,
+            Some(shown.run),
+            "index.html",
+            "Which LLM inference engine should a Rust team run?",
+            &answer,
+        ),
+        answer,
+        answers,
+        baseline: shown.baseline().into(),
+        baseline_precision: baseline_precision.unwrap_or_default(),
+        machine: if machine.is_empty() {
+            "a machine whose processor could not be read".into()
+        } else {
+            machine.join(", ")
+        },
+        model: model.map_or(plan.model.clone(), |model| model.name.clone()),
+        model_about: model.map(|model| model.about.clone()).unwrap_or_default(),
+        profile: plan.profile.clone(),
+        revision: provenance.git_revision.clone().unwrap_or_default(),
+        columns: columns(shown),
+        rows: rows(shown),
+        chart: speed_up(shown),
+        scenarios: shown
+            .scenarios()
+            .iter()
+            .map(|scenario| Card {
+                title: shown.title(scenario).into(),
+                path: scenario_path(&scenario.id),
+                text: shown
+                    .text(scenario)
+                    .map(|text| text.question.clone())
+                    .unwrap_or_default(),
+            })
+            .collect(),
+        engines: super::engine::shown_engines(shown)
+            .into_iter()
+            .map(|id| {
+                let engine = input.registry.engine(&id);
+                Card {
+                    title: engine.map_or(id.clone(), |engine| engine.name.clone()),
+                    path: engine_path(&id),
+                    text: engine.map(|e| e.about.clone()).unwrap_or_default(),
+                }
+            })
+            .collect(),
+        measured: measured(shown),
+        gaps: gaps(shown),
+        other_runs: input
+            .runs
+            .iter()
+            .skip(1)
+            .map(|run| OtherRun {
+                id: run.header.id.clone(),
+                path: run_path(&run.header.id),
+                started: run.header.started.clone(),
+                profile: run.header.plan.profile.clone(),
+            })
+            .collect(),
+    }
+}
+
+fn columns(shown: &Shown) -> Vec<Column> {
+    shown
+        .scenarios()
+        .iter()
+        .filter_map(|scenario| {
+            let case = shown.headline(scenario)?;
+            let about = shown.leading(scenario)?.describe();
+            Some(Column {
+                title: shown.title(scenario).into(),
+                path: scenario_path(&scenario.id),
+                case: case_label(scenario.axis, case.axis_value(scenario.axis)),
+                metric: about.title.into(),
+                better: match about.better {
+                    stats::metrics::Better::Lower => "less is better",
+                    stats::metrics::Better::Higher => "more is better",
+                    stats::metrics::Better::Neither => "",
+                },
+            })
+        })
+        .collect()
+}
+
+fn rows(shown: &Shown) -> Vec<Row> {
+    shown
+        .targets()
+        .iter()
+        .map(|target| Row {
+            swatch: swatch(shown, &target.id),
+            target: target.id.clone(),
+            path: target_path(shown, &target.id),
+            baseline: target.id == shown.baseline(),
+            cells: shown
+                .scenarios()
+                .iter()
+                .filter_map(|scenario| {
+                    let case = shown.headline(scenario)?;
+                    let id = shown.leading(scenario)?;
+                    Some(view(shown, &scenario.id, &case.id, &target.id, id))
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+fn measured(shown: &Shown) -> String {
+    let all = shown.analysis.cells.len();
+    let ok = shown
+        .analysis
+        .cells
+        .iter()
+        .filter(|cell| cell.status == Status::Ok)
+        .count();
+    format!(
+        "{} of {} planned {} measured",
+        fmt::count(ok as u64),
+        plural(all as u64, "cell", "cells"),
+        if all == 1 { "was" } else { "were" }
+    )
+}
+
+/// Cells without numbers, by status.
+fn gaps(shown: &Shown) -> Vec<Gap> {
+    let mut counts: BTreeMap<Status, u64> = BTreeMap::new();
+    for cell in &shown.analysis.cells {
+        if cell.status != Status::Ok {
+            *counts.entry(cell.status).or_default() += 1;
+        }
+    }
+    counts
+        .into_iter()
+        .map(|(status, count)| Gap {
+            status: status_words(status),
+            count: fmt::count(count),
+        })
+        .collect()
+}

@@ -1,0 +1,52 @@
+//! The methodology: an authored text, and the definition of every metric as the
+//! program that computes it states it.
+
+use super::frame::Frame;
+use super::scenario::{MetricWords, words};
+use crate::Input;
+use crate::markdown;
+use serde::Serialize;
+use stats::analysis::MetricId;
+
+/// The page.
+#[derive(Serialize)]
+pub struct MethodologyPage {
+    frame: Frame,
+    text: String,
+    metrics: Vec<MetricWords>,
+    limits: Vec<LimitRow>,
+}
+
+#[derive(Serialize)]
+struct LimitRow {
+    precision: String,
+    kl: String,
+    tie: String,
+    reason: String,
+}
+
+/// The page.
+pub fn page(input: &Input) -> MethodologyPage {
+    MethodologyPage {
+        frame: Frame::new(
+            input,
+            input.runs.first(),
+            "methodology.html",
+            "Methodology",
+            "What is measured, how, and what was rejected.",
+        ),
+        text: markdown::render(include_str!("../../pages/methodology.md"), 2),
+        metrics: MetricId::ALL.into_iter().map(words).collect(),
+        limits: input
+            .parity
+            .iter()
+            .flat_map(|limits| &limits.precision)
+            .map(|(precision, limit)| LimitRow {
+                precision: precision.clone(),
+                kl: format!("{:e}", limit.kl_nats_max),
+                tie: format!("{}", limit.tie_width_nats),
+                reason: limit.reason.clone(),
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,200 @@
+//! View models: what each page prints, as text, decided before any template
+//! runs. Pure; one file per page, and what several pages share beside them.
+
+pub mod answer;
+pub mod cells;
+pub mod coverage;
+pub mod engine;
+pub mod figures;
+pub mod frame;
+pub mod index;
+pub mod methodology;
+pub mod run;
+pub mod scenario;
+pub mod tables;
+
+use crate::Input;
+use crate::chart::style::Style;
+use schema::plan::{Case, PlannedScenario};
+use schema::registry::Target;
+use schema::run::Run;
+use schema::scenario::{Axis, Scenario};
+use stats::analysis::{Analysis, Cell, Comparison, Metric, MetricId, Role, Verdict};
+use std::collections::BTreeMap;
+
+/// One run and its analysis with everything looked up by name.
+pub struct Shown<'a> {
+    /// What the site is made from.
+    pub input: &'a Input<'a>,
+    /// The run.
+    pub run: &'a Run,
+    /// What it says.
+    pub analysis: &'a Analysis,
+    cells: BTreeMap<(&'a str, &'a str, &'a str), &'a Cell>,
+    styles: BTreeMap<&'a str, Style>,
+}
+
+impl<'a> Shown<'a> {
+    /// Look everything up once.
+    pub fn new(input: &'a Input<'a>, run: &'a Run, analysis: &'a Analysis) -> Self {
+        let cells = analysis
+            .cells
+            .iter()
+            .map(|c| ((c.scenario.as_str(), c.case.as_str(), c.target.as_str()), c))
+            .collect();
+        Self {
+            input,
+            run,
+            analysis,
+            cells,
+            styles: styles(&run.header.plan.targets),
+        }
+    }
+
+    /// The planned targets, in the registry's order.
+    pub fn targets(&self) -> &'a [Target] {
+        &self.run.header.plan.targets
+    }
+
+    /// The planned scenarios.
+    pub fn scenarios(&self) -> &'a [PlannedScenario] {
+        &self.run.header.plan.scenarios
+    }
+
+    /// The text of a scenario; `None` where its file is gone or has another
+    /// version than the run's, whose words might not be true of it.
+    pub fn text(&self, scenario: &PlannedScenario) -> Option<&'a Scenario> {
+        self.input
+            .scenarios
+            .iter()
+            .find(|s| s.id == scenario.id && s.version == scenario.version)
+    }
+
+    /// A scenario's title, or its id.
+    pub fn title(&self, scenario: &'a PlannedScenario) -> &'a str {
+        self.text(scenario).map_or(&scenario.id, |text| &text.title)
+    }
+
+    /// The metrics a scenario reports, the leading one first. Without its text:
+    /// those that its cells have.
+    pub fn metrics(&self, scenario: &PlannedScenario) -> Vec<MetricId> {
+        if let Some(text) = self.text(scenario) {
+            let named = text.reports.iter();
+            return named.filter_map(|name| MetricId::from_id(name)).collect();
+        }
+        let mut all: Vec<MetricId> = self
+            .analysis
+            .cells
+            .iter()
+            .filter(|cell| cell.scenario == scenario.id)
+            .flat_map(|cell| cell.metrics.iter().map(|metric| metric.id))
+            .collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// The metric a scenario is ranked by.
+    pub fn leading(&self, scenario: &PlannedScenario) -> Option<MetricId> {
+        self.metrics(scenario).first().copied()
+    }
+
+    /// The case that stands for its scenario on the index: the largest, because
+    /// that is where engines differ most and where they fail.
+    pub fn headline(&self, scenario: &'a PlannedScenario) -> Option<&'a Case> {
+        scenario
+            .cases
+            .iter()
+            .max_by_key(|case| case.axis_value(scenario.axis))
+    }
+
+    /// A cell.
+    pub fn cell(&self, scenario: &str, case: &str, target: &str) -> Option<&'a Cell> {
+        self.cells.get(&(scenario, case, target)).copied()
+    }
+
+    /// The comparison of a cell in a role.
+    pub fn comparison(
+        &self,
+        scenario: &str,
+        case: &str,
+        target: &str,
+        role: Role,
+    ) -> Option<&'a Comparison> {
+        self.comparisons(scenario, case, role)
+            .find(|c| c.target == target)
+    }
+
+    /// All comparisons of a case in a role.
+    pub fn comparisons(
+        &self,
+        scenario: &str,
+        case: &str,
+        role: Role,
+    ) -> impl Iterator<Item = &'a Comparison> {
+        self.analysis
+            .comparisons
+            .iter()
+            .filter(move |c| c.scenario == scenario && c.case == case && c.role == role)
+    }
+
+    /// Whether a case has too few invocations for any verdict: then ranks are
+    /// no statement and are not shown.
+    pub fn undecided(&self, scenario: &str, case: &str) -> bool {
+        let mut verdicts = self
+            .analysis
+            .comparisons
+            .iter()
+            .filter(|c| c.scenario == scenario && c.case == case)
+            .peekable();
+        verdicts.peek().is_some() && verdicts.all(|c| c.verdict == Verdict::Unknown)
+    }
+
+    /// How a target is drawn.
+    pub fn style(&self, target: &str) -> Style {
+        self.styles.get(target).copied().unwrap_or_default()
+    }
+
+    /// The baseline's target id.
+    pub fn baseline(&self) -> &'a str {
+        &self.input.registry.baseline
+    }
+}
+
+/// The metric of a cell.
+pub fn metric(cell: &Cell, id: MetricId) -> Option<&Metric> {
+    cell.metrics.iter().find(|metric| metric.id == id)
+}
+
+/// A case in words, e.g. `8 users`.
+pub fn case_label(axis: Axis, value: u32) -> String {
+    match axis {
+        Axis::PromptTokens => format!("{value} prompt tokens"),
+        Axis::InFlight => format!("{value} in flight"),
+        Axis::Users if value == 1 => "1 user".into(),
+        Axis::Users => format!("{value} users"),
+        Axis::Batch => format!("batch {value}"),
+    }
+}
+
+/// Engines and their targets counted in plan order.
+fn styles(targets: &[Target]) -> BTreeMap<&str, Style> {
+    let mut engines: Vec<(&str, usize)> = Vec::new();
+    let mut styles = BTreeMap::new();
+    for target in targets {
+        let engine = match engines.iter().position(|(id, _)| *id == target.engine) {
+            Some(position) => position,
+            None => {
+                engines.push((&target.engine, 0));
+                engines.len() - 1
+            }
+        };
+        let style = Style {
+            engine,
+            target: engines[engine].1,
+        };
+        engines[engine].1 += 1;
+        styles.insert(target.id.as_str(), style);
+    }
+    styles
+}

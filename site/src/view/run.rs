@@ -1,0 +1,403 @@
+//! A run's page: everything needed to judge it, check it and do it again.
+
+use super::cells::{plural, status_words, swatch};
+use super::coverage::{Matrix, matrix};
+use super::engine::verified_scope;
+use super::frame::{Frame, run_path};
+use super::{Shown, metric};
+use crate::fmt::{self, Unit};
+use schema::record::{CheckRecord, Status};
+use schema::run::LaunchLog;
+use serde::Serialize;
+use stats::analysis::MetricId;
+
+/// The page.
+#[derive(Serialize)]
+pub struct RunPage {
+    frame: Frame,
+    latest: bool,
+    plan: Vec<(&'static str, String)>,
+    identity: Vec<(&'static str, String)>,
+    command: String,
+    reproduce: String,
+    facts: Vec<(String, String)>,
+    hashes: Vec<HashTable>,
+    parity: Vec<ParityRow>,
+    checks: Vec<CheckRow>,
+    coverage: Matrix,
+    lag: Vec<(String, String)>,
+    commands: Vec<(String, String)>,
+    order: Vec<(String, String)>,
+    files: Vec<FileRow>,
+    files_summary: String,
+}
+
+#[derive(Serialize)]
+struct HashTable {
+    title: &'static str,
+    what: &'static str,
+    rows: Vec<(String, String)>,
+}
+
+#[derive(Serialize)]
+struct ParityRow {
+    swatch: String,
+    target: String,
+    ok: bool,
+    scope: String,
+    kl: String,
+    limit: String,
+    argmax: String,
+    batches: String,
+    checked: String,
+    wrong: bool,
+    gap: String,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct CheckRow {
+    target: String,
+    scenario: String,
+    case: String,
+    equal: String,
+    rescored: String,
+    wrong: String,
+    unchecked: String,
+    gap: String,
+    method: String,
+}
+
+#[derive(Serialize)]
+struct FileRow {
+    file: String,
+    sha256: String,
+    status: &'static str,
+    ok: bool,
+    requests: String,
+    reason: String,
+}
+
+/// The page of one run; `latest` where it is the one the site shows.
+pub fn page(shown: &Shown, latest: bool) -> RunPage {
+    let header = &shown.run.header;
+    let provenance = &header.provenance;
+    let table = |title, what, map: &std::collections::BTreeMap<String, String>| HashTable {
+        title,
+        what,
+        rows: map.clone().into_iter().collect(),
+    };
+    let command = shell(&header.argv);
+    RunPage {
+        frame: Frame::new(
+            shown.input,
+            Some(shown.run),
+            &run_path(&header.id),
+            &format!("Run {}", header.id),
+            "Environment, command, hashes, parity and record files of one run.",
+        ),
+        latest,
+        plan: plan_rows(shown),
+        identity: identity(shown),
+        reproduce: reproduce(provenance.git_revision.as_deref(), &command),
+        command,
+        facts: provenance.facts.clone().into_iter().collect(),
+        hashes: vec![
+            table("Programs", "Target", &provenance.binaries),
+            table("Model files", "File", &provenance.model_files),
+            table("Lock files", "File", &provenance.lockfiles),
+        ],
+        parity: parity(shown),
+        checks: checks(shown),
+        coverage: matrix(shown, latest),
+        lag: report_lag(shown),
+        commands: commands(shown),
+        order: order(shown),
+        files: shown.run.launches.iter().map(file_row).collect(),
+        files_summary: plural(
+            shown.run.launches.len() as u64,
+            "record file",
+            "record files",
+        ),
+    }
+}
+
+fn identity(shown: &Shown) -> Vec<(&'static str, String)> {
+    let header = &shown.run.header;
+    let unknown = || "could not be read".to_owned();
+    vec![
+        ("Run", header.id.clone()),
+        ("Record format", header.format.to_string()),
+        ("Hash of the plan (sha256)", header.plan_sha256.clone()),
+        (
+            "Revision",
+            header
+                .provenance
+                .git_revision
+                .clone()
+                .unwrap_or_else(unknown),
+        ),
+        (
+            "Tracked files",
+            match header.provenance.git_dirty {
+                Some(true) => "differed from the revision".into(),
+                Some(false) => "as in the revision".into(),
+                None => unknown(),
+            },
+        ),
+    ]
+}
+
+fn plan_rows(shown: &Shown) -> Vec<(&'static str, String)> {
+    let plan = &shown.run.header.plan;
+    let profile = shown.input.profiles.iter().find(|p| p.id == plan.profile);
+    let about = profile
+        .map(|p| format!(" – {}", p.about))
+        .unwrap_or_default();
+    let model = match shown.input.models.get(&plan.model) {
+        Some(model) => format!(
+            "{} ({}), {} parameters",
+            model.name,
+            model.id,
+            fmt::count(model.parameters)
+        ),
+        None => plan.model.clone(),
+    };
+    vec![
+        ("Profile", format!("{}{about}", plan.profile)),
+        (
+            "Publishable",
+            if plan.publishable { "yes" } else { "no" }.into(),
+        ),
+        ("Model", model),
+        ("Seed", plan.seed.to_string()),
+        ("Threads per engine", plan.threads.to_string()),
+        (
+            "Launches per target and scenario",
+            plan.invocations.to_string(),
+        ),
+        (
+            "Untimed requests per case",
+            plan.warmup_requests.to_string(),
+        ),
+        ("Request timeout", format!("{} s", plan.request_timeout_s)),
+        ("Load timeout", format!("{} s", plan.load_timeout_s)),
+        ("Baseline of ratios", shown.baseline().to_owned()),
+        (
+            "Reference of outputs",
+            shown.input.registry.reference.clone(),
+        ),
+    ]
+}
+
+fn reproduce(revision: Option<&str>, command: &str) -> String {
+    match revision {
+        Some(revision) => format!("git checkout {}\n{command}", quote(revision)),
+        None => command.to_owned(),
+    }
+}
+
+fn parity(shown: &Shown) -> Vec<ParityRow> {
+    shown
+        .targets()
+        .iter()
+        .map(|target| {
+            let record = shown.run.verify.get(&target.id);
+            let checks = || {
+                let all = shown.run.checks.values();
+                all.filter(|check| check.target == target.id)
+            };
+            let limit = shown
+                .input
+                .parity
+                .and_then(|limits| limits.precision.get(&target.precision));
+            let wrong: u64 = checks().map(|check| check.wrong).sum();
+            let gap = checks().map(|check| check.gap_nats_max).fold(0.0, f64::max);
+            ParityRow {
+                swatch: swatch(shown, &target.id),
+                target: target.id.clone(),
+                ok: record.is_some_and(|record| record.status == Status::Ok),
+                scope: record.map_or("not verified".into(), verified_scope),
+                kl: record
+                    .and_then(|record| record.kl_nats)
+                    .map_or(fmt::NONE.into(), nats),
+                limit: limit.map_or(fmt::NONE.into(), |limit| nats(limit.kl_nats_max)),
+                argmax: record
+                    .and_then(|record| record.argmax_agreement)
+                    .map_or(fmt::NONE.into(), fmt::percent),
+                batches: match record {
+                    Some(record) if !record.batches.is_empty() => record
+                        .batches
+                        .iter()
+                        .map(u32::to_string)
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                    _ => fmt::NONE.into(),
+                },
+                checked: if checks().next().is_none() {
+                    "none checked".into()
+                } else {
+                    sums(checks())
+                },
+                wrong: wrong > 0,
+                gap: if checks().next().is_none() {
+                    fmt::NONE.into()
+                } else {
+                    nats(gap)
+                },
+                reason: record
+                    .map(|record| record.reason.clone())
+                    .unwrap_or_default(),
+            }
+        })
+        .collect()
+}
+
+fn sums<'a>(checks: impl Iterator<Item = &'a CheckRecord>) -> String {
+    let (mut equal, mut rescored, mut wrong, mut unchecked) = (0, 0, 0, 0);
+    for check in checks {
+        equal += check.equal;
+        rescored += check.rescored;
+        wrong += check.wrong;
+        unchecked += check.unchecked;
+    }
+    format!(
+        "{} equal, {} within the tie width, {} wrong, {} unchecked",
+        fmt::count(equal),
+        fmt::count(rescored),
+        fmt::count(wrong),
+        fmt::count(unchecked)
+    )
+}
+
+fn nats(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 {
+            "0".into()
+        } else {
+            fmt::NONE.into()
+        };
+    }
+    format!("{value:.1e}").replace('-', "−")
+}
+
+fn checks(shown: &Shown) -> Vec<CheckRow> {
+    let row = |check: &CheckRecord| CheckRow {
+        target: check.target.clone(),
+        scenario: check.scenario.clone(),
+        case: check.case.clone(),
+        equal: fmt::count(check.equal),
+        rescored: fmt::count(check.rescored),
+        wrong: fmt::count(check.wrong),
+        unchecked: fmt::count(check.unchecked),
+        gap: nats(check.gap_nats_max),
+        method: check.method.clone(),
+    };
+    shown.run.checks.values().map(row).collect()
+}
+
+/// The largest median report lag of every target: what bounds how far its own
+/// stamps can be off.
+fn report_lag(shown: &Shown) -> Vec<(String, String)> {
+    shown
+        .targets()
+        .iter()
+        .filter_map(|target| {
+            let lag = shown
+                .analysis
+                .cells
+                .iter()
+                .filter(|cell| cell.target == target.id)
+                .filter_map(|cell| metric(cell, MetricId::ReportLagNs))
+                .map(|metric| metric.value)
+                .filter(|value| value.is_finite())
+                .max_by(f64::total_cmp)?;
+            Some((target.id.clone(), fmt::quantity(Unit::Ns, lag)))
+        })
+        .collect()
+}
+
+/// The command line of every target: its first launch's.
+fn commands(shown: &Shown) -> Vec<(String, String)> {
+    shown
+        .targets()
+        .iter()
+        .filter_map(|target| {
+            let mut launches = shown.run.launches.iter();
+            let log = launches.find(|log| log.launch.target == target.id)?;
+            Some((target.id.clone(), shell(&log.launch.argv)))
+        })
+        .collect()
+}
+
+/// The order of work, block by block.
+fn order(shown: &Shown) -> Vec<(String, String)> {
+    let launches = &shown.run.header.plan.launches;
+    let mut blocks: Vec<(u32, Vec<String>)> = Vec::new();
+    for launch in launches {
+        let text = format!(
+            "{} {} ({})",
+            launch.scenario,
+            launch.target,
+            launch.cases.join(" ")
+        );
+        match blocks
+            .iter_mut()
+            .find(|(block, _)| *block == launch.invocation)
+        {
+            Some((_, texts)) => texts.push(text),
+            None => blocks.push((launch.invocation, vec![text])),
+        }
+    }
+    blocks
+        .into_iter()
+        .map(|(block, texts)| (format!("Block {block}"), texts.join(" → ")))
+        .collect()
+}
+
+fn file_row(log: &LaunchLog) -> FileRow {
+    let status = log.end.as_ref().map(|end| end.status);
+    FileRow {
+        file: log.file.to_string_lossy().into_owned(),
+        sha256: log.sha256.clone(),
+        status: status.map_or("cut short", status_words),
+        ok: status == Some(Status::Ok),
+        requests: fmt::count(log.requests.iter().filter(|r| !r.warmup).count() as u64),
+        reason: log
+            .end
+            .as_ref()
+            .map(|end| end.reason.clone())
+            .unwrap_or_default(),
+    }
+}
+
+/// A command line as one would type it.
+fn shell(argv: &[String]) -> String {
+    argv.iter()
+        .map(|word| quote(word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn quote(word: &str) -> String {
+    let plain = !word.is_empty()
+        && word
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&b));
+    if plain {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_quoted_for_a_shell() {
+        let argv = ["cargo", "xtask", "a b", "it's", ""].map(String::from);
+        assert_eq!(shell(&argv), r"cargo xtask 'a b' 'it'\''s' ''");
+    }
+}

@@ -1,0 +1,158 @@
+//! A scenario's page: its question, what its numbers mean, charts along its
+//! axis, and for every case all metrics and comparisons.
+
+use super::figures::{along_axis, distribution};
+use super::frame::{Frame, scenario_path};
+use super::tables::{self, ComparisonGroup, FailedRow, MetricRows};
+use super::{Shown, case_label};
+use crate::chart::Figure;
+use crate::html::slug;
+use crate::markdown;
+use schema::plan::{Case, PlannedScenario};
+use schema::scenario::LoadShape;
+use serde::Serialize;
+use stats::analysis::MetricId;
+use stats::metrics::{Better, Sample};
+
+/// The page.
+#[derive(Serialize)]
+pub struct ScenarioPage {
+    frame: Frame,
+    id: String,
+    version: u32,
+    question: String,
+    analysis: String,
+    load: &'static str,
+    axis: &'static str,
+    metrics: Vec<MetricWords>,
+    figures: Vec<Figure>,
+    cases: Vec<CaseView>,
+}
+
+/// A metric in words.
+#[derive(Clone, Serialize)]
+pub struct MetricWords {
+    /// Title.
+    pub title: &'static str,
+    /// Id.
+    pub id: &'static str,
+    /// Definition.
+    pub definition: &'static str,
+    /// Direction.
+    pub better: &'static str,
+    /// What n counts.
+    pub counts: &'static str,
+}
+
+#[derive(Serialize)]
+struct CaseView {
+    anchor: String,
+    label: String,
+    work: String,
+    metrics: Vec<MetricRows>,
+    failures: Vec<FailedRow>,
+    comparisons: Vec<ComparisonGroup>,
+    comparison_metric: String,
+    figures: Vec<Figure>,
+}
+
+/// A metric in words.
+pub fn words(id: MetricId) -> MetricWords {
+    let about = id.describe();
+    MetricWords {
+        title: about.title,
+        id: about.name,
+        definition: about.definition,
+        better: match about.better {
+            Better::Lower => "less is better",
+            Better::Higher => "more is better",
+            Better::Neither => "neither way is better",
+        },
+        counts: match about.sample {
+            Sample::Request => "requests",
+            Sample::Gap => "gaps between tokens",
+            Sample::Invocation => "launches",
+        },
+    }
+}
+
+/// The page of one scenario.
+pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
+    let text = shown.text(scenario);
+    let title = shown.title(scenario);
+    let question = text.map(|text| text.question.clone()).unwrap_or_default();
+    let metrics = shown.metrics(scenario);
+    ScenarioPage {
+        frame: Frame::new(
+            shown.input,
+            Some(shown.run),
+            &scenario_path(&scenario.id),
+            title,
+            &question,
+        ),
+        id: scenario.id.clone(),
+        version: scenario.version,
+        question,
+        analysis: text.map_or_else(
+            || {
+                "<p>The text of this version of the scenario is no longer in the repository.</p>"
+                    .into()
+            },
+            |text| markdown::render(&text.analysis, 3),
+        ),
+        load: match scenario.load {
+            LoadShape::Serial => "one request, then the next",
+            LoadShape::ClosedLoop => {
+                "closed loop: every answer is followed at once by the next request"
+            }
+            LoadShape::Batch => "a whole batch at once, the next when all are answered",
+        },
+        axis: scenario.axis.label(),
+        figures: metrics
+            .iter()
+            .filter(|&&id| varies(id))
+            .filter_map(|&id| along_axis(shown, scenario, id))
+            .collect(),
+        metrics: metrics.iter().map(|&id| words(id)).collect(),
+        cases: scenario
+            .cases
+            .iter()
+            .map(|case| case_view(shown, scenario, case))
+            .collect(),
+    }
+}
+
+fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView {
+    let serial = scenario.load == LoadShape::Serial;
+    CaseView {
+        anchor: slug(&case.id),
+        label: case_label(scenario.axis, case.axis_value(scenario.axis)),
+        work: format!(
+            "{} prompt tokens → {} new tokens, {} in flight",
+            case.prompt_tokens, case.new_tokens, case.concurrency
+        ),
+        metrics: tables::metrics(shown, scenario, case),
+        failures: tables::failures(shown, scenario, case),
+        comparisons: tables::comparisons(shown, &scenario.id, &case.id),
+        comparison_metric: shown
+            .leading(scenario)
+            .map(|id| id.describe().title.to_lowercase())
+            .unwrap_or_default(),
+        // Under load, latency depends on what the others do: its distribution
+        // would invite comparing engines that were offered different work.
+        figures: [MetricId::TtftNs, MetricId::ItlNs]
+            .into_iter()
+            .filter(|id| serial && shown.metrics(scenario).contains(id))
+            .filter_map(|id| distribution(shown, scenario, case, id))
+            .collect(),
+    }
+}
+
+/// Whether a metric can depend on the case: what is fixed per process has no
+/// place on a chart along the axis.
+fn varies(id: MetricId) -> bool {
+    !matches!(
+        id,
+        MetricId::WeightBytes | MetricId::ColdStartNs | MetricId::LoadNs
+    )
+}

@@ -1,0 +1,238 @@
+//! The tables of a case: every reported metric of every target, and what may be
+//! said about their differences.
+
+use super::cells::{self, swatch, verdict};
+use super::frame::{engine_path, reason_path};
+use super::{Shown, metric};
+use crate::fmt::{self, Unit};
+use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
+use serde::Serialize;
+use stats::analysis::{Cell, Metric, MetricId, Role};
+use stats::metrics::Sample;
+
+/// Invocations that vary by less than this share are reproducible (DESIGN § 5).
+pub const CV_REPRODUCIBLE: f64 = 0.05;
+
+/// One metric's rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct MetricRows {
+    /// Its title.
+    pub title: String,
+    /// Its id.
+    pub id: &'static str,
+    /// What `n` counts.
+    pub counts: &'static str,
+    /// A row per measured target, best rank first.
+    pub rows: Vec<MetricRow>,
+}
+
+/// One target on one metric.
+#[derive(Clone, Debug, Serialize)]
+pub struct MetricRow {
+    /// Marker.
+    pub swatch: String,
+    /// Target id.
+    pub target: String,
+    /// Path of its engine's page.
+    pub path: String,
+    /// Value with unit.
+    pub value: String,
+    /// 95 % interval, or a dash.
+    pub interval: String,
+    /// Samples.
+    pub n: String,
+    /// Invocations.
+    pub invocations: u32,
+    /// p50, p90, p95, p99, MAD: dashes where not printable.
+    pub shape: Vec<String>,
+    /// Coefficient of variation across invocations.
+    pub cv: String,
+    /// Whether it is over the limit.
+    pub unsteady: bool,
+    /// The statistic of every invocation, in order.
+    pub by_invocation: String,
+}
+
+/// A target without numbers.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailedRow {
+    /// Marker.
+    pub swatch: String,
+    /// Target id.
+    pub target: String,
+    /// In words.
+    pub status: String,
+    /// In words.
+    pub reason: String,
+    /// Where it stands in full.
+    pub path: String,
+}
+
+/// One comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct ComparisonRow {
+    /// Marker.
+    pub swatch: String,
+    /// Target id.
+    pub target: String,
+    /// How many times better.
+    pub ratio: String,
+    /// Its interval, or a dash.
+    pub interval: String,
+    /// Holm-adjusted p, or a dash.
+    pub p: String,
+    /// Cliff's delta with its size in words, or a dash.
+    pub delta: String,
+    /// In words.
+    pub verdict: String,
+    /// Class.
+    pub tone: &'static str,
+}
+
+/// Comparisons against one target.
+#[derive(Clone, Debug, Serialize)]
+pub struct ComparisonGroup {
+    /// `the baseline` or `the leader`.
+    pub role: &'static str,
+    /// Target id.
+    pub against: String,
+    /// Rows.
+    pub rows: Vec<ComparisonRow>,
+}
+
+/// The rows of every reported metric of a case that any target has.
+pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<MetricRows> {
+    let mut all = Vec::new();
+    for id in shown.metrics(scenario) {
+        let mut measured: Vec<(&Cell, &Metric)> = shown
+            .targets()
+            .iter()
+            .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
+            .filter_map(|cell| Some((cell, metric(cell, id)?)))
+            .collect();
+        measured.sort_by_key(|(cell, _)| cell.rank.unwrap_or(u32::MAX));
+        if measured.is_empty() {
+            continue;
+        }
+        let about = id.describe();
+        all.push(MetricRows {
+            title: about.title.into(),
+            id: about.name,
+            counts: match about.sample {
+                Sample::Request => "requests",
+                Sample::Gap => "gaps between tokens",
+                Sample::Invocation => "launches",
+            },
+            rows: measured
+                .into_iter()
+                .map(|(cell, metric)| metric_row(shown, cell, metric, id))
+                .collect(),
+        });
+    }
+    all
+}
+
+fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> MetricRow {
+    let unit = Unit::of(id);
+    let (value, interval) = fmt::with_interval(unit, metric.value, metric.ci95);
+    let printed = |value: Option<f64>| value.map_or(fmt::NONE.into(), |v| fmt::quantity(unit, v));
+    let shape = match &metric.shape {
+        Some(s) => [Some(s.p50), s.p90, s.p95, s.p99, Some(s.mad)].map(printed),
+        None => [const { None }; 5].map(printed),
+    };
+    let by_invocation: Vec<String> = metric
+        .by_invocation
+        .iter()
+        .map(|&value| fmt::quantity(unit, value))
+        .collect();
+    MetricRow {
+        swatch: swatch(shown, &cell.target),
+        target: cell.target.clone(),
+        path: target_path(shown, &cell.target),
+        value,
+        interval: interval.unwrap_or_else(|| fmt::NONE.into()),
+        n: fmt::count(metric.n),
+        invocations: cell.invocations,
+        shape: shape.to_vec(),
+        cv: metric.cv_invocations.map_or(fmt::NONE.into(), fmt::percent),
+        unsteady: metric
+            .cv_invocations
+            .is_some_and(|cv| cv >= CV_REPRODUCIBLE),
+        by_invocation: by_invocation.join(", "),
+    }
+}
+
+/// The targets of a case without numbers.
+pub fn failures(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<FailedRow> {
+    shown
+        .targets()
+        .iter()
+        .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
+        .filter(|cell| cell.status != Status::Ok)
+        .map(|cell| FailedRow {
+            swatch: swatch(shown, &cell.target),
+            target: cell.target.clone(),
+            status: cells::status_words(cell.status).into(),
+            reason: cell.reason.clone(),
+            path: reason_path(&cell.scenario, &cell.case, &cell.target),
+        })
+        .collect()
+}
+
+/// The comparisons of a case: against the baseline, then against the leader.
+pub fn comparisons(shown: &Shown, scenario: &str, case: &str) -> Vec<ComparisonGroup> {
+    let mut groups = Vec::new();
+    for (role, words) in [
+        (Role::Baseline, "the baseline"),
+        (Role::Leader, "the leader"),
+    ] {
+        let mut found: Vec<_> = shown.comparisons(scenario, case, role).collect();
+        found.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+        let Some(first) = found.first() else { continue };
+        groups.push(ComparisonGroup {
+            role: words,
+            against: first.against.clone(),
+            rows: found
+                .iter()
+                .map(|c| {
+                    let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+                    let (verdict, tone) = verdict(c);
+                    ComparisonRow {
+                        swatch: swatch(shown, &c.target),
+                        target: c.target.clone(),
+                        ratio,
+                        interval: interval.unwrap_or_else(|| fmt::NONE.into()),
+                        p: c.p_holm.map_or(fmt::NONE.into(), fmt::p_value),
+                        delta: c.cliffs_delta.map_or(fmt::NONE.into(), |d| {
+                            format!("{} {}", fmt::delta(d), effect_size(d))
+                        }),
+                        verdict,
+                        tone,
+                    }
+                })
+                .collect(),
+        });
+    }
+    groups
+}
+
+/// The usual words for |Cliff's delta| (Romano et al. 2006).
+fn effect_size(delta: f64) -> &'static str {
+    match delta.abs() {
+        d if d < 0.147 => "negligible",
+        d if d < 0.33 => "small",
+        d if d < 0.474 => "medium",
+        _ => "large",
+    }
+}
+
+/// Path of a target's section on its engine's page.
+pub fn target_path(shown: &Shown, target: &str) -> String {
+    let engine = shown
+        .targets()
+        .iter()
+        .find(|t| t.id == target)
+        .map_or("", |t| t.engine.as_str());
+    format!("{}#{}", engine_path(engine), crate::html::slug(target))
+}
