@@ -345,7 +345,9 @@ def device_of(torch: Any, load: Load) -> Any:
 
 
 def load_model(llama_type: Any, model_dir: Path, weights: str, dtype: Any) -> Any:
-    """The way a user of transformers loads a local model."""
+    """The way a user of transformers loads a local model. Where the file already holds the
+    precision asked for, the weights stay mapped from it, unaligned as they lie there, and the first
+    request reads them in: its users get that too."""
     try:
         model, info = llama_type.from_pretrained(
             model_dir,

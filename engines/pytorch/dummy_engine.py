@@ -63,7 +63,7 @@ class Dummy(Engine):
         if first == MEMORY_ERROR:
             raise MemoryError
         if first == SLOW:
-            time.sleep(0.1)
+            time.sleep(0.3)
         self._rows = [list(prompt) for prompt in prompts]
         return self._next()[1 if first == TOO_FEW else 0 :]
 

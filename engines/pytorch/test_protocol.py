@@ -70,7 +70,7 @@ class Adapter:
     def close(self) -> int:
         """Close its input and wait; its exit status."""
         self.process.stdin.close()
-        status = self.process.wait(timeout=10)
+        status = self.process.wait(timeout=60)
         self.process.stdout.close()
         self.process.stderr.close()
         return status
@@ -84,7 +84,7 @@ def talk(*messages: dict[str, Any] | str) -> tuple[list[dict[str, Any]], int, st
         input="".join(line + "\n" for line in lines),
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=60,
     )
     return [json.loads(line) for line in done.stdout.splitlines()], done.returncode, done.stderr
 
@@ -143,7 +143,7 @@ class Conversation(unittest.TestCase):
         adapter.event()
         adapter.event()
         adapter.process.stdout.close()
-        self.assertEqual(adapter.process.wait(timeout=10), 0)
+        self.assertEqual(adapter.process.wait(timeout=60), 0)
         adapter.close()
 
 
@@ -318,7 +318,7 @@ class ByHand(unittest.TestCase):
             input=request if isinstance(request, str) else json.dumps(request, indent=2),
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=60,
         )
         return json.loads(done.stdout), done.returncode
 
