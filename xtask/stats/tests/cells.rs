@@ -111,13 +111,27 @@ fn a_resumed_launch_counts_and_the_broken_attempt_does_not() {
     made.run.launches.push(broken);
     assert_eq!(made.cell(), good);
     // Two complete attempts: the higher counts, whatever the order of files.
-    let mut older = log(&slow, 2, 22, 99);
-    older.launch.attempt = 0;
-    made.run.launches.insert(0, older.clone());
+    let mut other = log(&slow, 2, 22, 99);
+    made.run.launches.push(other.clone());
     assert_eq!(made.cell(), good);
-    older.launch.attempt = 2;
-    made.run.launches.push(older);
+    other.launch.attempt = 2;
+    made.run.launches.insert(0, other);
     assert_ne!(made.cell(), good);
+}
+
+#[test]
+fn the_requests_of_other_cases_are_not_samples() {
+    let mut made = made(&[plain()], 5, 22);
+    let good = made.cell();
+    let log = made.log(1);
+    let mut other = log.requests.clone();
+    for request in &mut other {
+        request.case = "p5".into();
+        request.answered_ns += 50_000_000;
+    }
+    log.launch.cases.insert(0, "p5".into());
+    log.requests.splice(0..0, other);
+    assert_eq!(made.cell(), good);
 }
 
 #[test]
