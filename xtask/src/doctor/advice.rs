@@ -1,0 +1,378 @@
+//! What is missing, what that costs, and the command that gets it. Pure: judges
+//! what was read, and runs none of the commands.
+
+use super::system::PackageManager;
+use super::{Cpu, Disk, Memory, System, Tools};
+use serde::Serialize;
+
+/// Under this, a build of all engines may not fit.
+const BUILD_BYTES: u64 = 30_000_000_000;
+/// Under this, the default models may not fit.
+const MODELS_BYTES: u64 = 8_000_000_000;
+
+/// How much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Nothing works without it.
+    Needed,
+    /// Some target or check is left out.
+    Partial,
+    /// Numbers will be lower or noisier than this machine's best.
+    Noise,
+}
+
+/// Something missing or disturbing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is.
+    pub what: String,
+    /// What follows from it.
+    pub consequence: String,
+    /// What to do about it, where something can be done.
+    pub command: Option<String>,
+}
+
+/// A package under its names, in the order apt, dnf, pacman, zypper, brew, nix.
+type Names = [&'static str; 6];
+
+const COMPILER: Names = [
+    "build-essential",
+    "gcc gcc-c++ make",
+    "base-devel",
+    "gcc gcc-c++ make",
+    "gcc",
+    "gcc",
+];
+const CMAKE: Names = ["cmake"; 6];
+const LIBCLANG: Names = [
+    "libclang-dev",
+    "clang-devel",
+    "clang",
+    "clang-devel",
+    "llvm",
+    "libclang",
+];
+const PYTHON: Names = [
+    "python3 python3-venv",
+    "python3 python3-pip",
+    "python",
+    "python3 python3-pip",
+    "python@3.12",
+    "python3",
+];
+const GIT: Names = ["git"; 6];
+const NODE: Names = [
+    "nodejs npm",
+    "nodejs npm",
+    "nodejs npm",
+    "nodejs npm",
+    "node",
+    "nodejs",
+];
+const CHROMIUM: Names = ["chromium"; 6];
+
+/// Everything worth telling, most important first.
+pub(super) fn findings(
+    cpu: &Cpu,
+    memory: &Memory,
+    system: &System,
+    tools: &Tools,
+    disks: &[Disk],
+) -> Vec<Finding> {
+    let mut all = tool_findings(system, tools);
+    all.extend(disk_findings(disks));
+    all.extend(noise_findings(cpu, memory, system));
+    all.sort_by_key(|finding| match finding.severity {
+        Severity::Needed => 0,
+        Severity::Partial => 1,
+        Severity::Noise => 2,
+    });
+    all
+}
+
+fn tool_findings(system: &System, tools: &Tools) -> Vec<Finding> {
+    let mut all = Vec::new();
+    let mut miss =
+        |here: bool, severity, what: &str, consequence: &str, command: Option<String>| {
+            if !here {
+                all.push(Finding {
+                    severity,
+                    what: what.into(),
+                    consequence: consequence.into(),
+                    command,
+                });
+            }
+        };
+    let get = |names: &Names| install(system.packages, names);
+    let rustup = "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh";
+    miss(
+        tools.rustc.is_here() && tools.cargo.is_here(),
+        Severity::Needed,
+        "no Rust toolchain",
+        "nothing can be built",
+        Some(rustup.into()),
+    );
+    if tools.rust_matches() == Some(false) {
+        let pinned = tools.rust_pinned.as_deref().unwrap_or_default();
+        let rustc = tools.rustc.found.as_deref().unwrap_or_default();
+        miss(
+            false,
+            Severity::Needed,
+            &format!("rustc is {rustc:?}, the project pins {pinned}"),
+            "the build may fail, and its numbers are not comparable",
+            Some(format!("rustup toolchain install {pinned}")),
+        );
+    }
+    miss(
+        tools.cc.is_here() && tools.cxx.is_here(),
+        Severity::Needed,
+        "no C or C++ compiler",
+        "crates with C parts don't build, nor does anything that links",
+        get(&COMPILER),
+    );
+    let cpp = "engines that are C++ underneath (llama.cpp) will be unavailable";
+    miss(
+        tools.cmake.is_here(),
+        Severity::Partial,
+        "no cmake",
+        cpp,
+        get(&CMAKE),
+    );
+    miss(
+        tools.libclang.is_here(),
+        Severity::Partial,
+        "no libclang",
+        cpp,
+        get(&LIBCLANG),
+    );
+    miss(
+        tools.python.is_here() && tools.python_venv.is_here(),
+        Severity::Partial,
+        "no python3 with venv and ensurepip",
+        "engines in Python will be unavailable, the baseline and the reference among them",
+        get(&PYTHON),
+    );
+    miss(
+        tools.git.is_here(),
+        Severity::Partial,
+        "no git",
+        "records will not name the revision they were made with",
+        get(&GIT),
+    );
+    let browser = "`cargo xtask test` will leave out the checks in a browser";
+    miss(
+        tools.node.is_here(),
+        Severity::Partial,
+        "no node",
+        browser,
+        get(&NODE),
+    );
+    miss(
+        tools.chromium.is_here(),
+        Severity::Partial,
+        "no chromium",
+        browser,
+        get(&CHROMIUM),
+    );
+    all
+}
+
+fn disk_findings(disks: &[Disk]) -> Vec<Finding> {
+    disks
+        .iter()
+        .filter_map(|disk| {
+            let wanted = match disk.what.as_str() {
+                "builds" => BUILD_BYTES,
+                _ => MODELS_BYTES,
+            };
+            let free = disk.free_bytes.filter(|&free| free < wanted)?;
+            Some(Finding {
+                severity: Severity::Partial,
+                what: format!(
+                    "only {:.1} GB free for {} at {}",
+                    free as f64 / 1e9,
+                    disk.what,
+                    disk.path.display()
+                ),
+                consequence: format!(
+                    "everything together takes about {} GB",
+                    wanted / 1_000_000_000
+                ),
+                command: Some(match disk.what.as_str() {
+                    "builds" => "set CARGO_TARGET_DIR to a directory on a larger disk".into(),
+                    _ => "set BENCH_MODELS_DIR to a directory on a larger disk".into(),
+                }),
+            })
+        })
+        .collect()
+}
+
+fn noise_findings(cpu: &Cpu, memory: &Memory, system: &System) -> Vec<Finding> {
+    let mut all = Vec::new();
+    let mut note = |what: String, consequence: &str, command: Option<&str>| {
+        all.push(Finding {
+            severity: Severity::Noise,
+            what,
+            consequence: consequence.into(),
+            command: command.map(Into::into),
+        });
+    };
+    // One is us; a finished build fades from the average within minutes.
+    let busy = 1.0 + cpu.threads_usable as f64 / 4.0;
+    if let Some(load) = system.load_1_min.filter(|&load| load > busy) {
+        note(
+            format!(
+                "the machine is busy: load {load} on {} threads",
+                cpu.threads_usable
+            ),
+            "whatever is measured now comes out too low, the ceilings too",
+            Some("uptime  # wait until the first number is near 0"),
+        );
+    }
+    if let Some(governor) = cpu.governor.as_deref().filter(|&g| g != "performance") {
+        note(
+            format!("the frequency governor is {governor}"),
+            "clocks follow the load, so short work runs slower than long work",
+            Some("sudo cpupower frequency-set -g performance"),
+        );
+    }
+    if memory.transparent_huge_pages.as_deref() == Some("never") {
+        note(
+            "transparent huge pages are off".into(),
+            "streaming through weights costs more TLB misses",
+            Some("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"),
+        );
+    }
+    if let Some(hypervisor) = &system.hypervisor {
+        note(
+            format!("a virtual machine (hypervisor: {hypervisor})"),
+            "other guests may share its cores, caches and memory bandwidth",
+            None,
+        );
+    }
+    if let Some(limit) = system.cpu_limit {
+        note(
+            format!("the container may use {limit} processors' worth of time"),
+            "a quota throttles in bursts, which shows as latency spikes",
+            Some("give the container whole processors (--cpuset-cpus) and no quota"),
+        );
+    }
+    all
+}
+
+fn install(manager: Option<PackageManager>, names: &Names) -> Option<String> {
+    Some(match manager? {
+        PackageManager::Apt => format!("sudo apt-get install -y {}", names[0]),
+        PackageManager::Dnf => format!("sudo dnf install -y {}", names[1]),
+        PackageManager::Pacman => format!("sudo pacman -S --needed {}", names[2]),
+        PackageManager::Zypper => format!("sudo zypper install -y {}", names[3]),
+        PackageManager::Brew => format!("brew install {}", names[4]),
+        PackageManager::Nix => format!("nix-shell -p {}", names[5]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Tool;
+    use super::*;
+
+    fn complete() -> Tools {
+        let here = || Tool {
+            found: Some("1".into()),
+        };
+        Tools {
+            rust_pinned: None,
+            rustc: here(),
+            cargo: here(),
+            cc: here(),
+            cxx: here(),
+            cmake: here(),
+            libclang: here(),
+            python: here(),
+            python_venv: here(),
+            git: here(),
+            nix: here(),
+            node: here(),
+            chromium: here(),
+        }
+    }
+
+    fn judge(system: &System, tools: &Tools) -> Vec<Finding> {
+        findings(&Cpu::default(), &Memory::default(), system, tools, &[])
+    }
+
+    #[test]
+    fn a_complete_quiet_machine_needs_nothing() {
+        assert_eq!(judge(&System::default(), &complete()), []);
+        // Nix is a convenience: its absence costs nothing.
+        let tools = Tools {
+            nix: Tool::default(),
+            ..complete()
+        };
+        assert_eq!(judge(&System::default(), &tools), []);
+    }
+
+    #[test]
+    fn what_is_missing_comes_with_its_command() {
+        let tools = Tools {
+            cmake: Tool::default(),
+            cxx: Tool::default(),
+            ..complete()
+        };
+        let system = System {
+            packages: Some(PackageManager::Dnf),
+            ..System::default()
+        };
+        let found = judge(&system, &tools);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].severity, Severity::Needed);
+        assert_eq!(
+            found[0].command.as_deref(),
+            Some("sudo dnf install -y gcc gcc-c++ make")
+        );
+        assert!(found[1].consequence.contains("llama.cpp"));
+        // On an unknown distribution we don't guess a command.
+        assert_eq!(judge(&System::default(), &tools)[0].command, None);
+    }
+
+    #[test]
+    fn another_compiler_than_the_pinned_one_is_told() {
+        let tools = Tools {
+            rust_pinned: Some("1.95.0".into()),
+            rustc: Tool {
+                found: Some("rustc 1.90.0 (x)".into()),
+            },
+            ..complete()
+        };
+        let found = judge(&System::default(), &tools);
+        assert_eq!(
+            found[0].command.as_deref(),
+            Some("rustup toolchain install 1.95.0")
+        );
+    }
+
+    #[test]
+    fn little_space_and_noise_are_told_last() {
+        let disk = Disk {
+            what: "models".into(),
+            path: "/m".into(),
+            free_bytes: Some(1_500_000_000),
+        };
+        let cpu = Cpu {
+            governor: Some("powersave".into()),
+            ..Cpu::default()
+        };
+        let system = System {
+            hypervisor: Some("kvm".into()),
+            load_1_min: Some(15.5),
+            ..System::default()
+        };
+        let found = findings(&cpu, &Memory::default(), &system, &complete(), &[disk]);
+        assert_eq!(found.len(), 4);
+        assert_eq!(found[0].what, "only 1.5 GB free for models at /m");
+        assert_eq!(found[1].severity, Severity::Noise);
+    }
+}
