@@ -225,7 +225,7 @@ fn judges(registry: &Registry) -> [Target; 2] {
 }
 
 fn default_profile() -> String {
-    if crate::doctor::gpu_found() {
+    if !crate::doctor::Gpu::read().devices.is_empty() {
         "gpu"
     } else {
         "cpu"

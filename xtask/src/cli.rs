@@ -151,7 +151,27 @@ impl Cli {
             Verb::Verify(args) => verify::command::run(&repo, &args.options()),
             Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
             Verb::Build { engines } => crate::build::command(&repo, &engines),
-            Verb::Doctor { json, quick } => doctor::command(&repo, json, quick).map(done),
+            Verb::Doctor { json, quick } => {
+                let options = doctor::Options {
+                    build_dir: repo.build_dir.clone(),
+                    models_dir: repo.models_dir.clone(),
+                    measure: !quick,
+                };
+                let report = doctor::doctor(&repo.root, &options);
+                println!(
+                    "{}",
+                    if json {
+                        report.to_json()?
+                    } else {
+                        report.to_text()
+                    }
+                );
+                Ok(if report.is_usable() {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                })
+            }
             Verb::Export { run, format, out } => {
                 let dir = out.unwrap_or_else(|| repo.results_dir());
                 let run = schema::run::Run::load(&results::find(&dir, &run)?)?;

@@ -76,6 +76,7 @@ fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, String> {
         .iter()
         .filter_map(|engine| match &engine.build {
             Build::Python { requirements, .. } => Some(requirements.clone()),
+            Build::Prebuilt { .. } => None,
             Build::Cargo { manifest, .. } => manifest.as_ref().map(|m| {
                 Path::new(m)
                     .with_file_name("Cargo.lock")

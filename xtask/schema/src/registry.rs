@@ -57,6 +57,11 @@ pub enum Build {
         #[serde(default)]
         manifest: Option<String>,
     },
+    /// A program that is there already.
+    Prebuilt {
+        /// Its path, absolute or relative to the repository.
+        path: String,
+    },
     /// A Python program in the project's virtual environment.
     Python {
         /// The program, relative to the repository.

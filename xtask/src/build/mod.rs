@@ -45,6 +45,7 @@ pub fn build(repo: &Repo, registry: &Registry, engines: &[&str]) -> Result<Progr
                 bin,
                 manifest,
             } => cargo::build(repo, package, bin, manifest.as_deref()),
+            Build::Prebuilt { path } => prebuilt(repo, path),
             Build::Python {
                 script,
                 requirements,
@@ -80,6 +81,17 @@ pub fn command(repo: &Repo, engines: &[String]) -> Result<ExitCode> {
         }
     }
     Ok(code)
+}
+
+fn prebuilt(repo: &Repo, path: &str) -> Result<Program, EngineFailure> {
+    let file = repo.root.join(path);
+    if !file.is_file() {
+        return Err(unavailable(format!("{} is not there", file.display())));
+    }
+    Ok(Program {
+        argv: vec![file.display().to_string()],
+        files: vec![file],
+    })
 }
 
 /// A failure to build: this machine lacks something.

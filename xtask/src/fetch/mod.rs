@@ -8,6 +8,7 @@
 //! It deliberately chooses no model, builds nothing, and makes no request for a
 //! file that is already here.
 
+mod command;
 mod disk;
 mod embedded;
 mod files;
@@ -18,6 +19,7 @@ mod lock;
 mod progress;
 mod stamp;
 
+pub use command::{command, ensure};
 pub use disk::free_bytes;
 pub use hash::sha256_of_file;
 pub use hub::Hub;

@@ -1,0 +1,203 @@
+//! A checkout in a temporary directory whose only engine is `fake`, itself the
+//! reference; and `cargo xtask` run in it.
+
+use schema::record::Status;
+use schema::run::Run;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use xtask::repo::Repo;
+
+/// The embedded model, made once for all tests.
+fn models_dir() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| {
+        let repo = Repo::at(root());
+        xtask::fetch::ensure(&repo, &["tiny-llama".to_owned()])
+            .expect("the embedded model can be made");
+        repo.models_dir
+    })
+}
+
+/// The fake's binary, built once for all tests.
+fn fake() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let repo = Repo::at(root());
+        let registry = repo.registry().expect("the registry is valid");
+        let programs =
+            xtask::build::build(&repo, &registry, &["fake"]).expect("fake is in the registry");
+        programs.get("fake").expect("fake can be built").files[0].clone()
+    })
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the checkout")
+        .to_owned()
+}
+
+/// A checkout; gone when dropped.
+pub struct Checkout {
+    dir: tempfile::TempDir,
+}
+
+impl Checkout {
+    /// With the plain fake and the given variants of it as targets.
+    pub fn with(variants: &[&str]) -> Self {
+        let checkout = Self {
+            dir: tempfile::tempdir().expect("a temporary directory can be made"),
+        };
+        let root = root();
+        for name in ["data/scenarios", "data/golden", "engines"] {
+            std::fs::create_dir_all(checkout.path(name)).expect("a directory can be made");
+        }
+        for entry in std::fs::read_dir(root.join("data/scenarios")).expect("there are scenarios") {
+            let entry = entry.expect("a directory can be read");
+            let to = checkout.path("data/scenarios").join(entry.file_name());
+            std::fs::copy(entry.path(), to).expect("a file can be copied");
+        }
+        for name in ["parity.toml", "models.toml", "models.lock"] {
+            std::fs::copy(
+                root.join("data").join(name),
+                checkout.path("data").join(name),
+            )
+            .expect("a file can be copied");
+        }
+        let mut registry = format!(
+            "baseline = \"fake.cpu.f32\"\nreference = \"fake.cpu.f32\"\ncross_check = \"fake.cpu.f32\"\n\
+             [[engine]]\nid = \"fake\"\nname = \"fake\"\nabout = \"\"\nhomepage = \"\"\n\
+             build = {{ kind = \"prebuilt\", path = {:?} }}\n",
+            fake().display().to_string()
+        );
+        for variant in std::iter::once(&"").chain(variants) {
+            registry.push_str(&format!(
+                "[[engine.target]]\nvariant = {variant:?}\nbackend = \"cpu\"\nprecision = \"f32\"\nweights = \"model.safetensors\"\n"
+            ));
+        }
+        checkout.write("engines/engines.toml", &registry);
+        checkout.profile(PROFILE);
+        let blessed = checkout.xtask(
+            &[
+                "verify",
+                "--model",
+                "tiny-llama",
+                "--engines",
+                "fake.cpu.f32",
+                "--bless",
+            ],
+            &[],
+        );
+        assert!(blessed.status.success(), "{}", text(&blessed));
+        checkout
+    }
+
+    /// Replace the profile `test`.
+    pub fn profile(&self, toml: &str) {
+        self.write("data/profiles/test.toml", toml);
+    }
+
+    /// Write a file of the checkout.
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("it is in the checkout"))
+            .expect("a directory can be made");
+        std::fs::write(path, text).expect("a file can be written");
+    }
+
+    /// A path in the checkout.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// `cargo xtask` with arguments and environment, not yet started.
+    pub fn command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command
+            .args(arguments)
+            .current_dir(self.dir.path())
+            .env("CARGO_TARGET_DIR", self.path("target"))
+            .env("BENCH_MODELS_DIR", models_dir())
+            .envs(environment.iter().copied());
+        command
+    }
+
+    /// Run `cargo xtask`.
+    pub fn xtask(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+        self.command(arguments, environment)
+            .output()
+            .expect("the binary can be started")
+    }
+
+    /// Run `bench --profile test` and load what it recorded.
+    pub fn bench(&self, environment: &[(&str, &str)]) -> (Output, Run) {
+        let output = self.xtask(&["bench", "--profile", "test"], environment);
+        let run = self
+            .latest()
+            .unwrap_or_else(|| panic!("no run was recorded: {}", text(&output)));
+        (output, run)
+    }
+
+    /// The newest run.
+    pub fn latest(&self) -> Option<Run> {
+        let dir = xtask::results::find(&self.path("data/results"), "latest").ok()?;
+        Some(Run::load(&dir).expect("the records are valid"))
+    }
+
+    /// What the analysis says of each cell: (target, scenario, case) → status, reason, requests.
+    pub fn cells(&self, run: &Run) -> Vec<(String, String, Status, String, u64)> {
+        let scenarios = Repo::at(self.dir.path().to_owned())
+            .scenarios()
+            .expect("the scenarios are valid");
+        stats::analyse::analyse(run, &scenarios, "fake.cpu.f32")
+            .cells
+            .into_iter()
+            .map(|c| {
+                (
+                    c.target,
+                    format!("{}/{}", c.scenario, c.case),
+                    c.status,
+                    c.reason,
+                    c.requests,
+                )
+            })
+            .collect()
+    }
+}
+
+/// Everything a process printed.
+pub fn text(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// Small, with a serial and a closed-loop scenario.
+pub const PROFILE: &str = r#"
+id = "test"
+about = "for tests"
+publishable = false
+model = "tiny-llama"
+backends = ["cpu"]
+invocations = 2
+seed = 1
+threads = 1
+warmup_requests = 1
+request_timeout_s = 3
+load_timeout_s = 3
+
+[scenarios.single_request]
+prompt_tokens = [10]
+new_tokens = 6
+concurrency = [1]
+requests = 6
+
+[scenarios.concurrent]
+prompt_tokens = [10]
+new_tokens = 6
+concurrency = [4]
+requests = 8
+"#;

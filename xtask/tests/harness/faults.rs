@@ -1,0 +1,96 @@
+//! Every way an engine can fail: the right status, a reason that names what
+//! happened, and the others measured as if nothing had been.
+
+use crate::checkout::{Checkout, PROFILE, text};
+use schema::record::Status;
+
+/// A variant of the fake, the status its cells end with, and a word of the reason.
+/// A fault of the engine strikes in its third batch, which is in the parity gate,
+/// so nothing of that target is ever timed.
+const IN_THE_GATE: [(&str, Status, &str); 15] = [
+    ("crash_load", Status::Crashed, "signal 6"),
+    ("hang_load", Status::Timeout, "while loading"),
+    ("oom_load", Status::Oom, "memory"),
+    ("unsupported", Status::Unsupported, ""),
+    ("unavailable", Status::Unavailable, ""),
+    ("crash", Status::Crashed, "signal 6"),
+    ("exit", Status::Crashed, "status 3"),
+    ("hang", Status::Timeout, "while answering"),
+    ("garbage", Status::ProtocolError, "no event"),
+    ("binary", Status::ProtocolError, "no event"),
+    ("huge_line", Status::ProtocolError, "16 MiB"),
+    ("wrong_id", Status::ProtocolError, ""),
+    ("duplicate", Status::ProtocolError, ""),
+    ("too_few", Status::ProtocolError, "tokens"),
+    ("wrong", Status::WrongOutput, ""),
+];
+
+#[test]
+fn a_fault_in_the_gate_is_recorded_and_the_others_are_measured() {
+    let variants: Vec<&str> = IN_THE_GATE.iter().map(|(variant, _, _)| *variant).collect();
+    let checkout = Checkout::with(&variants);
+    let (output, run) = checkout.bench(&[]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let cells = checkout.cells(&run);
+    for (target, cell, status, reason, requests) in &cells {
+        let variant = target
+            .trim_start_matches("fake")
+            .trim_start_matches('+')
+            .split('.')
+            .next()
+            .unwrap_or("");
+        let Some((_, wanted, word)) = IN_THE_GATE.iter().find(|(name, _, _)| *name == variant)
+        else {
+            assert_eq!(*status, Status::Ok, "{target} {cell}: {reason}");
+            assert!(*requests >= 12, "{target} {cell}: {requests} requests");
+            continue;
+        };
+        assert_eq!(status, wanted, "{target} {cell}: {reason}");
+        assert!(
+            reason.contains(word),
+            "{target} {cell}: {reason:?} does not say {word:?}"
+        );
+        assert_eq!(*requests, 0, "{target} {cell} was timed");
+    }
+}
+
+/// Faults that strike after the gate, while something is timed.
+const WHILE_TIMED: [(&str, Status); 5] = [
+    ("crash", Status::Crashed),
+    ("exit", Status::Crashed),
+    ("hang", Status::Timeout),
+    ("oom", Status::Oom),
+    ("flood_stderr", Status::Ok),
+];
+
+#[test]
+fn a_fault_while_timed_costs_its_own_cells_only() {
+    let variants: Vec<&str> = WHILE_TIMED.iter().map(|(variant, _)| *variant).collect();
+    let checkout = Checkout::with(&variants);
+    // Every process counts its batches from 1. The gate has 8 scores and at most
+    // 4 more, a serial launch has 21: a fault at 14 strikes only while timed.
+    checkout.profile(&PROFILE.replace("requests = 6", "requests = 20"));
+    let (output, run) = checkout.bench(&[("FAKE_FAULT_AT", "14")]);
+    let cells = checkout.cells(&run);
+    for (variant, wanted) in WHILE_TIMED {
+        let of_variant: Vec<_> = cells
+            .iter()
+            .filter(|c| c.0 == format!("fake+{variant}.cpu.f32"))
+            .collect();
+        assert!(!of_variant.is_empty());
+        if wanted == Status::Ok {
+            assert!(
+                of_variant.iter().all(|c| c.2 == Status::Ok),
+                "{of_variant:?}"
+            );
+        } else {
+            assert!(
+                of_variant.iter().any(|c| c.2 == wanted),
+                "{variant}: {of_variant:?}\n{}",
+                text(&output)
+            );
+        }
+    }
+    let plain: Vec<_> = cells.iter().filter(|c| c.0 == "fake.cpu.f32").collect();
+    assert!(plain.iter().all(|c| c.2 == Status::Ok), "{plain:?}");
+}

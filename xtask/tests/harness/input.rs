@@ -1,0 +1,84 @@
+//! Bad input: one clear error that names the file, the line or the thing, and
+//! what there is instead.
+
+use crate::checkout::{Checkout, PROFILE, text};
+
+#[test]
+fn bad_input_is_one_clear_error() {
+    let checkout = Checkout::with(&[]);
+    let fails = |arguments: &[&str], words: &[&str]| {
+        let output = checkout.xtask(arguments, &[]);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        for word in words {
+            assert!(
+                said.contains(word),
+                "{arguments:?} does not say {word:?}: {said}"
+            );
+        }
+        assert!(!said.contains("panicked"), "{said}");
+    };
+    let bench = ["bench", "--profile", "test"];
+
+    checkout.profile(&PROFILE.replace("requests = 6", "requests = six"));
+    fails(&bench, &["data/profiles/test.toml:18"]);
+    checkout.profile(&PROFILE.replace("seed = 1", "sede = 1"));
+    fails(&bench, &["data/profiles/test.toml", "sede"]);
+    checkout.profile(&PROFILE.replace("publishable = false", "publishable = true"));
+    fails(&bench, &["data/profiles/test.toml", "100-sample floor"]);
+    checkout.profile(&PROFILE.replace("[scenarios.concurrent]", "[scenarios.concurent]"));
+    fails(&bench, &["\"concurent\"", "there are concurrent,"]);
+    checkout.profile(&PROFILE.replace("\"tiny-llama\"", "\"tiny-lama\""));
+    fails(&bench, &["tiny-lama", "data/models.toml"]);
+    checkout.profile(PROFILE);
+    fails(
+        &["bench", "--profile", "tset"],
+        &["no profile \"tset\"", "test"],
+    );
+    fails(
+        &["bench", "--profile", "test", "--engines", "cnadle"],
+        &["\"cnadle\"", "fake"],
+    );
+    fails(
+        &["bench", "--profile", "test", "--scenarios", "memory"],
+        &["gives scenario \"memory\" no size"],
+    );
+    fails(
+        &["bench", "--resume", "yesterday"],
+        &["no run \"yesterday\""],
+    );
+    fails(&["export", "latest"], &["there is no latest run"]);
+
+    checkout.write("data/scenarios/odd.toml", "id = \"other\"\n");
+    fails(&bench, &["data/scenarios/odd.toml"]);
+    std::fs::remove_file(checkout.path("data/scenarios/odd.toml")).expect("it was written");
+    let golden = checkout.path("data/golden/tiny-llama.json");
+    let whole = std::fs::read_to_string(&golden).expect("it was blessed");
+    std::fs::write(&golden, &whole[..whole.len() / 2]).expect("it is ours");
+    fails(&bench, &["data/golden/tiny-llama.json"]);
+    std::fs::remove_file(&golden).expect("it is ours");
+    fails(&bench, &["no golden for tiny-llama", "--bless"]);
+}
+
+#[test]
+fn a_corrupt_record_is_named_by_file_and_line() {
+    let checkout = Checkout::with(&[]);
+    let (output, run) = checkout.bench(&[]);
+    assert!(
+        output.status.success(),
+        "{}",
+        crate::checkout::text(&output)
+    );
+    let file = checkout
+        .path("data/results")
+        .join(&run.header.id)
+        .join(&run.launches[0].file);
+    let text = std::fs::read_to_string(&file).expect("it was recorded");
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[2] = "{\"ev\":\"request\",\"case\":7}";
+    std::fs::write(&file, lines.join("\n") + "\n").expect("it is ours");
+    let output = checkout.xtask(&["export", "latest"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = crate::checkout::text(&output);
+    assert!(said.contains(".jsonl:3:"), "{said}");
+}

@@ -1,0 +1,9 @@
+//! The harness against `fake`, end to end: the real binary, real processes, a
+//! checkout of its own in a temporary directory. Nothing here asserts a
+//! wall-clock time; timing is compared with what `fake` says it really emitted.
+
+mod checkout;
+mod faults;
+mod input;
+mod resume;
+mod timing;

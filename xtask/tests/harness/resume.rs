@@ -1,0 +1,135 @@
+//! Killed in mid-run and resumed: complete, and not a byte that was on disk has changed.
+
+use crate::checkout::{Checkout, text};
+use schema::record::Status;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else {
+            all.insert(
+                path.clone(),
+                std::fs::read(&path).expect("a record can be read"),
+            );
+        }
+    }
+    all
+}
+
+fn timed_requests(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
+    let needle = b"\"ev\":\"request\"";
+    files
+        .values()
+        .map(|bytes| bytes.windows(needle.len()).filter(|w| w == needle).count())
+        .sum()
+}
+
+/// Start a run, end it with `signal` once it has recorded a few requests, and
+/// give back what is then on disk.
+fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut child = checkout
+        .command(
+            &["bench", "--profile", "test"],
+            &[("FAKE_DECODE_US", "20000")],
+        )
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary can be started");
+    let results = checkout.path("data/results");
+    let patience = Instant::now() + Duration::from_secs(120);
+    while timed_requests(&files(&results)) < 9 {
+        assert!(Instant::now() < patience, "no requests were recorded");
+        assert!(
+            child.try_wait().expect("it can be waited for").is_none(),
+            "the run ended before it could be stopped"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // SAFETY: plain system call on our own child.
+    unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+    child.wait().expect("it can be waited for");
+    files(&results)
+}
+
+fn resumes(signal: libc::c_int) {
+    let checkout = Checkout::with(&[]);
+    let before = interrupted_by(&checkout, signal);
+    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let after = files(&checkout.path("data/results"));
+    for (path, bytes) in &before {
+        // Only the two logs of judgements go on in their file; and what was there stays.
+        assert!(
+            after[path].starts_with(bytes),
+            "{} has changed",
+            path.display()
+        );
+        let grows = ["verify.jsonl", "check.jsonl"]
+            .iter()
+            .any(|name| path.ends_with(name));
+        assert!(
+            grows || after[path] == *bytes,
+            "{} was written again",
+            path.display()
+        );
+    }
+    let run = checkout.latest().expect("the run is there");
+    for (target, cell, status, reason, requests) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+        assert!(requests >= 12, "{target} {cell}: {requests} requests");
+    }
+    let again = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(
+        again.status.success() && text(&again).contains("Measuring 0 of"),
+        "{}",
+        text(&again)
+    );
+}
+
+#[test]
+fn after_sigkill() {
+    resumes(libc::SIGKILL);
+}
+
+#[test]
+fn after_sigint() {
+    resumes(libc::SIGINT);
+}
+
+#[test]
+fn a_changed_program_is_no_way_to_resume() {
+    let checkout = Checkout::with(&[]);
+    interrupted_by(&checkout, libc::SIGKILL);
+    let registry =
+        std::fs::read_to_string(checkout.path("engines/engines.toml")).expect("it was written");
+    let binary = registry
+        .split("path = \"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .expect("it names the binary");
+    let mut bytes = std::fs::read(binary).expect("it was built");
+    bytes.push(0);
+    let other = checkout.path("other-fake");
+    std::fs::write(&other, bytes).expect("a file can be written");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&other, executable).expect("it is ours");
+    checkout.write(
+        "engines/engines.toml",
+        &registry.replace(binary, &other.display().to_string()),
+    );
+    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(!output.status.success());
+    assert!(
+        text(&output).contains("its program is not the one that run"),
+        "{}",
+        text(&output)
+    );
+}

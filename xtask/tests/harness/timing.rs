@@ -1,0 +1,96 @@
+//! The instrument against the truth: what is reported is what `fake` really
+//! emitted, and a clock that lies is caught by the harness's own stamps.
+
+use crate::checkout::{Checkout, text};
+use schema::record::{RequestRecord, Status};
+
+/// What `fake` wrote of one batch.
+struct Truth {
+    started_ns: u64,
+    token_ns: Vec<u64>,
+}
+
+fn truths(path: &std::path::Path) -> Vec<Truth> {
+    let text = std::fs::read_to_string(path).expect("fake wrote the truth");
+    text.lines()
+        .map(|line| {
+            let value: serde_json::Value = serde_json::from_str(line).expect("the truth is JSON");
+            Truth {
+                started_ns: value["started_ns"].as_u64().expect("a stamp"),
+                token_ns: serde_json::from_value(value["token_ns"].clone()).expect("stamps"),
+            }
+        })
+        .collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[test]
+fn reported_latencies_are_those_really_emitted() {
+    let checkout = Checkout::with(&[]);
+    let path = checkout.path("truth.jsonl");
+    let (output, run) = checkout.bench(&[("FAKE_TRUTH", &path.display().to_string())]);
+    assert!(output.status.success(), "{}", text(&output));
+    let truths = truths(&path);
+    let mut matched = 0;
+    for scenario in ["single_request", "concurrent"] {
+        let requests: Vec<&RequestRecord> = run
+            .launches
+            .iter()
+            .filter(|log| log.launch.scenario == scenario)
+            .flat_map(|log| log.requests.iter().filter(|r| !r.warmup))
+            .collect();
+        let mut reported = (Vec::new(), Vec::new());
+        let mut emitted = (Vec::new(), Vec::new());
+        for request in requests {
+            // One batch runs at a time, so the one that began while the request ran is its own.
+            let truth = truths
+                .iter()
+                .find(|t| (request.started_ns..=request.answered_ns).contains(&t.started_ns))
+                .expect("every request ran in a batch");
+            matched += 1;
+            let ttft = |first: u64| (first - request.scheduled_ns) as f64;
+            let gaps = |stamps: &[u64]| {
+                stamps
+                    .windows(2)
+                    .map(|w| (w[1] - w[0]) as f64)
+                    .collect::<Vec<_>>()
+            };
+            reported.0.push(ttft(request.token_ns[0]));
+            emitted.0.push(ttft(truth.token_ns[0]));
+            reported.1.extend(gaps(&request.token_ns));
+            emitted
+                .1
+                .extend(gaps(&truth.token_ns[..request.token_ns.len()]));
+        }
+        for (what, reported, emitted) in [
+            ("TTFT", reported.0, emitted.0),
+            ("ITL", reported.1, emitted.1),
+        ] {
+            let ratio = median(reported) / median(emitted);
+            assert!(
+                (ratio - 1.0).abs() < 0.01,
+                "{scenario}: {what} reported ÷ emitted = {ratio}"
+            );
+        }
+    }
+    assert!(matched >= 28, "only {matched} requests could be matched");
+}
+
+#[test]
+fn a_clock_that_lies_or_runs_backwards_is_caught() {
+    let checkout = Checkout::with(&["liar", "backwards"]);
+    let (output, run) = checkout.bench(&[]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    for (target, cell, status, reason, _) in checkout.cells(&run) {
+        let wanted = if target == "fake.cpu.f32" {
+            Status::Ok
+        } else {
+            Status::BadTiming
+        };
+        assert_eq!(status, wanted, "{target} {cell}: {reason}");
+    }
+}
