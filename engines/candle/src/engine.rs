@@ -1,0 +1,229 @@
+//! The adapter proper: device, token ids in, greedy ids out. Which file format
+//! the model came from is known below it only.
+
+use crate::{gguf, safetensors};
+use candle_core::{D, Device, Tensor};
+use protocol::engine::{Engine, EngineError};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Of candle-core, -nn and -transformers, which are released together. A test
+/// compares it with the lockfile.
+const VERSION: &str = "0.11.1";
+
+/// What both of Candle's Llamas can do.
+pub trait Model {
+    /// Forget the last batch.
+    fn forget(&mut self);
+
+    /// Feed `ids` (rows × tokens, u32) from `position` on; the logits after the
+    /// last token (rows × vocabulary, f32).
+    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor>;
+
+    /// Positions it has a RoPE table for.
+    fn positions(&self) -> usize;
+}
+
+/// A loaded model and what it is about to hand over.
+pub struct Loading {
+    /// The model.
+    pub model: Box<dyn Model>,
+    /// As in [`Loaded::weight_bytes`].
+    pub weight_bytes: u64,
+    /// As in [`Loaded::kv_bytes_per_token`].
+    pub kv_bytes_per_token: u64,
+}
+
+/// The engine.
+pub struct Candle {
+    model: Box<dyn Model>,
+    device: Device,
+    /// Tokens fed so far in each row.
+    position: usize,
+    /// After the last step, rows × vocabulary, where they were computed.
+    logits: Option<Tensor>,
+}
+
+impl Candle {
+    fn step(&mut self, ids: Vec<u32>, rows: usize) -> Result<Vec<u32>, EngineError> {
+        let tokens = ids.len() / rows;
+        let end = self.position + tokens;
+        if end > self.model.positions() {
+            return Err(EngineError::unsupported(format!(
+                "position {end} is beyond the {} of Candle's RoPE table",
+                self.model.positions()
+            )));
+        }
+        let forward = || {
+            let ids = Tensor::from_vec(ids, (rows, tokens), &self.device)?;
+            let logits = self.model.forward(&ids, self.position)?;
+            // The copy to the host is what waits for a GPU to finish.
+            let next = logits.argmax(D::Minus1)?.to_vec1::<u32>()?;
+            Ok((logits, next))
+        };
+        let (logits, next) = forward().map_err(|err| failed(&err))?;
+        self.position = end;
+        self.logits = Some(logits);
+        Ok(next)
+    }
+}
+
+impl Engine for Candle {
+    fn hello(load: &Load) -> Hello {
+        let mut capabilities = Capabilities {
+            batching: Batching::StaticEqualLength,
+            score: true,
+            parallel_score: false,
+            position_gap: None,
+            notes: Vec::new(),
+        };
+        if is_gguf(load) {
+            gguf::describe(load, &mut capabilities);
+        }
+        let features = if cfg!(feature = "cuda") { "cuda" } else { "" };
+        Hello {
+            protocol: PROTOCOL,
+            engine: "candle".to_string(),
+            version: VERSION.to_string(),
+            build: BTreeMap::from([("features".to_string(), features.to_string())]),
+            capabilities,
+        }
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        let device = device(&load.backend, load.device as usize)?;
+        let loading = if is_gguf(load) {
+            gguf::load(load, &device)?
+        } else {
+            safetensors::load(load, &device)?
+        };
+        device.synchronize().map_err(|err| failed(&err))?;
+        let engine = Self {
+            model: loading.model,
+            device,
+            position: 0,
+            logits: None,
+        };
+        let loaded = Loaded {
+            load_ns: 0,
+            weight_bytes: loading.weight_bytes,
+            kv_bytes_per_token: loading.kv_bytes_per_token,
+        };
+        Ok((engine, loaded))
+    }
+
+    fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
+        self.model.forget();
+        self.position = 0;
+        self.step(prompts.concat(), prompts.len())
+    }
+
+    fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
+        self.step(tokens.to_vec(), tokens.len())
+    }
+
+    fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {
+        let logits = self
+            .logits
+            .as_ref()
+            .ok_or_else(|| EngineError::internal("nothing was fed"))?;
+        logits
+            .get(row)
+            .and_then(|row| row.to_vec1())
+            .map_err(|err| failed(&err))
+    }
+}
+
+fn is_gguf(load: &Load) -> bool {
+    Path::new(&load.weights)
+        .extension()
+        .is_some_and(|extension| extension == "gguf")
+}
+
+fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
+    let unavailable = |message| Err(EngineError::new(FailureKind::Unavailable, message));
+    match backend {
+        "cpu" => Ok(Device::Cpu),
+        "cuda" if !cfg!(feature = "cuda") => unavailable(
+            "this candle-bench was built without its `cuda` feature; \
+             build with `--features cuda` where there is a CUDA toolkit"
+                .to_string(),
+        ),
+        // Without a driver the CUDA bindings panic instead of failing.
+        "cuda" => match catching(|| Device::new_cuda(index)) {
+            Ok(device) => Ok(device),
+            Err(message) => unavailable(format!("no CUDA device {index}: {message}")),
+        },
+        other => Err(EngineError::unsupported(format!(
+            "no backend {other:?}; there are cpu, cuda"
+        ))),
+    }
+}
+
+/// Candle unwraps here and there: a panic is an error like any other.
+pub fn catching<T>(call: impl FnOnce() -> candle_core::Result<T>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|err| one_line(&err)),
+        Err(panic) => Err(panic
+            .downcast_ref::<String>()
+            .cloned()
+            .unwrap_or_else(|| "a panic".to_string())),
+    }
+}
+
+/// An error with the file it is about.
+pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> EngineError {
+    EngineError::new(kind, format!("{}: {err}", path.display()))
+}
+
+/// A failed step. Candle does not say what sort; a full GPU is worth telling apart.
+fn failed(err: &candle_core::Error) -> EngineError {
+    let message = one_line(err);
+    let lower = message.to_lowercase();
+    let oom = lower.contains("out of memory") || lower.contains("out_of_memory");
+    EngineError::new(
+        if oom {
+            FailureKind::Oom
+        } else {
+            FailureKind::Internal
+        },
+        message,
+    )
+}
+
+/// Without the backtrace that Candle appends where one is enabled.
+fn one_line(err: &candle_core::Error) -> String {
+    err.to_string()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_lockfiles() {
+        let lock = include_str!("../../../Cargo.lock");
+        for package in ["candle-core", "candle-nn", "candle-transformers"] {
+            let entry = format!("name = \"{package}\"\nversion = \"{VERSION}\"\n");
+            assert!(lock.contains(&entry), "{package} is not {VERSION}");
+        }
+    }
+
+    #[test]
+    fn a_missing_device_is_unavailable() {
+        assert!(device("cpu", 0).is_ok());
+        assert_eq!(device("tpu", 0).unwrap_err().kind, FailureKind::Unsupported);
+        if !cfg!(feature = "cuda") {
+            assert_eq!(
+                device("cuda", 0).unwrap_err().kind,
+                FailureKind::Unavailable
+            );
+        }
+    }
+}
