@@ -1,0 +1,112 @@
+//! The engine behind the benchmark's protocol: options in, errors and facts out.
+//!
+//! It deliberately times nothing and forms no batches; the runtime does.
+
+use crate::kernels::{Isa, Kernels};
+use crate::model::{Model, Options};
+use crate::mutation::Mutation;
+use crate::weights::Precision;
+use protocol::engine::{Engine, EngineError};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The adapter.
+pub struct Lmrs {
+    model: Model,
+}
+
+/// The environment variable that overrides the choice of kernels, for tests.
+const ISA_VARIABLE: &str = "LMRS_ISA";
+
+fn choose_kernels() -> Result<Kernels, EngineError> {
+    let wanted = std::env::var(ISA_VARIABLE).ok();
+    Kernels::choose(wanted.as_deref()).map_err(EngineError::unsupported)
+}
+
+impl Engine for Lmrs {
+    fn hello(load: &Load) -> Hello {
+        let isa = choose_kernels().map_or("none", |kernels| kernels.isa().name());
+        let available = Isa::ALL.into_iter().filter(|isa| isa.is_available());
+        let available: Vec<&str> = available.map(Isa::name).collect();
+        let build = BTreeMap::from([
+            ("isa".to_owned(), isa.to_owned()),
+            ("isa_available".to_owned(), available.join(" ")),
+        ]);
+        let mut notes = Vec::new();
+        if let Ok(Some(mutation)) = Mutation::from_variant(&load.variant) {
+            notes.push(format!(
+                "DELIBERATELY WRONG: fault {mutation:?} is on, to test the parity gate; \
+                 never publish these numbers"
+            ));
+        }
+        if load.precision == "q8_0" {
+            notes.push(
+                "weights are repacked at load into 16-row tiles (same bytes, same values); \
+                 activations are quantised to int8 in blocks of 32"
+                    .to_owned(),
+            );
+        }
+        Hello {
+            protocol: PROTOCOL,
+            engine: "lmrs".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            build,
+            capabilities: Capabilities {
+                batching: Batching::StaticEqualLength,
+                score: true,
+                parallel_score: false,
+                position_gap: None,
+                notes,
+            },
+        }
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        if load.backend != "cpu" {
+            let backend = &load.backend;
+            return Err(EngineError::unsupported(format!(
+                "backend `{backend}`: lmrs computes on `cpu` only"
+            )));
+        }
+        let precision = match load.precision.as_str() {
+            "f32" => Precision::F32,
+            "q8_0" => Precision::Q8_0,
+            other => {
+                return Err(EngineError::unsupported(format!(
+                    "precision `{other}`: lmrs has f32 (safetensors) and q8_0 (GGUF)"
+                )));
+            }
+        };
+        let mutation = Mutation::from_variant(&load.variant).map_err(EngineError::unsupported)?;
+        let started_ns = protocol::clock::now_ns();
+        let model = Model::load(&Options {
+            model_dir: Path::new(&load.model_dir),
+            weights: &load.weights,
+            precision,
+            threads: load.threads as usize,
+            max_context: load.max_context as usize,
+            max_batch: load.max_batch as usize,
+            mutation,
+            kernels: choose_kernels()?,
+        })?;
+        let loaded = Loaded {
+            load_ns: protocol::clock::now_ns() - started_ns,
+            weight_bytes: model.weight_bytes(),
+            kv_bytes_per_token: model.kv_bytes_per_token(),
+        };
+        Ok((Self { model }, loaded))
+    }
+
+    fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
+        self.model.prefill(prompts)
+    }
+
+    fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
+        self.model.decode(tokens)
+    }
+
+    fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {
+        self.model.logits(row).map(<[f32]>::to_vec)
+    }
+}

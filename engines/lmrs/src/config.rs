@@ -1,0 +1,377 @@
+//! The shape of a Llama model, from a Hugging Face `config.json` or from the
+//! metadata of a GGUF file, checked before anything is sized by it.
+//!
+//! It deliberately accepts only what [`crate::model`] computes: anything that
+//! would silently change the arithmetic (biases, another activation, sliding
+//! windows, experts, other RoPE scalings) is refused by name.
+
+use crate::gguf::{Gguf, Value};
+use crate::rope::{RopeConfig, Scaling};
+use protocol::engine::EngineError;
+use serde_json::Value as Json;
+
+/// The shape of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Width of the residual stream.
+    pub dim: usize,
+    /// Width of the feed-forward layers.
+    pub hidden: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key/value heads.
+    pub kv_heads: usize,
+    /// Dimension of a head.
+    pub head_dim: usize,
+    /// Token ids.
+    pub vocabulary: usize,
+    /// ε of the RMS norms.
+    pub eps: f32,
+    /// Position embeddings.
+    pub rope: RopeConfig,
+}
+
+impl Config {
+    /// Width of all query heads.
+    pub fn q_dim(&self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// Width of all key (or value) heads.
+    pub fn kv_dim(&self) -> usize {
+        self.kv_heads * self.head_dim
+    }
+
+    /// Query heads that share a key/value head.
+    pub fn group(&self) -> usize {
+        self.heads / self.kv_heads
+    }
+
+    /// From the text of a `config.json`; `name` is for messages.
+    ///
+    /// # Errors
+    /// If it is no JSON, lacks a field, makes no sense, or asks for what this
+    /// engine does not compute.
+    pub fn from_json(text: &str, name: &str) -> Result<Self, EngineError> {
+        let json: Json = serde_json::from_str(text)
+            .map_err(|error| EngineError::internal(format!("{name}: not valid JSON: {error}")))?;
+        let json = JsonConfig { json: &json, name };
+        json.require("model_type", "llama")?;
+        json.require("hidden_act", "silu")?;
+        for flag in ["attention_bias", "mlp_bias"] {
+            if json.json[flag].as_bool() == Some(true) {
+                return Err(json.unsupported(format!("`{flag}` is true; lmrs has no biases")));
+            }
+        }
+        let dim = json.number("hidden_size")?;
+        let heads = json.number("num_attention_heads")?;
+        let config = Self {
+            dim,
+            hidden: json.number("intermediate_size")?,
+            layers: json.number("num_hidden_layers")?,
+            heads,
+            kv_heads: json.optional("num_key_value_heads")?.unwrap_or(heads),
+            head_dim: json.optional("head_dim")?.unwrap_or(dim / heads),
+            vocabulary: json.number("vocab_size")?,
+            eps: json.float(json.json, "rms_norm_eps")?,
+            rope: json.rope()?,
+        };
+        config.checked(name)
+    }
+
+    /// From the metadata of a GGUF file; `divisors` is its `rope_freqs.weight`.
+    ///
+    /// # Errors
+    /// As for [`Config::from_json`].
+    pub fn from_gguf(gguf: &Gguf<'_>, divisors: Option<Vec<f32>>) -> Result<Self, EngineError> {
+        let name = gguf.name();
+        let architecture = gguf.value("general.architecture").and_then(Value::as_str);
+        if architecture != Some("llama") {
+            let found = architecture.unwrap_or("none");
+            return Err(EngineError::unsupported(format!(
+                "{name}: architecture `{found}`; lmrs computes only `llama`"
+            )));
+        }
+        let missing = |key: &str| {
+            EngineError::internal(format!(
+                "{name}: metadata `llama.{key}` is missing or no such number; fetch the file again"
+            ))
+        };
+        let find = |key: &str| gguf.value(&format!("llama.{key}"));
+        let number = |key: &str| {
+            find(key)
+                .and_then(Value::as_u64)
+                .map(|n| n as usize)
+                .ok_or_else(|| missing(key))
+        };
+        let float = |key: &str| {
+            find(key)
+                .and_then(Value::as_f32)
+                .ok_or_else(|| missing(key))
+        };
+        if find("expert_count")
+            .and_then(Value::as_u64)
+            .is_some_and(|count| count > 0)
+        {
+            return Err(EngineError::unsupported(format!(
+                "{name}: experts; lmrs has none"
+            )));
+        }
+        if let Some(kind) = find("rope.scaling.type").and_then(Value::as_str)
+            && kind != "none"
+            && divisors.is_none()
+        {
+            return Err(EngineError::unsupported(format!(
+                "{name}: RoPE scaling `{kind}`"
+            )));
+        }
+        let dim = number("embedding_length")?;
+        let heads = number("attention.head_count")?;
+        if heads == 0 {
+            return Err(missing("attention.head_count"));
+        }
+        let or = |key: &str, default: usize| match find(key) {
+            Some(_) => number(key),
+            None => Ok(default),
+        };
+        let head_dim = or("attention.key_length", dim / heads)?;
+        if or("rope.dimension_count", head_dim)? != head_dim {
+            return Err(EngineError::unsupported(format!(
+                "{name}: RoPE over a part of the head; lmrs rotates all of it"
+            )));
+        }
+        let config = Self {
+            dim,
+            hidden: number("feed_forward_length")?,
+            layers: number("block_count")?,
+            heads,
+            kv_heads: or("attention.head_count_kv", heads)?,
+            head_dim,
+            vocabulary: gguf.rows("token_embd.weight")?,
+            eps: float("attention.layer_norm_rms_epsilon")?,
+            rope: RopeConfig {
+                theta: match find("rope.freq_base") {
+                    Some(_) => float("rope.freq_base")?,
+                    None => 10_000.0,
+                },
+                scaling: divisors.map_or(Scaling::None, Scaling::Divisors),
+            },
+        };
+        config.checked(name)
+    }
+
+    /// Every later size is a product of these numbers, so they are bounded here.
+    fn checked(self, name: &str) -> Result<Self, EngineError> {
+        let bad = |what: String| {
+            Err(EngineError::internal(format!(
+                "{name}: {what}; it does not describe a Llama"
+            )))
+        };
+        for (what, value, limit) in [
+            ("hidden size", self.dim, 1 << 20),
+            ("intermediate size", self.hidden, 1 << 20),
+            ("number of layers", self.layers, 1 << 12),
+            ("number of heads", self.heads, 1 << 12),
+            ("number of key/value heads", self.kv_heads, 1 << 12),
+            ("head dimension", self.head_dim, 1 << 12),
+            ("vocabulary", self.vocabulary, 1 << 24),
+        ] {
+            if value == 0 || value > limit {
+                return bad(format!("{what} is {value}"));
+            }
+        }
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            let (heads, kv_heads) = (self.heads, self.kv_heads);
+            return bad(format!(
+                "{heads} heads cannot share {kv_heads} key/value heads"
+            ));
+        }
+        if !self.head_dim.is_multiple_of(2) {
+            return bad(format!("the head dimension {} is odd", self.head_dim));
+        }
+        if !(self.eps > 0.0 && self.eps < 1.0) {
+            return bad(format!("the norm's ε is {}", self.eps));
+        }
+        if !(self.rope.theta > 1.0 && self.rope.theta.is_finite()) {
+            return bad(format!("the RoPE base is {}", self.rope.theta));
+        }
+        if let Scaling::Divisors(divisors) = &self.rope.scaling
+            && divisors.len() != self.head_dim / 2
+        {
+            return bad(format!("{} RoPE divisors", divisors.len()));
+        }
+        Ok(self)
+    }
+}
+
+/// A `config.json` with its name for messages.
+struct JsonConfig<'a> {
+    json: &'a Json,
+    name: &'a str,
+}
+
+impl JsonConfig<'_> {
+    fn unsupported(&self, what: String) -> EngineError {
+        EngineError::unsupported(format!("{}: {what}", self.name))
+    }
+
+    fn require(&self, key: &str, wanted: &str) -> Result<(), EngineError> {
+        match self.json[key].as_str() {
+            None => Ok(()),
+            Some(found) if found == wanted => Ok(()),
+            Some(found) => Err(self.unsupported(format!(
+                "`{key}` is `{found}`; lmrs computes only `{wanted}`"
+            ))),
+        }
+    }
+
+    fn missing(&self, key: &str) -> EngineError {
+        EngineError::internal(format!(
+            "{}: `{key}` is missing or no such number",
+            self.name
+        ))
+    }
+
+    fn number(&self, key: &str) -> Result<usize, EngineError> {
+        self.optional(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// `None` where the key is absent or null. 0 is never a size here.
+    fn optional(&self, key: &str) -> Result<Option<usize>, EngineError> {
+        match &self.json[key] {
+            Json::Null => Ok(None),
+            value => match value.as_u64() {
+                Some(number) if number > 0 => Ok(Some(number as usize)),
+                _ => Err(self.missing(key)),
+            },
+        }
+    }
+
+    fn float(&self, json: &Json, key: &str) -> Result<f32, EngineError> {
+        json[key]
+            .as_f64()
+            .map(|value| value as f32)
+            .ok_or_else(|| self.missing(key))
+    }
+
+    /// `rope_theta` and `rope_scaling`, or the newer `rope_parameters` for both.
+    fn rope(&self) -> Result<RopeConfig, EngineError> {
+        let parameters = &self.json["rope_parameters"];
+        let scaling = match &self.json["rope_scaling"] {
+            Json::Null => parameters,
+            scaling => scaling,
+        };
+        let theta = match (&parameters["rope_theta"], &self.json["rope_theta"]) {
+            (Json::Null, Json::Null) => 10_000.0,
+            (Json::Null, _) => self.float(self.json, "rope_theta")?,
+            _ => self.float(parameters, "rope_theta")?,
+        };
+        // Older configurations call it `type`.
+        let kind = scaling["rope_type"]
+            .as_str()
+            .or_else(|| scaling["type"].as_str());
+        let scaling = match kind {
+            None if scaling.is_null() || scaling["factor"].is_null() => Scaling::None,
+            Some("default") => Scaling::None,
+            Some("llama3") => Scaling::Llama3 {
+                factor: self.float(scaling, "factor")?,
+                low_freq_factor: self.float(scaling, "low_freq_factor")?,
+                high_freq_factor: self.float(scaling, "high_freq_factor")?,
+                original_context: self.float(scaling, "original_max_position_embeddings")?,
+            },
+            other => {
+                let kind = other.unwrap_or("without a type");
+                return Err(self.unsupported(format!(
+                    "RoPE scaling `{kind}`; lmrs computes only `llama3`"
+                )));
+            }
+        };
+        Ok(RopeConfig { theta, scaling })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LLAMA: &str = r#"{
+        "model_type": "llama", "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "vocab_size": 100, "rms_norm_eps": 1e-5, "rope_theta": 500000.0 }"#;
+
+    fn with(change: &str) -> Result<Config, EngineError> {
+        let mut json: Json = serde_json::from_str(LLAMA).unwrap();
+        let change: Json = serde_json::from_str(change).unwrap();
+        for (key, value) in change.as_object().unwrap() {
+            json[key] = value.clone();
+        }
+        Config::from_json(&json.to_string(), "config.json")
+    }
+
+    #[test]
+    fn reads_a_plain_config() {
+        let config = with("{}").unwrap();
+        assert_eq!(
+            (config.head_dim, config.group(), config.kv_dim()),
+            (16, 2, 32)
+        );
+        assert_eq!(
+            config.rope,
+            RopeConfig {
+                theta: 500_000.0,
+                scaling: Scaling::None
+            }
+        );
+    }
+
+    #[test]
+    fn reads_rope_scaling_in_both_spellings() {
+        let scaling = r#""factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192"#;
+        let old = with(&format!(
+            r#"{{"rope_scaling": {{"rope_type": "llama3", {scaling}}}}}"#
+        ));
+        let new = with(&format!(
+            r#"{{"rope_theta": null, "rope_parameters":
+                {{"rope_type": "llama3", "rope_theta": 500000.0, {scaling}}}}}"#
+        ));
+        assert_eq!(old.as_ref().unwrap(), new.as_ref().unwrap());
+        assert!(matches!(old.unwrap().rope.scaling, Scaling::Llama3 { .. }));
+        let plain = with(r#"{"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}}"#);
+        assert_eq!(
+            plain.unwrap().rope,
+            RopeConfig {
+                theta: 7.0,
+                scaling: Scaling::None
+            }
+        );
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_compute_by_name() {
+        for (change, word) in [
+            (r#"{"model_type": "qwen2"}"#, "qwen2"),
+            (r#"{"hidden_act": "gelu"}"#, "gelu"),
+            (r#"{"attention_bias": true}"#, "attention_bias"),
+            (
+                r#"{"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}"#,
+                "yarn",
+            ),
+            (r#"{"num_key_value_heads": 3}"#, "share"),
+            (r#"{"num_attention_heads": 0}"#, "num_attention_heads"),
+            (r#"{"hidden_size": 99999999999999}"#, "hidden size"),
+            (r#"{"head_dim": 15}"#, "odd"),
+            (r#"{"rms_norm_eps": null}"#, "rms_norm_eps"),
+        ] {
+            let message = with(change).unwrap_err().message;
+            assert!(message.contains(word), "{change}: {message}");
+            assert!(
+                message.starts_with("config.json: ") && !message.contains('\n'),
+                "{message}"
+            );
+        }
+        assert!(Config::from_json("{", "config.json").is_err());
+    }
+}

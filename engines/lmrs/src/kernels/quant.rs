@@ -1,0 +1,167 @@
+//! The layouts of quantised numbers in memory: weights in tiles, activations in
+//! blocks.
+//!
+//! **Weights.** A tile is 16 rows × 64 columns: two Q8_0 blocks of each row.
+//! First the int8 values, for each block in eight groups of four columns, a
+//! group being 16 rows × 4 columns (64 bytes, one `vpdpbusd` operand); then the
+//! 2 × 16 scales as f16. 1088 bytes, a multiple of the cache line, so every load
+//! is aligned; 1.0625 bytes a weight, as in the file. Values are stored with 128
+//! added, because `vpdpbusd` multiplies unsigned by signed. Absent rows and
+//! columns have scale 0.
+//!
+//! **Activations.** Each block of 32 has int8 values in −127..=127, a scale in
+//! f32, and `−128 · Σ values`, which undoes the weights' offset.
+//!
+//! It deliberately knows no file format and does no product.
+
+use half::f16;
+
+/// Rows of a tile.
+pub const TILE_ROWS: usize = 16;
+/// Columns of a tile.
+pub const TILE_DEPTH: usize = 64;
+/// Columns that share a scale.
+pub const BLOCK: usize = 32;
+/// Bytes of a tile: values, then scales.
+pub const TILE_BYTES: usize = TILE_ROWS * TILE_DEPTH + SCALE_BYTES;
+/// Where the scales begin in a tile.
+pub const TILE_SCALES: usize = TILE_ROWS * TILE_DEPTH;
+const SCALE_BYTES: usize = 2 * TILE_ROWS * (TILE_DEPTH / BLOCK);
+/// Bytes of a Q8_0 block in a GGUF file: an f16 scale and 32 int8 values.
+pub const GGUF_BLOCK_BYTES: usize = 2 + BLOCK;
+
+/// Write 16 rows of Q8_0 blocks as a row of tiles.
+///
+/// `row(r)` gives the blocks of row `r` of this tile row as they are in the
+/// file, or `None` where the matrix has no such row.
+///
+/// # Panics
+/// If `tiles` is not as long as the rows need.
+pub fn pack_tile_row<'a>(tiles: &mut [u8], row: impl Fn(usize) -> Option<&'a [u8]>) {
+    assert!(tiles.len().is_multiple_of(TILE_BYTES));
+    for r in 0..TILE_ROWS {
+        let blocks = row(r).unwrap_or(&[]);
+        let blocks: &[[u8; GGUF_BLOCK_BYTES]] = blocks.as_chunks().0;
+        for (index, tile) in tiles.chunks_exact_mut(TILE_BYTES).enumerate() {
+            for half in 0..TILE_DEPTH / BLOCK {
+                let values = half * TILE_ROWS * BLOCK;
+                let scale = TILE_SCALES + (half * TILE_ROWS + r) * 2;
+                let block = blocks.get(index * (TILE_DEPTH / BLOCK) + half);
+                tile[scale..scale + 2].copy_from_slice(block.map_or(&[0, 0], |b| &b[..2]));
+                for group in 0..BLOCK / 4 {
+                    let at = values + (group * TILE_ROWS + r) * 4;
+                    for column in 0..4 {
+                        let value = block.map_or(0, |b| b[2 + group * 4 + column]);
+                        tile[at + column] = value ^ 0x80;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Read `out.len()` columns of row `r` of a tile row back as f32.
+///
+/// # Panics
+/// If the tile row has fewer columns.
+pub fn unpack_row(tiles: &[u8], r: usize, out: &mut [f32]) {
+    for (block, out) in out.chunks_mut(BLOCK).enumerate() {
+        let tile = &tiles[block / 2 * TILE_BYTES..][..TILE_BYTES];
+        let half = block % 2;
+        let scale = tile_scale(tile, half, r);
+        for (column, out) in out.iter_mut().enumerate() {
+            *out = f32::from(tile_value(tile, half, r, column)) * scale;
+        }
+    }
+}
+
+/// The scale of row `r` in block `half` of a tile.
+#[inline]
+pub fn tile_scale(tile: &[u8], half: usize, r: usize) -> f32 {
+    let at = TILE_SCALES + (half * TILE_ROWS + r) * 2;
+    f16::from_le_bytes([tile[at], tile[at + 1]]).to_f32()
+}
+
+/// The value of row `r` and `column` in block `half` of a tile.
+#[inline]
+pub fn tile_value(tile: &[u8], half: usize, r: usize, column: usize) -> i8 {
+    let at = half * TILE_ROWS * BLOCK + (column / 4 * TILE_ROWS + r) * 4 + column % 4;
+    (tile[at] ^ 0x80) as i8
+}
+
+/// Quantised inputs of up to a fixed number of tokens, reused from step to step.
+pub struct Activations {
+    tokens: usize,
+    depth: usize,
+    values: Vec<i8>,
+    scales: Vec<f32>,
+    corrections: Vec<i32>,
+}
+
+/// Where one token's quantised input goes.
+pub struct TokenMut<'a> {
+    /// `depth` values.
+    pub values: &'a mut [i8],
+    /// A scale per block.
+    pub scales: &'a mut [f32],
+    /// `−128 · Σ values` per block.
+    pub corrections: &'a mut [i32],
+}
+
+impl Activations {
+    /// Room for `tokens` inputs of up to `cols` values.
+    pub fn with_room(tokens: usize, cols: usize) -> Self {
+        let depth = cols.next_multiple_of(TILE_DEPTH);
+        Self {
+            tokens: 0,
+            depth: 0,
+            values: vec![0; tokens * depth],
+            scales: vec![0.0; tokens * depth / BLOCK],
+            corrections: vec![0; tokens * depth / BLOCK],
+        }
+    }
+
+    /// Begin to hold `tokens` inputs of `cols` values; what they are is not
+    /// defined until they are written.
+    pub fn reset(&mut self, tokens: usize, cols: usize) {
+        self.tokens = tokens;
+        self.depth = cols.next_multiple_of(TILE_DEPTH);
+        if self.values.len() < tokens * self.depth {
+            *self = Self {
+                tokens,
+                depth: self.depth,
+                ..Self::with_room(tokens, self.depth)
+            };
+        }
+    }
+
+    /// Tokens held.
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// Length of an input, rounded up to whole tiles.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// All values (`tokens × depth`), scales and corrections (`tokens × depth / 32`).
+    pub fn parts(&self) -> (&[i8], &[f32], &[i32]) {
+        let blocks = self.tokens * self.depth / BLOCK;
+        (
+            &self.values[..self.tokens * self.depth],
+            &self.scales[..blocks],
+            &self.corrections[..blocks],
+        )
+    }
+
+    /// The same, to be written.
+    pub fn parts_mut(&mut self) -> (&mut [i8], &mut [f32], &mut [i32]) {
+        let blocks = self.tokens * self.depth / BLOCK;
+        (
+            &mut self.values[..self.tokens * self.depth],
+            &mut self.scales[..blocks],
+            &mut self.corrections[..blocks],
+        )
+    }
+}

@@ -1,0 +1,33 @@
+//! `lmrs`: a small CPU inference engine for Llama models in the design of
+//! lm.rs (no ML framework, hand-written SIMD, int8 weights) behind the
+//! benchmark's protocol.
+//!
+//! Read [`model`] first: config, weights, state, forward, top to bottom. The
+//! arithmetic lives in [`kernels`], the threads in [`pool`], the files in
+//! [`gguf`] and [`safetensors`].
+//!
+//! It deliberately has no tokeniser, no sampling, no GPU and no training: token
+//! ids go in, greedy token ids come out.
+
+// A loop over the rows, tokens or lanes of a register tile indexes several arrays
+// alike; an iterator over one of them would only hide that.
+#![allow(clippy::needless_range_loop)]
+
+pub mod adapter;
+pub mod attention;
+pub mod config;
+pub mod gguf;
+pub mod kernels;
+pub mod matmul;
+pub mod matrix;
+pub mod memory;
+pub mod model;
+pub mod mutation;
+pub mod pool;
+pub mod rope;
+pub mod safetensors;
+pub mod state;
+pub mod weights;
+
+#[cfg(test)]
+mod tests;

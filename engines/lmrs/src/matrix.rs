@@ -1,0 +1,159 @@
+//! A weight matrix as the kernels read it: f32 rows as they are in the file, or
+//! int8 tiles packed at load.
+//!
+//! Products are in [`crate::matmul`]; the tile layout is in
+//! [`crate::kernels::quant`].
+
+use crate::kernels::quant::{
+    BLOCK, GGUF_BLOCK_BYTES, TILE_BYTES, TILE_DEPTH, TILE_ROWS, pack_tile_row, unpack_row,
+};
+use crate::memory::Buffer;
+use crate::pool::{Pool, SharedMut};
+use memmap2::Mmap;
+use std::sync::Arc;
+
+/// Numbers in f32, in the file or in memory of our own.
+pub struct F32Data(Source);
+
+enum Source {
+    /// `count` aligned elements from byte `start` of a mapping.
+    Mapped {
+        map: Arc<Mmap>,
+        start: usize,
+        count: usize,
+    },
+    Owned(Buffer<f32>),
+}
+
+impl F32Data {
+    /// `count` little-endian numbers from byte `start` of a mapping, in place.
+    /// `None` where they are misaligned, out of bounds or this machine is
+    /// big-endian.
+    pub fn mapped(map: &Arc<Mmap>, start: usize, count: usize) -> Option<Self> {
+        let end = start.checked_add(count.checked_mul(4)?)?;
+        let aligned = (map.get(start..end)?.as_ptr() as usize).is_multiple_of(4);
+        (aligned && cfg!(target_endian = "little")).then(|| {
+            Self(Source::Mapped {
+                map: Arc::clone(map),
+                start,
+                count,
+            })
+        })
+    }
+
+    /// Numbers in memory of our own.
+    pub fn owned(values: Buffer<f32>) -> Self {
+        Self(Source::Owned(values))
+    }
+
+    /// The numbers.
+    pub fn values(&self) -> &[f32] {
+        match &self.0 {
+            Source::Mapped { map, start, count } => {
+                // SAFETY: `mapped` checked bounds, alignment and byte order; any
+                // bits are a float; the mapping lives as long as `self`.
+                unsafe { std::slice::from_raw_parts(map.as_ptr().add(*start).cast(), *count) }
+            }
+            Source::Owned(values) => values,
+        }
+    }
+}
+
+/// A weight matrix, `rows × cols`; a token's input has `cols` values.
+pub struct Matrix {
+    /// Rows: values of the output.
+    pub rows: usize,
+    /// Columns: values of the input.
+    pub cols: usize,
+    /// The weights.
+    pub weights: Weights,
+}
+
+/// The weights of a matrix.
+pub enum Weights {
+    /// Row after row.
+    F32(F32Data),
+    /// Rows of tiles, see [`crate::kernels::quant`].
+    Q8(Buffer<u8>),
+}
+
+impl Matrix {
+    /// A matrix of f32.
+    ///
+    /// # Panics
+    /// If there are not `rows · cols` numbers.
+    pub fn f32(rows: usize, cols: usize, values: F32Data) -> Self {
+        assert_eq!(values.values().len(), rows * cols);
+        Self {
+            rows,
+            cols,
+            weights: Weights::F32(values),
+        }
+    }
+
+    /// Pack rows of Q8_0 blocks as they are in a GGUF file. Row `r` of the
+    /// matrix is row `source(r)` of the file.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    ///
+    /// # Panics
+    /// If `bytes` is not exactly `rows × cols` in Q8_0, or `source` leaves it.
+    pub fn q8(
+        rows: usize,
+        cols: usize,
+        bytes: &[u8],
+        source: impl Fn(usize) -> usize + Sync,
+        pool: &Pool,
+    ) -> std::io::Result<Self> {
+        let file_row = cols / BLOCK * GGUF_BLOCK_BYTES;
+        assert!(cols.is_multiple_of(BLOCK) && bytes.len() == rows * file_row);
+        let tile_rows = rows.div_ceil(TILE_ROWS);
+        let row_bytes = cols.div_ceil(TILE_DEPTH) * TILE_BYTES;
+        let mut tiles = Buffer::<u8>::zeroed(tile_rows * row_bytes)?;
+        let out = SharedMut::new(&mut tiles);
+        pool.run(tile_rows, |_, tile_row| {
+            // SAFETY: tile rows do not overlap.
+            let out = unsafe { out.part(tile_row * row_bytes, row_bytes) };
+            pack_tile_row(out, |r| {
+                let row = tile_row * TILE_ROWS + r;
+                (row < rows).then(|| &bytes[source(row) * file_row..][..file_row])
+            });
+        });
+        Ok(Self {
+            rows,
+            cols,
+            weights: Weights::Q8(tiles),
+        })
+    }
+
+    /// Tiles in a tile row, where the matrix is of int8.
+    pub fn tiles_per_row(&self) -> usize {
+        self.cols.div_ceil(TILE_DEPTH)
+    }
+
+    /// Bytes a product reads.
+    pub fn bytes(&self) -> usize {
+        match &self.weights {
+            Weights::F32(values) => size_of_val(values.values()),
+            Weights::Q8(tiles) => tiles.len(),
+        }
+    }
+
+    /// One row as f32, into `out`.
+    ///
+    /// # Panics
+    /// If there is no such row, or `out` is not `cols` long.
+    pub fn read_row(&self, row: usize, out: &mut [f32]) {
+        assert!(row < self.rows && out.len() == self.cols);
+        match &self.weights {
+            Weights::F32(values) => {
+                out.copy_from_slice(&values.values()[row * self.cols..][..self.cols]);
+            }
+            Weights::Q8(tiles) => {
+                let row_bytes = self.tiles_per_row() * TILE_BYTES;
+                unpack_row(&tiles[row / TILE_ROWS * row_bytes..], row % TILE_ROWS, out);
+            }
+        }
+    }
+}

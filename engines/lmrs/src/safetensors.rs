@@ -1,0 +1,117 @@
+//! A reader of safetensors files: tensors as f32, mapped and used in place
+//! where they are stored so, converted once at load where they are f16 or bf16.
+//!
+//! The format's own crate checks the header; what is checked here is that each
+//! tensor has the shape the configuration promises. It deliberately reads one
+//! file: an index of shards is refused.
+
+use crate::matrix::F32Data;
+use crate::memory::Buffer;
+use crate::pool::{Pool, SharedMut};
+use half::{bf16, f16};
+use memmap2::Mmap;
+use protocol::engine::EngineError;
+use protocol::wire::FailureKind;
+use safetensors::{Dtype, SafeTensors};
+use std::sync::Arc;
+
+/// An opened safetensors file.
+pub struct File<'a> {
+    name: String,
+    map: &'a Arc<Mmap>,
+    tensors: SafeTensors<'a>,
+}
+
+impl<'a> File<'a> {
+    /// Read the header of `map`; `name` is for messages.
+    ///
+    /// # Errors
+    /// If it is not a whole and consistent safetensors file.
+    pub fn open(map: &'a Arc<Mmap>, name: &str) -> Result<Self, EngineError> {
+        let tensors = SafeTensors::deserialize(map).map_err(|error| {
+            EngineError::internal(format!(
+                "{name}: no valid safetensors file ({error:?}); fetch it again"
+            ))
+        })?;
+        Ok(Self {
+            name: name.to_owned(),
+            map,
+            tensors,
+        })
+    }
+
+    /// Whether the file has a tensor of that name.
+    pub fn has(&self, tensor: &str) -> bool {
+        self.tensors.tensor(tensor).is_ok()
+    }
+
+    /// A tensor of that name and shape as f32.
+    ///
+    /// # Errors
+    /// If there is none, or of another shape, or of a type that is no float.
+    pub fn f32(&self, tensor: &str, shape: &[usize], pool: &Pool) -> Result<F32Data, EngineError> {
+        let name = &self.name;
+        let view = self
+            .tensors
+            .tensor(tensor)
+            .map_err(|_| EngineError::internal(format!("{name}: it has no tensor `{tensor}`")))?;
+        if view.shape() != shape {
+            return Err(EngineError::internal(format!(
+                "{name}: tensor `{tensor}` is {:?}, but config.json makes it {shape:?}; \
+                 the two are not of the same model",
+                view.shape()
+            )));
+        }
+        let bytes = view.data();
+        let count: usize = shape.iter().product();
+        match view.dtype() {
+            Dtype::F32 => {
+                let start = bytes.as_ptr() as usize - self.map.as_ptr() as usize;
+                if let Some(mapped) = F32Data::mapped(self.map, start, count) {
+                    return Ok(mapped);
+                }
+                // A header of an odd length: rare, and then copied.
+                convert(bytes, count, pool, |b: [u8; 4]| f32::from_le_bytes(b))
+            }
+            Dtype::BF16 => convert(bytes, count, pool, |b| bf16::from_le_bytes(b).to_f32()),
+            Dtype::F16 => convert(bytes, count, pool, |b| f16::from_le_bytes(b).to_f32()),
+            other => {
+                return Err(EngineError::unsupported(format!(
+                    "{name}: tensor `{tensor}` is stored as {other:?}; lmrs reads F32, F16, BF16"
+                )));
+            }
+        }
+        .map_err(|error| {
+            EngineError::new(
+                FailureKind::Oom,
+                format!("{name}: tensor `{tensor}`: {error}"),
+            )
+        })
+    }
+}
+
+/// Elements a task converts at once.
+const CHUNK: usize = 1 << 18;
+
+fn convert<const N: usize>(
+    bytes: &[u8],
+    count: usize,
+    pool: &Pool,
+    decode: impl Fn([u8; N]) -> f32 + Sync,
+) -> std::io::Result<F32Data> {
+    let mut values = Buffer::<f32>::zeroed(count)?;
+    let elements = bytes.as_chunks::<N>().0;
+    let out = SharedMut::new(&mut values);
+    pool.run(count.div_ceil(CHUNK), |_, chunk| {
+        let from = chunk * CHUNK;
+        let elements = &elements[from..(from + CHUNK).min(count)];
+        // SAFETY: chunks do not overlap.
+        let out = unsafe { out.part(from, elements.len()) };
+        for (out, element) in out.iter_mut().zip(elements) {
+            *out = decode(*element);
+        }
+    });
+    // SAFETY: `bytes` lies in the file's mapping.
+    unsafe { crate::memory::release_file_pages(bytes) };
+    Ok(F32Data::owned(values))
+}

@@ -1,0 +1,240 @@
+//! What a model keeps between layers and between steps: the activations of a
+//! chunk of tokens, and the key/value cache.
+//!
+//! All of it is made at load for the largest batch and context, so that no
+//! request pays for memory. It deliberately computes nothing but addresses (and
+//! the quantisation of what goes into a product).
+
+use crate::attention::KEY_BLOCK;
+use crate::config::Config;
+use crate::kernels::Kernels;
+use crate::kernels::portable::LANES;
+use crate::kernels::quant::{Activations, BLOCK, TokenMut};
+use crate::matmul::Input;
+use crate::memory::Buffer;
+use crate::pool::{Pool, SharedMut};
+use crate::weights::Precision;
+
+/// Tokens that a prefill pushes through a layer together. Enough that reading
+/// the weights is hidden behind the arithmetic, few enough that the chunk's
+/// activations stay in the last-level cache.
+pub const CHUNK_TOKENS: usize = 256;
+
+/// Buffers for a chunk of `n ≤ room` tokens.
+pub struct State {
+    /// Most tokens in a chunk.
+    pub room: usize,
+    /// Residual stream, `[n, dim]`.
+    pub x: Vec<f32>,
+    /// The input of the next product, `[n, dim | q_dim | hidden]`.
+    pub operand: Operand,
+    /// Queries, keys and values side by side, `[n, q_dim + 2 · kv_dim]`.
+    pub qkv: Vec<f32>,
+    /// Attention's output, `[n, q_dim]`.
+    pub attended: Vec<f32>,
+    /// What a block adds to the residual stream, `[n, dim]`.
+    pub delta: Vec<f32>,
+    /// Gate and up side by side, `[n, 2 · hidden]`.
+    pub gate_up: Vec<f32>,
+    /// Logits of each row's last token, `[rows, vocabulary]`.
+    pub logits: Vec<f32>,
+    /// Attention scores, `[threads, group · capacity]`.
+    pub scores: Vec<f32>,
+}
+
+impl State {
+    /// Buffers for `rows` sequences, `capacity` cached positions and `threads`.
+    pub fn new(
+        config: &Config,
+        precision: Precision,
+        rows: usize,
+        capacity: usize,
+        threads: usize,
+    ) -> Self {
+        let room = CHUNK_TOKENS.min(rows * capacity).max(rows);
+        let widest = config.dim.max(config.q_dim()).max(config.hidden);
+        Self {
+            room,
+            x: vec![0.0; room * config.dim],
+            operand: Operand::new(precision, room, widest),
+            qkv: vec![0.0; room * (config.q_dim() + 2 * config.kv_dim())],
+            attended: vec![0.0; room * config.q_dim()],
+            delta: vec![0.0; room * config.dim],
+            gate_up: vec![0.0; room * 2 * config.hidden],
+            logits: vec![0.0; rows * config.vocabulary],
+            scores: vec![0.0; threads * config.group() * capacity],
+        }
+    }
+}
+
+/// The input of a product: f32, and int8 as well where the weights are.
+pub struct Operand {
+    values: Vec<f32>,               // [n, cols]
+    quantised: Option<Activations>, // [n, cols]
+}
+
+impl Operand {
+    fn new(precision: Precision, tokens: usize, cols: usize) -> Self {
+        let quantised = precision == Precision::Q8_0;
+        Self {
+            values: vec![0.0; tokens * cols],
+            quantised: quantised.then(|| Activations::with_room(tokens, cols)),
+        }
+    }
+
+    /// Let `write(token, row)` write each token's `cols` values, in parallel;
+    /// quantise them where the weights are quantised.
+    pub fn fill(
+        &mut self,
+        pool: &Pool,
+        kernels: Kernels,
+        tokens: usize,
+        cols: usize,
+        write: impl Fn(usize, &mut [f32]) + Sync,
+    ) -> Input<'_> {
+        let Self { values, quantised } = self;
+        let rows = SharedMut::new(values);
+        let Some(quantised) = quantised else {
+            pool.run(tokens, |_, t| {
+                // SAFETY: tokens' rows do not overlap.
+                let row = unsafe { rows.part(t * cols, cols) };
+                write(t, row);
+            });
+            return Input::F32(&self.values[..tokens * cols]);
+        };
+        quantised.reset(tokens, cols);
+        let depth = quantised.depth();
+        let blocks = depth / BLOCK;
+        let (ints, scales, corrections) = quantised.parts_mut();
+        let (ints, scales) = (SharedMut::new(ints), SharedMut::new(scales));
+        let corrections = SharedMut::new(corrections);
+        pool.run(tokens, |_, t| {
+            // SAFETY: tokens' parts do not overlap.
+            let (row, out) = unsafe {
+                let out = TokenMut {
+                    values: ints.part(t * depth, depth),
+                    scales: scales.part(t * blocks, blocks),
+                    corrections: corrections.part(t * blocks, blocks),
+                };
+                (rows.part(t * cols, cols), out)
+            };
+            write(t, row);
+            kernels.quantise(row, out);
+        });
+        Input::Q8(quantised)
+    }
+}
+
+/// Keys and values of every layer, row and position, in the layout of
+/// [`crate::attention`].
+pub struct Cache {
+    /// Positions there is room for, a multiple of [`KEY_BLOCK`].
+    pub capacity: usize,
+    keys: Buffer<f32>,   // [layer][row][kv head][position / 16][padded dim][16]
+    values: Buffer<f32>, // [layer][row][kv head][position][padded dim]
+    rows: usize,
+    kv_heads: usize,
+    padded: usize,
+}
+
+impl Cache {
+    /// An empty cache, its memory already present.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(config: &Config, rows: usize, positions: usize) -> std::io::Result<Self> {
+        let capacity = positions.next_multiple_of(KEY_BLOCK);
+        let padded = config.head_dim.next_multiple_of(LANES);
+        let sizes = [config.layers, rows, config.kv_heads, capacity];
+        let count = sizes
+            .iter()
+            .try_fold(padded, |count, size| count.checked_mul(*size));
+        let count = count.ok_or(std::io::ErrorKind::OutOfMemory)?;
+        let mut cache = Self {
+            capacity,
+            keys: Buffer::zeroed(count)?,
+            values: Buffer::zeroed(count)?,
+            rows,
+            kv_heads: config.kv_heads,
+            padded,
+        };
+        cache.keys.touch();
+        cache.values.touch();
+        Ok(cache)
+    }
+
+    /// Bytes that a position of one sequence takes in all layers.
+    pub fn bytes_per_token(config: &Config) -> u64 {
+        let padded = config.head_dim.next_multiple_of(LANES);
+        (2 * config.layers * config.kv_heads * padded * size_of::<f32>()) as u64
+    }
+
+    /// Where a head's keys (or values) begin.
+    fn start(&self, layer: usize, row: usize, head: usize) -> usize {
+        ((layer * self.rows + row) * self.kv_heads + head) * self.capacity * self.padded
+    }
+
+    /// Keys and values of a head, all positions.
+    pub fn head(&self, layer: usize, row: usize, head: usize) -> (&[f32], &[f32]) {
+        let start = self.start(layer, row, head);
+        let range = start..start + self.capacity * self.padded;
+        (&self.keys[range.clone()], &self.values[range])
+    }
+
+    /// The whole cache, for tasks that write different positions at once.
+    pub fn writer(&mut self) -> CacheWriter<'_> {
+        let (rows, kv_heads) = (self.rows, self.kv_heads);
+        let (capacity, padded) = (self.capacity, self.padded);
+        CacheWriter {
+            keys: SharedMut::new(&mut self.keys),
+            values: SharedMut::new(&mut self.values),
+            rows,
+            kv_heads,
+            capacity,
+            padded,
+        }
+    }
+}
+
+/// See [`Cache::writer`].
+pub struct CacheWriter<'a> {
+    keys: SharedMut<'a, f32>,
+    values: SharedMut<'a, f32>,
+    rows: usize,
+    kv_heads: usize,
+    capacity: usize,
+    padded: usize,
+}
+
+impl CacheWriter<'_> {
+    /// Store one head's key and value at a position.
+    ///
+    /// # Safety
+    /// No other task may write the same layer, row, head and position meanwhile.
+    ///
+    /// # Panics
+    /// If the position is beyond the capacity.
+    pub unsafe fn store(
+        &self,
+        (layer, row, head): (usize, usize, usize),
+        position: usize,
+        key: &[f32],
+        value: &[f32],
+    ) {
+        assert!(row < self.rows && head < self.kv_heads && position < self.capacity);
+        let head = (layer * self.rows + row) * self.kv_heads + head;
+        let start = head * self.capacity * self.padded;
+        let block = start + position / KEY_BLOCK * KEY_BLOCK * self.padded;
+        for (d, key) in key.iter().enumerate() {
+            let at = block + d * KEY_BLOCK + position % KEY_BLOCK;
+            // SAFETY: one element, of this position alone.
+            unsafe { self.keys.part(at, 1)[0] = *key };
+        }
+        // SAFETY: the values of this position alone.
+        let out = unsafe {
+            self.values
+                .part(start + position * self.padded, value.len())
+        };
+        out.copy_from_slice(value);
+    }
+}

@@ -1,0 +1,331 @@
+//! The weights of a model, from a safetensors file (f32) or a GGUF file (q8_0).
+//!
+//! GGUF files for llama.cpp have the rows of `attn_q` and `attn_k` permuted, so
+//! that RoPE turns neighbouring pairs. The permutation is undone while packing,
+//! so [`crate::model`] knows only one kind of RoPE, Hugging Face's.
+//!
+//! It deliberately converts nothing between precisions: a file of another type
+//! is refused, because the engine would otherwise be measured on weights that
+//! nobody verified.
+
+use crate::config::Config;
+use crate::gguf::{Gguf, Tensor, Type};
+use crate::matrix::Matrix;
+use crate::pool::Pool;
+use crate::safetensors;
+use memmap2::{Mmap, MmapOptions};
+use protocol::engine::EngineError;
+use protocol::wire::FailureKind;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How weights are stored and multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// f32 weights and activations.
+    F32,
+    /// int8 weights and activations, a scale per 32.
+    Q8_0,
+}
+
+/// One layer.
+pub struct Layer {
+    /// Norm before attention, `dim`.
+    pub attention_norm: Vec<f32>,
+    /// Queries, `q_dim × dim`.
+    pub wq: Matrix,
+    /// Keys, `kv_dim × dim`.
+    pub wk: Matrix,
+    /// Values, `kv_dim × dim`.
+    pub wv: Matrix,
+    /// Attention output, `dim × q_dim`.
+    pub wo: Matrix,
+    /// Norm before the feed-forward block, `dim`.
+    pub feed_forward_norm: Vec<f32>,
+    /// Gate, `hidden × dim`.
+    pub gate: Matrix,
+    /// Up, `hidden × dim`.
+    pub up: Matrix,
+    /// Down, `dim × hidden`.
+    pub down: Matrix,
+}
+
+/// All of a model.
+pub struct Weights {
+    /// Token embeddings, `vocabulary × dim`; `None` where `output` serves for both.
+    pub untied_embedding: Option<Matrix>,
+    /// The layers.
+    pub layers: Vec<Layer>,
+    /// The last norm, `dim`.
+    pub norm: Vec<f32>,
+    /// Output projection, `vocabulary × dim`.
+    pub output: Matrix,
+}
+
+impl Weights {
+    /// Token embeddings.
+    pub fn embedding(&self) -> &Matrix {
+        self.untied_embedding.as_ref().unwrap_or(&self.output)
+    }
+
+    /// Bytes that one decode step reads: everything, except the embeddings
+    /// where they are not also the output projection.
+    pub fn decode_bytes(&self) -> u64 {
+        let layers = self.layers.iter().map(|layer| {
+            let Layer {
+                attention_norm,
+                wq,
+                wk,
+                wv,
+                wo,
+                feed_forward_norm,
+                gate,
+                up,
+                down,
+            } = layer;
+            let matrices = [wq, wk, wv, wo, gate, up, down].map(Matrix::bytes);
+            let norms = size_of_val(&attention_norm[..]) + size_of_val(&feed_forward_norm[..]);
+            matrices.iter().sum::<usize>() + norms
+        });
+        let bytes = layers.sum::<usize>() + size_of_val(&self.norm[..]) + self.output.bytes();
+        bytes as u64
+    }
+}
+
+/// Load `file` of `model_dir`.
+///
+/// # Errors
+/// If a file is missing, damaged, of another model or another precision, or if
+/// there is no memory.
+pub fn load(
+    model_dir: &Path,
+    file: &str,
+    precision: Precision,
+    pool: &Pool,
+) -> Result<(Config, Weights), EngineError> {
+    let path = model_dir.join(file);
+    let name = path.display().to_string();
+    // The f32 path reads the mapping in place, so its pages are made present now.
+    let in_place = precision == Precision::F32;
+    let wanted = if in_place { "safetensors" } else { "gguf" };
+    if path.extension().and_then(|extension| extension.to_str()) != Some(wanted) {
+        return Err(EngineError::unsupported(format!(
+            "{name}: lmrs reads {precision:?} weights from a .{wanted} file"
+        )));
+    }
+    let map = Arc::new(map(&path, &name, in_place)?);
+    match precision {
+        Precision::F32 => {
+            let config_path = model_dir.join("config.json");
+            let config_name = config_path.display().to_string();
+            let text =
+                std::fs::read_to_string(&config_path).map_err(|e| unreadable(&config_name, &e))?;
+            let config = Config::from_json(&text, &config_name)?;
+            let weights = from_safetensors(&safetensors::File::open(&map, &name)?, &config, pool)?;
+            Ok((config, weights))
+        }
+        Precision::Q8_0 => {
+            let gguf = Gguf::open(&map, &name)?;
+            let divisors = match gguf.find("rope_freqs.weight") {
+                None => None,
+                Some(tensor) => Some(vector(&gguf, "rope_freqs.weight", tensor.cols)?),
+            };
+            let config = Config::from_gguf(&gguf, divisors)?;
+            let weights = from_gguf(&gguf, &config, pool)?;
+            Ok((config, weights))
+        }
+    }
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> EngineError {
+    EngineError::new(
+        FailureKind::Unavailable,
+        format!("{name}: cannot be read ({error}); fetch the model, or correct model_dir"),
+    )
+}
+
+fn map(path: &Path, name: &str, populate: bool) -> Result<Mmap, EngineError> {
+    let file = std::fs::File::open(path).map_err(|error| unreadable(name, &error))?;
+    let mut options = MmapOptions::new();
+    if populate {
+        options.populate();
+    }
+    // SAFETY: model files are not changed while an engine runs; the harness
+    // records their hashes.
+    unsafe { options.map(&file) }.map_err(|error| unreadable(name, &error))
+}
+
+fn from_safetensors(
+    file: &safetensors::File<'_>,
+    config: &Config,
+    pool: &Pool,
+) -> Result<Weights, EngineError> {
+    let Config {
+        dim,
+        hidden,
+        vocabulary,
+        ..
+    } = *config;
+    let (q_dim, kv_dim) = (config.q_dim(), config.kv_dim());
+    let matrix = |name: &str, rows: usize, cols: usize| {
+        Ok(Matrix::f32(
+            rows,
+            cols,
+            file.f32(&format!("{name}.weight"), &[rows, cols], pool)?,
+        ))
+    };
+    let norm = |name: &str| -> Result<Vec<f32>, EngineError> {
+        Ok(file
+            .f32(&format!("{name}.weight"), &[dim], pool)?
+            .values()
+            .to_vec())
+    };
+    let layers = (0..config.layers).map(|index| {
+        let at = |name: &str| format!("model.layers.{index}.{name}");
+        Ok(Layer {
+            attention_norm: norm(&at("input_layernorm"))?,
+            wq: matrix(&at("self_attn.q_proj"), q_dim, dim)?,
+            wk: matrix(&at("self_attn.k_proj"), kv_dim, dim)?,
+            wv: matrix(&at("self_attn.v_proj"), kv_dim, dim)?,
+            wo: matrix(&at("self_attn.o_proj"), dim, q_dim)?,
+            feed_forward_norm: norm(&at("post_attention_layernorm"))?,
+            gate: matrix(&at("mlp.gate_proj"), hidden, dim)?,
+            up: matrix(&at("mlp.up_proj"), hidden, dim)?,
+            down: matrix(&at("mlp.down_proj"), dim, hidden)?,
+        })
+    });
+    let layers = layers.collect::<Result<_, EngineError>>()?;
+    let embedding = matrix("model.embed_tokens", vocabulary, dim)?;
+    let (untied_embedding, output) = if file.has("lm_head.weight") {
+        (Some(embedding), matrix("lm_head", vocabulary, dim)?)
+    } else {
+        (None, embedding)
+    };
+    Ok(Weights {
+        untied_embedding,
+        layers,
+        norm: norm("model.norm")?,
+        output,
+    })
+}
+
+fn from_gguf(gguf: &Gguf<'_>, config: &Config, pool: &Pool) -> Result<Weights, EngineError> {
+    let Config {
+        dim,
+        hidden,
+        vocabulary,
+        ..
+    } = *config;
+    let (q_dim, kv_dim, head_dim) = (config.q_dim(), config.kv_dim(), config.head_dim);
+    let plain = |name: &str, rows: usize, cols: usize| {
+        packed(gguf, &format!("{name}.weight"), rows, cols, |row| row, pool)
+    };
+    let rotated = |name: &str, rows: usize| {
+        let source = |row| file_row_of_rotated(row, head_dim);
+        packed(gguf, &format!("{name}.weight"), rows, dim, source, pool)
+    };
+    let norm = |name: &str| vector(gguf, &format!("{name}.weight"), dim);
+    let layers = (0..config.layers).map(|index| {
+        let at = |name: &str| format!("blk.{index}.{name}");
+        Ok(Layer {
+            attention_norm: norm(&at("attn_norm"))?,
+            wq: rotated(&at("attn_q"), q_dim)?,
+            wk: rotated(&at("attn_k"), kv_dim)?,
+            wv: plain(&at("attn_v"), kv_dim, dim)?,
+            wo: plain(&at("attn_output"), dim, q_dim)?,
+            feed_forward_norm: norm(&at("ffn_norm"))?,
+            gate: plain(&at("ffn_gate"), hidden, dim)?,
+            up: plain(&at("ffn_up"), hidden, dim)?,
+            down: plain(&at("ffn_down"), dim, hidden)?,
+        })
+    });
+    let layers = layers.collect::<Result<_, EngineError>>()?;
+    let embedding = plain("token_embd", vocabulary, dim)?;
+    let (untied_embedding, output) = if gguf.find("output.weight").is_some() {
+        (Some(embedding), plain("output", vocabulary, dim)?)
+    } else {
+        (None, embedding)
+    };
+    Ok(Weights {
+        untied_embedding,
+        layers,
+        norm: norm("output_norm")?,
+        output,
+    })
+}
+
+/// Row of the file that holds row `row` in Hugging Face's order: within a head,
+/// its pair `(i, i + half)` is the file's `(2i, 2i + 1)`.
+fn file_row_of_rotated(row: usize, head_dim: usize) -> usize {
+    let (head, within) = (row / head_dim, row % head_dim);
+    let (second, pair) = (within / (head_dim / 2), within % (head_dim / 2));
+    head * head_dim + 2 * pair + second
+}
+
+fn packed(
+    gguf: &Gguf<'_>,
+    name: &str,
+    rows: usize,
+    cols: usize,
+    source: impl Fn(usize) -> usize + Sync,
+    pool: &Pool,
+) -> Result<Matrix, EngineError> {
+    let tensor = of_shape(gguf, name, rows, cols, Type::Q8_0)?;
+    let matrix = Matrix::q8(rows, cols, tensor.bytes, source, pool).map_err(|error| {
+        let name = format!("{}: tensor `{name}`", gguf.name());
+        EngineError::new(
+            FailureKind::Oom,
+            format!("{name}: no memory to pack it ({error})"),
+        )
+    })?;
+    // SAFETY: the bytes lie in the file's mapping.
+    unsafe { crate::memory::release_file_pages(tensor.bytes) };
+    Ok(matrix)
+}
+
+fn vector(gguf: &Gguf<'_>, name: &str, length: usize) -> Result<Vec<f32>, EngineError> {
+    let tensor = of_shape(gguf, name, 1, length, Type::F32)?;
+    Ok(tensor
+        .bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|bytes| f32::from_le_bytes(*bytes))
+        .collect())
+}
+
+fn of_shape<'g, 'a>(
+    gguf: &'g Gguf<'a>,
+    name: &str,
+    rows: usize,
+    cols: usize,
+    kind: Type,
+) -> Result<&'g Tensor<'a>, EngineError> {
+    let tensor = gguf.tensor(name)?;
+    let file = gguf.name();
+    if tensor.kind != kind {
+        let found = tensor.kind;
+        return Err(EngineError::unsupported(format!(
+            "{file}: tensor `{name}` is stored as {found:?}, lmrs wants {kind:?}; use a pure q8_0 file"
+        )));
+    }
+    if (tensor.rows, tensor.cols) != (rows, cols) {
+        return Err(EngineError::internal(format!(
+            "{file}: tensor `{name}` is {} × {}, but the metadata makes it {rows} × {cols}",
+            tensor.rows, tensor.cols
+        )));
+    }
+    Ok(tensor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_row_of_rotated;
+
+    #[test]
+    fn the_permutation_is_llama_cpps() {
+        // Its converter reshapes each head to (2, half), swaps the two and flattens.
+        let rows: Vec<usize> = (8..16).map(|row| file_row_of_rotated(row, 8)).collect();
+        assert_eq!(rows, [8, 10, 12, 14, 9, 11, 13, 15]);
+    }
+}
