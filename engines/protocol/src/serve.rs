@@ -45,9 +45,8 @@ pub fn main_through<E: Engine, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCo
             return ExitCode::FAILURE;
         }
     };
-    if std::env::args_os().len() > 1 {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
+    if let Some(argument) = std::env::args().nth(1) {
+        return usage(&argument, stream);
     }
     output::exit_when_unheard(&stream);
     match serve::<E, _, _>(input::stdin(), wrap(stream)) {
@@ -59,6 +58,15 @@ pub fn main_through<E: Engine, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCo
             ExitCode::FAILURE
         }
     }
+}
+
+/// There are no arguments; whoever asks for help gets it on standard output.
+fn usage(argument: &str, mut stream: File) -> ExitCode {
+    if matches!(argument, "-h" | "--help") && writeln!(stream, "{USAGE}").is_ok() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("unexpected argument {argument:?}\n{USAGE}");
+    ExitCode::from(2)
 }
 
 const USAGE: &str = "\

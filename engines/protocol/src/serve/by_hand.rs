@@ -78,7 +78,8 @@ pub fn answer<E: Engine>(ask: Value, out: &mut impl Write) -> io::Result<u8> {
             PANICKED,
         ),
     };
-    writeln!(out, "{result:#}")?;
+    // One line, as everything else this program says: it pipes into anything.
+    writeln!(out, "{result}")?;
     out.flush()?;
     Ok(status)
 }

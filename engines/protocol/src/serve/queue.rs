@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 /// Clients of a closed loop answer a finished batch within microseconds, one
 /// after the other. Without a wait the first of them would run alone and the
 /// other n − 1 after it, for ever: the engine would be measured at a batch size
-/// nobody asked for. A single user never waits, since nothing else was answered
-/// with it. What it costs an open loop is at most this much, once per batch.
+/// nobody asked for. So the next batch waits for as many as were just answered,
+/// if anything else was answered with them or is waiting still: a single user
+/// never waits, and two that got out of step find together again. What it costs
+/// an open loop is at most this much, once per batch.
 const GATHER: Duration = Duration::from_millis(1);
 
 /// A request to generate, and when its line was read.
@@ -62,6 +64,8 @@ pub struct Queue {
     max_context: u32,
     /// Rows of the batch that finished last; 0 after anything else.
     answered: usize,
+    /// What was waiting when it finished.
+    left_over: usize,
     /// Requests to generate that came in since.
     arrived: usize,
 }
@@ -75,6 +79,7 @@ impl Queue {
             max_batch,
             max_context,
             answered: 0,
+            left_over: 0,
             arrived: 0,
         }
     }
@@ -101,11 +106,12 @@ impl Queue {
     pub fn finished(&mut self, rows: usize) {
         self.drain();
         self.answered = rows;
+        self.left_over = self.waiting.len();
         self.arrived = 0;
     }
 
     fn gather(&mut self, deadline: Instant) {
-        if self.answered <= 1 {
+        if self.answered + self.left_over <= 1 {
             return;
         }
         while self.arrived < self.answered && self.joinable() < self.max_batch {
@@ -302,6 +308,17 @@ mod tests {
         // All three at once: the one left over and the two that were answered.
         assert_eq!(ids(queue.next()), [9, 1, 2]);
         assert_eq!(queue.arrived, 2);
+    }
+
+    #[test]
+    fn two_users_out_of_step_find_together() {
+        let (sender, mut queue) = queue(8);
+        sender.send(generate(1, 4, 8)).unwrap();
+        assert_eq!(ids(queue.next()), [1]);
+        sender.send(generate(2, 4, 8)).unwrap(); // while the first is running
+        queue.finished(1);
+        sender.send(generate(3, 4, 8)).unwrap(); // the first's user again
+        assert_eq!(ids(queue.next()), [2, 3]);
     }
 
     #[test]
