@@ -35,11 +35,14 @@ pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBu
     let others = load_all(results_dir, Some(&first.header.id));
     let runs: Vec<Run> = std::iter::once(first).chain(others).collect();
     let (scenarios, registry, models) = (repo.scenarios()?, repo.registry()?, repo.models()?);
+    let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
     let input = site::Input {
         runs: &runs,
         scenarios: &scenarios,
         registry: &registry,
         models: &models,
+        profiles: &profiles,
+        parity: Some(&parity),
     };
     let dir = repo.site_dir();
     site::write(&site::render(&input)?, &dir)?;

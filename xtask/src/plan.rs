@@ -234,3 +234,142 @@ impl SplitMix64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(id: &str, backend: &str, hidden: bool) -> Target {
+        let mut parts = id.split('.');
+        let name = parts.next().expect("an id has parts");
+        let (engine, variant) = name.split_once('+').unwrap_or((name, ""));
+        Target {
+            id: id.into(),
+            engine: engine.into(),
+            variant: variant.into(),
+            backend: backend.into(),
+            precision: "f32".into(),
+            weights: "model.safetensors".into(),
+            hidden,
+        }
+    }
+
+    fn targets() -> Vec<Target> {
+        vec![
+            target("a.cpu.f32", "cpu", false),
+            target("a+mutant.cpu.f32", "cpu", true),
+            target("b.cpu.f32", "cpu", false),
+            target("b.cuda.f32", "cuda", false),
+        ]
+    }
+
+    fn ids(engines: &[&str]) -> Result<Vec<String>, PlanError> {
+        let engines: Vec<String> = engines.iter().map(|e| (*e).to_owned()).collect();
+        let chosen = choose_targets(&targets(), &["cpu".to_owned()], &engines)?;
+        Ok(chosen.into_iter().map(|target| target.id).collect())
+    }
+
+    #[test]
+    fn a_hidden_target_must_be_named_in_full() {
+        assert_eq!(ids(&[]).unwrap(), ["a.cpu.f32", "b.cpu.f32"]);
+        assert_eq!(ids(&["a"]).unwrap(), ["a.cpu.f32"]);
+        assert_eq!(ids(&["a+mutant.cpu.f32"]).unwrap(), ["a+mutant.cpu.f32"]);
+        assert_eq!(ids(&["b.cuda.f32"]).unwrap(), ["b.cuda.f32"]);
+        assert!(ids(&["c"]).unwrap_err().0.contains("the engines are a, b"));
+    }
+
+    fn sizes(prompt_tokens: &[u32], concurrency: &[u32]) -> Sizes {
+        Sizes {
+            prompt_tokens: prompt_tokens.to_vec(),
+            new_tokens: 16,
+            concurrency: concurrency.to_vec(),
+            requests: 20,
+            duration_s: 0.0,
+        }
+    }
+
+    fn scenario(id: &str, load: LoadShape, axis: Axis, sizes: &Sizes) -> PlannedScenario {
+        let cases = cases(axis, sizes);
+        PlannedScenario {
+            id: id.into(),
+            version: 1,
+            load,
+            axis,
+            cases,
+        }
+    }
+
+    #[test]
+    fn cases_vary_along_the_axis() {
+        let names = |axis, sizes: &Sizes| {
+            cases(axis, sizes)
+                .into_iter()
+                .map(|c| c.id)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(Axis::PromptTokens, &sizes(&[10, 50], &[1])),
+            ["p10", "p50"]
+        );
+        assert_eq!(names(Axis::Users, &sizes(&[50], &[1, 8])), ["u1", "u8"]);
+    }
+
+    fn launches(seed: u64) -> Vec<Launch> {
+        let scenarios = [
+            scenario(
+                "single",
+                LoadShape::Serial,
+                Axis::PromptTokens,
+                &sizes(&[10, 50], &[1]),
+            ),
+            scenario(
+                "memory",
+                LoadShape::Batch,
+                Axis::Batch,
+                &sizes(&[50], &[1, 2]),
+            ),
+        ];
+        order(&targets(), &scenarios, 3, seed)
+    }
+
+    #[test]
+    fn every_block_has_every_target_and_case_once_and_blocks_do_not_mix() {
+        let launches = launches(1);
+        // A launch for all cases of the serial scenario, one per case for the batch.
+        assert_eq!(launches.len(), 3 * 4 * (1 + 2));
+        assert!(launches.is_sorted_by_key(|launch| launch.invocation));
+        let mut cells: Vec<_> = launches
+            .iter()
+            .flat_map(|l| {
+                l.cases
+                    .iter()
+                    .map(|case| (l.invocation, &l.target, &l.scenario, case))
+            })
+            .collect();
+        let all = cells.len();
+        cells.sort();
+        cells.dedup();
+        assert_eq!((all, cells.len()), (3 * 4 * 4, 3 * 4 * 4));
+    }
+
+    #[test]
+    fn the_seed_alone_decides_the_order() {
+        assert_eq!(launches(1), launches(1));
+        assert_ne!(launches(1), launches(2));
+    }
+
+    #[test]
+    fn splitmix64_gives_the_published_sequence() {
+        // From the reference implementation by Sebastiano Vigna, seed 1234567.
+        let mut random = SplitMix64(1_234_567);
+        let drawn = [random.next_u64(), random.next_u64(), random.next_u64()];
+        assert_eq!(
+            drawn,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
+    }
+}

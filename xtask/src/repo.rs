@@ -105,6 +105,14 @@ impl Repo {
         Ok(ParityLimits::load(&self.root.join("data/parity.toml"))?)
     }
 
+    /// All of `data/profiles`, sorted by id.
+    pub fn profiles(&self) -> Result<Vec<Profile>> {
+        known_profiles(&self.root.join("data/profiles"))
+            .iter()
+            .map(|id| self.profile(id))
+            .collect()
+    }
+
     /// `data/profiles/<id>.toml`; an unknown id names those there are.
     pub fn profile(&self, id: &str) -> Result<Profile> {
         let dir = self.root.join("data/profiles");

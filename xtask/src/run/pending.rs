@@ -91,3 +91,137 @@ pub fn pending(
     }
     pending
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::plan::{Case, PlannedScenario};
+    use schema::record::{CaseEnd, End, LaunchRecord};
+    use schema::scenario::{Axis, LoadShape};
+
+    fn plan() -> Plan {
+        let case = |id: &str, prompt_tokens| Case {
+            id: id.into(),
+            prompt_tokens,
+            new_tokens: 16,
+            concurrency: 1,
+            requests: 20,
+            duration_s: 0.0,
+        };
+        let launch = |invocation| Launch {
+            invocation,
+            target: "t".into(),
+            scenario: "s".into(),
+            cases: vec!["p10".into(), "p500".into()],
+        };
+        Plan {
+            profile: "x".into(),
+            publishable: false,
+            model: "m".into(),
+            seed: 1,
+            threads: 1,
+            invocations: 2,
+            warmup_requests: 1,
+            request_timeout_s: 1,
+            load_timeout_s: 1,
+            targets: vec![],
+            scenarios: vec![PlannedScenario {
+                id: "s".into(),
+                version: 1,
+                load: LoadShape::Serial,
+                axis: Axis::PromptTokens,
+                cases: vec![case("p10", 10), case("p500", 500)],
+            }],
+            launches: vec![launch(0), launch(1)],
+        }
+    }
+
+    fn verified(positions: u32) -> BTreeMap<String, VerifyRecord> {
+        let record = VerifyRecord {
+            target: "t".into(),
+            model: "m".into(),
+            status: Status::Ok,
+            reason: String::new(),
+            verified_positions: Some(positions),
+            scope: "logits".into(),
+            kl_nats: None,
+            argmax_agreement: None,
+            batches: vec![],
+        };
+        BTreeMap::from([("t".to_owned(), record)])
+    }
+
+    fn log(invocation: u32, attempt: u32, done: &[&str], status: Option<Status>) -> LaunchLog {
+        LaunchLog {
+            file: "t/s.jsonl".into(),
+            sha256: String::new(),
+            launch: LaunchRecord {
+                target: "t".into(),
+                scenario: "s".into(),
+                invocation,
+                attempt,
+                cases: vec!["p10".into(), "p500".into()],
+                argv: vec![],
+                start_ns: 0,
+            },
+            ready: None,
+            requests: vec![],
+            telemetry: vec![],
+            case_ends: done
+                .iter()
+                .map(|case| CaseEnd {
+                    case: (*case).into(),
+                    start_ns: 0,
+                    end_ns: 1,
+                    peak_rss_bytes: None,
+                })
+                .collect(),
+            end: status.map(|status| End {
+                status,
+                reason: String::new(),
+                stderr_tail: String::new(),
+                end_ns: 1,
+            }),
+        }
+    }
+
+    fn left(logs: &[LaunchLog], positions: u32) -> Vec<(u32, u32, Vec<String>)> {
+        pending(&plan(), logs, &verified(positions))
+            .into_iter()
+            .map(|p| (p.launch.invocation, p.attempt, p.launch.cases))
+            .collect()
+    }
+
+    fn both() -> Vec<String> {
+        vec!["p10".into(), "p500".into()]
+    }
+
+    #[test]
+    fn a_fresh_run_has_everything_to_do() {
+        assert_eq!(left(&[], 1024), [(0, 0, both()), (1, 0, both())]);
+    }
+
+    #[test]
+    fn a_killed_launch_is_gone_on_with_and_a_finished_one_is_not() {
+        let logs = [
+            log(0, 0, &["p10", "p500"], Some(Status::Ok)),
+            log(1, 0, &["p10"], None),
+        ];
+        assert_eq!(left(&logs, 1024), [(1, 1, vec!["p500".to_owned()])]);
+        let interrupted = [log(0, 0, &[], Some(Status::NotRun))];
+        assert_eq!(left(&interrupted, 1024)[0], (0, 1, both()));
+    }
+
+    #[test]
+    fn a_failure_of_the_engine_is_a_result_and_not_tried_again() {
+        let logs = [log(0, 0, &["p10"], Some(Status::Crashed))];
+        assert_eq!(left(&logs, 1024), []);
+    }
+
+    #[test]
+    fn nothing_is_timed_beyond_what_is_verified() {
+        let short = vec!["p10".to_owned()];
+        assert_eq!(left(&[], 96), [(0, 0, short.clone()), (1, 0, short)]);
+        assert!(pending(&plan(), &[], &BTreeMap::new()).is_empty());
+    }
+}

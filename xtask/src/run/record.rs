@@ -33,24 +33,24 @@ impl Appender {
         })
     }
 
-    /// Append to a file, made if it isn't there. A last line that a kill cut
-    /// short is ended first, so that it can't run into the next.
+    /// Append to a log of judgements, made if it isn't there. A last line that a
+    /// kill cut short was never a judgement: it goes, so that it can't run into
+    /// the next one. (Files of samples are never opened again.)
     pub fn open(path: &Path) -> Result<Self> {
-        let exists = std::fs::read(path).ok().filter(|bytes| !bytes.is_empty());
-        if exists
-            .as_ref()
-            .is_some_and(|bytes| bytes.last() != Some(&b'\n'))
-        {
-            anyhow::bail!(
-                "{}: its last line was cut short, and going on would hide that; remove that line by hand",
-                path.display()
-            );
-        }
         let file = OpenOptions::new()
+            .read(true)
             .append(true)
             .create(true)
             .open(path)
             .with_context(|| format!("{} can't be opened for appending", path.display()))?;
+        let bytes =
+            std::fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+        let whole = bytes
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |end| end + 1);
+        file.set_len(whole as u64)
+            .with_context(|| format!("{} can't be mended", path.display()))?;
         Ok(Self {
             file,
             path: path.to_owned(),
@@ -100,4 +100,43 @@ pub fn launch_file(
         name.push_str(&format!(".a{attempt}"));
     }
     run_dir.join(&launch.target).join(format!("{name}.jsonl"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_samples_is_created_new_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b.jsonl");
+        Appender::create(&path).unwrap().append(&1).unwrap();
+        let error = Appender::create(&path).err().expect("it is there already");
+        assert!(error.to_string().contains("b.jsonl"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n");
+    }
+
+    #[test]
+    fn a_judgement_cut_short_goes_and_the_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("verify.jsonl");
+        std::fs::write(&path, "1\n2\n{\"tar").unwrap();
+        Appender::open(&path).unwrap().append(&3).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n2\n3\n");
+    }
+
+    #[test]
+    fn a_full_disk_is_one_clear_error() {
+        // /dev/full fails every write with ENOSPC (full(4)).
+        let mut appender = Appender {
+            file: OpenOptions::new().append(true).open("/dev/full").unwrap(),
+            path: "results/x.jsonl".into(),
+        };
+        let error = format!("{:#}", appender.append(&1).unwrap_err());
+        assert!(
+            error.contains("results/x.jsonl") && error.contains("--resume"),
+            "{error}"
+        );
+        assert!(error.contains("No space left"), "{error}");
+    }
 }

@@ -10,7 +10,7 @@ use schema::record::Status;
 const IN_THE_GATE: [(&str, Status, &str); 15] = [
     ("crash_load", Status::Crashed, "signal 6"),
     ("hang_load", Status::Timeout, "while loading"),
-    ("oom_load", Status::Oom, "memory"),
+    ("oom_load", Status::Oom, "as asked for"),
     ("unsupported", Status::Unsupported, ""),
     ("unavailable", Status::Unavailable, ""),
     ("crash", Status::Crashed, "signal 6"),
