@@ -138,6 +138,10 @@ pub fn tensors(spec: &ModelSpec) -> Vec<TensorDef> {
 //   decode one position off: 0.24–0.45; two heads swapped: 0.28–0.70; stale keys: 0.47–1.2
 //   one layer zeroed: 0.31–1.04
 //
+// On llama-3.2-1b-shape (36 tokens): standard deviation 2.5, margin 0.6, q8_0 0.0007, q4_k_m 0.03,
+// decode one off 0.14, base ×10 0.17. Its last layer zeroed makes only 0.035: one of sixteen layers
+// cannot be told from 4-bit noise there, so that mistake is for the tiny models to find.
+//
 // Quantisation noise is 7 % of a q4_k weight, and a random network passes all of it on; that is
 // what bounds every constant from above.
 
