@@ -87,10 +87,10 @@ pub fn quantity(unit: Unit, value: f64) -> String {
     format!("{}{suffix}", significant(value / divisor, 3))
 }
 
-/// A value and its interval in one unit: `("12.3 ms", Some("11.9–12.8"))`.
+/// A value and its interval in one unit: `("12.3 ms", Some("[11.9, 12.8]"))`.
 ///
-/// Three digits, or as many as it takes (at most six) for an interval narrower
-/// than that not to look like a point.
+/// All three have as many decimals as three significant digits of the value
+/// take, or more (up to six digits) where a narrow interval would look like a point.
 pub fn with_interval(unit: Unit, value: f64, ci: Option<(f64, f64)>) -> (String, Option<String>) {
     if !value.is_finite() {
         return (NONE.into(), None);
@@ -101,19 +101,21 @@ pub fn with_interval(unit: Unit, value: f64, ci: Option<(f64, f64)>) -> (String,
         return (format!("{}{suffix}", significant(value, 3)), None);
     };
     let (low, high) = (low / divisor, high / divisor);
+    let all = |digits| {
+        [value, low, high].map(|number| match decimals(value, digits) {
+            Some(decimals) if is_plain(number) || number.abs() < 1.0 => fixed(number, decimals),
+            _ => significant(number, digits),
+        })
+    };
     let mut digits = 3;
-    while digits < 6 && low != high && significant(low, digits) == significant(high, digits) {
+    let mut texts = all(digits);
+    while digits < 6 && low != high && texts[1] == texts[2] {
         digits += 1;
+        texts = all(digits);
     }
-    (
-        format!("{}{suffix}", significant(value, digits)),
-        Some(range(&significant(low, digits), &significant(high, digits))),
-    )
-}
-
-/// `[a, b]`: brackets, because a dash between signed numbers would mislead.
-fn range(low: &str, high: &str) -> String {
-    format!("[{low}, {high}]")
+    let [value, low, high] = texts;
+    // Brackets: a dash between signed numbers would mislead.
+    (format!("{value}{suffix}"), Some(format!("[{low}, {high}]")))
 }
 
 /// `5.31×` and `[5.02, 5.63]`.
@@ -182,22 +184,38 @@ fn round_significant(value: f64, digits: i32) -> f64 {
     (value * factor).round() / factor
 }
 
+/// Whether a number is written out rather than with an exponent.
+fn is_plain(value: f64) -> bool {
+    value == 0.0 || (1e-4..1e7).contains(&value.abs())
+}
+
+/// Decimals that show so many significant digits of `value`; `None` where it is
+/// written with an exponent.
+fn decimals(value: f64, digits: i32) -> Option<usize> {
+    let rounded = round_significant(value, digits);
+    if value == 0.0 || !is_plain(rounded) {
+        return None;
+    }
+    Some((digits - 1 - rounded.abs().log10().floor() as i32).max(0) as usize)
+}
+
 /// Decimal text with that many significant digits, grouped, with a true minus.
 fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 {
         return "0".into();
     }
-    let rounded = round_significant(value, digits);
-    let magnitude = rounded.abs();
-    let text = if !(1e-4..1e7).contains(&magnitude) {
-        format!("{value:.*e}", (digits - 1) as usize)
-    } else {
-        let decimals = (digits - 1 - magnitude.log10().floor() as i32).max(0) as usize;
-        let text = format!("{rounded:.decimals$}");
-        match text.split_once('.') {
-            Some((whole, rest)) => format!("{}.{rest}", group(whole)),
-            None => group(&text),
-        }
+    match decimals(value, digits) {
+        Some(decimals) => fixed(round_significant(value, digits), decimals),
+        None => format!("{value:.*e}", (digits - 1) as usize).replace('-', "−"),
+    }
+}
+
+/// Text with that many decimals, grouped, with a true minus.
+fn fixed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let text = match text.split_once('.') {
+        Some((whole, rest)) => format!("{}.{rest}", group(whole)),
+        None => group(&text),
     };
     text.replace('-', "−")
 }
@@ -284,11 +302,23 @@ mod tests {
     fn an_interval_shares_its_values_unit_and_never_collapses() {
         assert_eq!(
             with_interval(Unit::Ns, 12.3e6, Some((9.0e5, 12.8e6))),
-            ("12.3 ms".into(), Some("[0.900, 12.8]".into()))
+            ("12.3 ms".into(), Some("[0.9, 12.8]".into()))
         );
         assert_eq!(
             with_interval(Unit::Ns, 123.40e6, Some((123.38e6, 123.42e6))),
             ("123.40 ms".into(), Some("[123.38, 123.42]".into()))
+        );
+        assert_eq!(
+            ratio(1.0, Some((0.9994, 1.0042))),
+            ("1.000×".into(), Some("[0.999, 1.004]".into()))
+        );
+        assert_eq!(
+            with_interval(Unit::Ns, 20.0e6, Some((-3.0e6, 43.0e6))).1,
+            Some("[−3.0, 43.0]".into())
+        );
+        assert_eq!(
+            with_interval(Unit::Ns, 1e300, Some((0.0, 1e301))).1,
+            Some("[0, 1.00e292]".into())
         );
     }
 

@@ -3,7 +3,7 @@
 //! shape within invocations and is never the ground of a verdict.
 
 use super::label::spread;
-use super::scale::{Kind, Scale, wants_log};
+use super::scale::{Kind, Round, Scale, wants_log};
 use super::style::Style;
 use super::svg::{Anchor, Svg};
 use super::{Figure, Table};
@@ -61,8 +61,8 @@ impl Ecdf {
             Kind::Linear
         };
         let x = match kind {
-            Kind::Log => Scale::log(values(), (LEFT, RIGHT)),
-            Kind::Linear => Scale::linear(values(), false, (LEFT, RIGHT)),
+            Kind::Log => Scale::log(values(), Round::of(self.unit), (LEFT, RIGHT)),
+            Kind::Linear => Scale::linear(values(), false, Round::of(self.unit), (LEFT, RIGHT)),
         };
         let y = |step: usize| bottom - (bottom - TOP) * step as f64 / STEPS as f64;
 

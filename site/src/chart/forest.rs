@@ -1,7 +1,7 @@
 //! A forest plot: one row per target, its estimate and 95 % interval on a
 //! common axis, in groups. What failed keeps its row and says so.
 
-use super::scale::{Kind, Scale};
+use super::scale::{Kind, Round, Scale};
 use super::style::Style;
 use super::svg::{Anchor, Svg};
 use super::{Estimate, Figure, Table};
@@ -73,13 +73,18 @@ impl Forest {
             .chain(self.reference)
             .collect();
         let scale = match self.kind {
-            Kind::Linear => Scale::linear(values, true, PLOT),
-            Kind::Log => Scale::log(values, PLOT),
+            Kind::Linear => Scale::linear(values, true, Round::of(self.unit), PLOT),
+            Kind::Log => Scale::log(values, Round::of(self.unit), PLOT),
         };
         let rows: usize = self.groups.iter().map(|group| group.rows.len()).sum();
         let bottom = TOP + self.groups.len() as f64 * HEADING + rows as f64 * ROW + 4.0;
         let mut svg = Svg::new(WIDTH, bottom + 44.0);
-        axis(&mut svg, &scale, self.unit, bottom);
+        for &tick in &scale.ticks {
+            if let Some(x) = scale.at(tick) {
+                let label = fmt::tick(self.unit, tick);
+                svg.text("tk", (x, bottom + 17.0), Anchor::Middle, &label);
+            }
+        }
         let suffix = match self.kind {
             Kind::Linear => "",
             Kind::Log => " – log scale",
@@ -90,9 +95,6 @@ impl Forest {
             Anchor::Middle,
             &format!("{}{suffix}", self.axis_label),
         );
-        if let Some(x) = self.reference.and_then(|value| scale.at(value)) {
-            svg.line("ref", (x, TOP + 20.0), (x, bottom));
-        }
         let mut table = Table {
             head: ["Case", "Target", "Value", "95 % interval", "Rests on"]
                 .map(String::from)
@@ -104,6 +106,8 @@ impl Forest {
         for group in &self.groups {
             y += HEADING;
             svg.text("gh", (4.0, y - 10.0), Anchor::Start, &group.heading);
+            let below = y + ROW * group.rows.len() as f64;
+            grid(&mut svg, &scale, self.reference, (y - 3.0, below + 3.0));
             for row in &group.rows {
                 let middle = y + ROW / 2.0;
                 svg.text(
@@ -158,18 +162,15 @@ impl Forest {
     }
 }
 
-/// Grid lines, ticks and their labels.
-fn axis(svg: &mut Svg, scale: &Scale, unit: Unit, bottom: f64) {
-    for &tick in &scale.ticks {
-        if let Some(x) = scale.at(tick) {
-            svg.line("gr", (x, TOP + 20.0), (x, bottom));
-            svg.text(
-                "tk",
-                (x, bottom + 17.0),
-                Anchor::Middle,
-                &fmt::tick(unit, tick),
-            );
-        }
+/// Lines at the ticks and at the reference, behind one group's rows, so that
+/// none runs through a heading.
+fn grid(svg: &mut Svg, scale: &Scale, reference: Option<f64>, (top, bottom): (f64, f64)) {
+    let at = |value: f64| scale.at(value);
+    for x in scale.ticks.iter().filter_map(|&tick| at(tick)) {
+        svg.line("gr", (x, top), (x, bottom));
+    }
+    if let Some(x) = reference.and_then(at) {
+        svg.line("ref", (x, top), (x, bottom));
     }
 }
 

@@ -3,7 +3,7 @@
 //! labels. The reader is told that nothing between the markers was measured.
 
 use super::label::spread;
-use super::scale::{Kind, Scale, wants_log};
+use super::scale::{Kind, Round, Scale, wants_log};
 use super::style::Style;
 use super::svg::{Anchor, Svg};
 use super::{Estimate, Figure, Table};
@@ -68,12 +68,13 @@ impl Lines {
             Kind::Linear
         };
         let x = match x_kind {
-            Kind::Log => Scale::log(xs.iter().copied(), (LEFT, RIGHT)),
-            Kind::Linear => Scale::linear(xs.iter().copied(), false, (LEFT, RIGHT)),
+            Kind::Log => Scale::log(xs.iter().copied(), Round::Decimal, (LEFT, RIGHT)),
+            Kind::Linear => Scale::linear(xs.iter().copied(), false, Round::Decimal, (LEFT, RIGHT)),
         };
         let mut measured = xs.clone();
         measured.sort_by(f64::total_cmp);
         measured.dedup();
+        let x_last = measured.last().copied();
         let x = x.with_ticks(measured);
         let y_kind = if wants_log(ys(), 10.0) {
             Kind::Log
@@ -84,9 +85,13 @@ impl Lines {
             Kind::Log => {
                 // An interval that reaches to nearly 0 must not squeeze the rest.
                 let least = ys().filter(|&v| v > 0.0).fold(f64::MAX, f64::min) / 3.0;
-                Scale::log(extents.into_iter().filter(|&v| v >= least), (bottom, TOP))
+                Scale::log(
+                    extents.into_iter().filter(|&v| v >= least),
+                    Round::of(self.unit),
+                    (bottom, TOP),
+                )
             }
-            Kind::Linear => Scale::linear(extents, true, (bottom, TOP)),
+            Kind::Linear => Scale::linear(extents, true, Round::of(self.unit), (bottom, TOP)),
         };
 
         let mut svg = Svg::new(WIDTH, bottom + 46.0);
@@ -153,11 +158,6 @@ impl Lines {
                 ]);
             }
             for (x, why) in &series.missing {
-                not_drawn.push(format!(
-                    "{} at {}: {why}",
-                    series.name,
-                    fmt::count(u64::from(*x))
-                ));
                 table.rows.push(vec![
                     series.name.clone(),
                     fmt::count(u64::from(*x)),
@@ -167,14 +167,28 @@ impl Lines {
                 ]);
             }
         }
+        not_drawn.extend(self.series.iter().flat_map(missing));
         let wanted: Vec<f64> = ends.iter().map(|((_, y), _)| *y).collect();
         let placed = spread(&wanted, GAP, TOP, bottom);
         for (((end_x, end_y), series), at) in ends.into_iter().zip(placed) {
             let color = series.style.color_class();
-            svg.polyline(
-                &format!("{color} ld"),
-                &[(end_x + 7.0, end_y), (RIGHT + 12.0, at), (RIGHT + 18.0, at)],
-            );
+            // A leader from inside the plot would look like data going on.
+            let whole = x_last
+                .and_then(|last| x.at(last))
+                .is_none_or(|last| end_x >= last);
+            let mut name = shorten(&series.name, 25);
+            if whole {
+                svg.polyline(
+                    &format!("{color} ld"),
+                    &[(end_x + 7.0, end_y), (RIGHT + 12.0, at), (RIGHT + 18.0, at)],
+                );
+            } else if let Some(point) = series.points.last() {
+                name = format!(
+                    "{} to {}",
+                    shorten(&series.name, 19),
+                    fmt::count(u64::from(point.x))
+                );
+            }
             svg.mark(
                 &series.style.mark_class(),
                 &series.style.mark(RIGHT + 25.0, at),
@@ -184,7 +198,7 @@ impl Lines {
                 &format!("{color} sl"),
                 (RIGHT + 35.0, at + 4.5),
                 Anchor::Start,
-                &shorten(&series.name, 25),
+                &name,
             );
         }
         let reading = format!(
@@ -210,6 +224,22 @@ fn labelled(label: &str, kind: Kind) -> String {
         Kind::Linear => label.to_owned(),
         Kind::Log => format!("{label} – log scale"),
     }
+}
+
+/// `name at 4, 8: oom`, once for every reason.
+fn missing(series: &Series) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for (x, why) in &series.missing {
+        let x = fmt::count(u64::from(*x));
+        match reasons.iter_mut().find(|(reason, _)| reason == why) {
+            Some((_, xs)) => xs.push(x),
+            None => reasons.push((why, vec![x])),
+        }
+    }
+    reasons
+        .into_iter()
+        .map(|(why, xs)| format!("{} at {}: {why}", series.name, xs.join(", ")))
+        .collect()
 }
 
 /// The outline between lower and upper ends, where every point has an interval.
@@ -260,7 +290,12 @@ fn draw_series(
         svg.mark(
             &series.style.mark_class(),
             &series.style.mark(*at_x, *at_y),
-            &format!("{}: {}", series.name, fmt::quantity(unit, point.y.value)),
+            &format!(
+                "{}: {}",
+                series.name,
+                // As in the table: an interval can take more digits.
+                fmt::with_interval(unit, point.y.value, point.y.ci).0
+            ),
         );
     }
     line.last().copied()

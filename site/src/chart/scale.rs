@@ -3,6 +3,8 @@
 //! Ticks are values first: a position is computed from the very number that is
 //! printed, so a label cannot say anything but where it stands.
 
+use crate::fmt::Unit;
+
 /// How values map to coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -10,6 +12,25 @@ pub enum Kind {
     Linear,
     /// Equal ratios are equal distances; always said on the axis.
     Log,
+}
+
+/// Which values are round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// 1, 2, 5 × powers of ten.
+    Decimal,
+    /// Powers of two, for bytes: 500 MB would print as 476.837158203125 MiB.
+    Binary,
+}
+
+impl Round {
+    /// Which values of a unit are round.
+    pub fn of(unit: Unit) -> Self {
+        match unit {
+            Unit::Bytes => Round::Binary,
+            _ => Round::Decimal,
+        }
+    }
 }
 
 /// An axis.
@@ -34,6 +55,7 @@ impl Scale {
     pub fn linear(
         values: impl IntoIterator<Item = f64>,
         from_zero: bool,
+        round: Round,
         (start, end): (f64, f64),
     ) -> Self {
         let values = values.into_iter().filter(|v| v.abs() <= DRAWABLE_MAX);
@@ -54,7 +76,7 @@ impl Scale {
         }
         Self {
             kind: Kind::Linear,
-            ticks: linear_ticks(low, high, 6),
+            ticks: linear_ticks(low, high, 6, round),
             low,
             high,
             start,
@@ -63,7 +85,11 @@ impl Scale {
     }
 
     /// A logarithmic axis over the `values` that have a place on one.
-    pub fn log(values: impl IntoIterator<Item = f64>, (start, end): (f64, f64)) -> Self {
+    pub fn log(
+        values: impl IntoIterator<Item = f64>,
+        round: Round,
+        (start, end): (f64, f64),
+    ) -> Self {
         let logs = values
             .into_iter()
             .filter(|v| (1.0 / DRAWABLE_MAX..=DRAWABLE_MAX).contains(v))
@@ -79,7 +105,7 @@ impl Scale {
         (low, high) = (low - room, high + room);
         Self {
             kind: Kind::Log,
-            ticks: log_ticks(low, high, 7),
+            ticks: log_ticks(low, high, 7, round),
             low,
             high,
             start,
@@ -143,15 +169,20 @@ fn extent(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// Multiples of 1, 2 or 5 × a power of ten inside the range, at most `most`.
-fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
+/// Multiples of a round step inside the range, at most `most`.
+fn linear_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
     let raw = (high - low) / most as f64;
-    let power = 10f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .map(|factor| factor * power)
-        .find(|&step| step >= raw)
-        .unwrap_or(10.0 * power);
+    let step = match round {
+        Round::Binary => raw.log2().ceil().exp2(),
+        Round::Decimal => {
+            let power = 10f64.powf(raw.log10().floor());
+            [1.0, 2.0, 5.0]
+                .into_iter()
+                .map(|factor| factor * power)
+                .find(|&step| step >= raw)
+                .unwrap_or(10.0 * power)
+        }
+    };
     let first = (low / step).ceil() as i64;
     let last = (high / step).floor() as i64;
     (first..=last.min(first + 2 * most as i64))
@@ -159,27 +190,32 @@ fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
         .collect()
 }
 
-/// 1, 2, 5 × powers of ten inside the range (logarithms); only powers, or every
-/// so many, where those would be too many; linear steps where they'd be too few.
-fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
-    let (first, last) = (low.floor() as i32, high.ceil() as i32);
+/// Round values inside the range (given as logarithms): every so many powers
+/// where all would be too many, linear steps where they'd be too few.
+fn log_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
+    let (base, factors): (f64, &[f64]) = match round {
+        Round::Decimal => (10.0, &[1.0, 2.0, 5.0]),
+        Round::Binary => (2.0, &[1.0]),
+    };
     let inside = |tick: &f64| (low..=high).contains(&tick.log10());
+    let first = (low / base.log10()).floor() as i32;
+    let last = (high / base.log10()).ceil() as i32;
     let fine: Vec<f64> = (first..=last)
-        .flat_map(|power| [1.0, 2.0, 5.0].map(|factor| factor * 10f64.powi(power)))
+        .flat_map(|power| factors.iter().map(move |factor| factor * base.powi(power)))
         .filter(inside)
         .collect();
     if fine.len() > most {
         let step = (last - first) as usize / most + 1;
         return (first..=last)
             .step_by(step)
-            .map(|power| 10f64.powi(power))
+            .map(|power| base.powi(power))
             .filter(inside)
             .collect();
     }
     if fine.len() >= 3 {
         return fine;
     }
-    linear_ticks(10f64.powf(low), 10f64.powf(high), 5)
+    linear_ticks(10f64.powf(low), 10f64.powf(high), 5, round)
 }
 
 #[cfg(test)]
@@ -191,12 +227,15 @@ mod tests {
     #[test]
     fn every_tick_stands_where_its_value_does() {
         let scales = [
-            Scale::linear([3.0, 17.0], true, PX),
-            Scale::linear([-3.0, 17.0], false, PX),
-            Scale::log([0.8, 7.0], PX),
-            Scale::log([1.0, 1.1], PX),
-            Scale::log([1e-9, 1e9], PX),
-            Scale::log([1e-299, 1e299], PX),
+            Scale::linear([3.0, 17.0], true, Round::Decimal, PX),
+            Scale::linear([-3.0, 17.0], false, Round::Decimal, PX),
+            Scale::log([0.8, 7.0], Round::Decimal, PX),
+            Scale::log([1.0, 1.1], Round::Decimal, PX),
+            Scale::log([1e-9, 1e9], Round::Decimal, PX),
+            Scale::log([1e-299, 1e299], Round::Decimal, PX),
+            Scale::log([3e8, 3e9], Round::Binary, PX),
+            Scale::log([1.0, 1e12], Round::Binary, PX),
+            Scale::linear([3e8, 1.4e9], true, Round::Binary, PX),
         ];
         for scale in scales {
             assert!(
@@ -213,8 +252,21 @@ mod tests {
     }
 
     #[test]
+    fn ticks_of_bytes_are_short_in_binary_units() {
+        for scale in [
+            Scale::linear([3e8, 1.5e9], true, Round::Binary, PX),
+            Scale::log([3e6, 1.5e9], Round::Binary, PX),
+        ] {
+            for &tick in &scale.ticks {
+                let label = crate::fmt::tick(Unit::Bytes, tick);
+                assert!(label.chars().count() <= 8, "{label}");
+            }
+        }
+    }
+
+    #[test]
     fn a_log_axis_spaces_ratios_evenly() {
-        let scale = Scale::log([1.0, 100.0], PX);
+        let scale = Scale::log([1.0, 100.0], Round::Decimal, PX);
         let [a, b, c] = [1.0, 10.0, 100.0].map(|v| scale.at(v).unwrap());
         assert!(((b - a) - (c - b)).abs() < 1e-9);
         assert_eq!(scale.at(0.0), None);
@@ -225,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_linear_axis_from_zero_starts_at_zero() {
-        let scale = Scale::linear([5.0, 9.0], true, PX);
+        let scale = Scale::linear([5.0, 9.0], true, Round::Decimal, PX);
         assert_eq!(scale.at(0.0), Some(0.0));
         assert_eq!(scale.ticks[0], 0.0);
     }
@@ -240,9 +292,9 @@ mod tests {
             vec![7.0, 7.0],
         ] {
             for scale in [
-                Scale::linear(values.clone(), true, PX),
-                Scale::linear(values.clone(), false, PX),
-                Scale::log(values.clone(), PX),
+                Scale::linear(values.clone(), true, Round::Decimal, PX),
+                Scale::linear(values.clone(), false, Round::Decimal, PX),
+                Scale::log(values.clone(), Round::Decimal, PX),
             ] {
                 assert!(scale.ticks.iter().all(|tick| tick.is_finite()));
                 assert!(!scale.ticks.is_empty(), "{values:?} {:?}", scale.kind);

@@ -27,7 +27,11 @@ impl Style {
 
     /// Classes of its markers.
     pub fn mark_class(self) -> String {
-        let filling = if self.target.is_multiple_of(2) { "mk" } else { "mk ho" };
+        let filling = if self.target.is_multiple_of(2) {
+            "mk"
+        } else {
+            "mk ho"
+        };
         format!("{} {filling}", self.color_class())
     }
 

@@ -121,12 +121,12 @@ fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
     let baseline = shown.baseline();
     Some(if comparisons.len() == 1 {
         format!(
-            "; it does {} as well as the baseline {baseline}",
+            "; against the baseline {baseline} it is {} better",
             words(least)
         )
     } else {
         format!(
-            "; against the baseline {baseline} it is better by between {} and {}",
+            "; against the baseline {baseline} it is between {} and {} better",
             words(least),
             words(most)
         )
@@ -249,10 +249,11 @@ fn certainty(shown: &Shown, scenario: &str, case: &str, invocations: u32) -> Str
             Some(most.map_or(p, |m| m.max(p)))
         });
     match worst {
-        Some(p) => format!(
-            "p ≤ {} (Holm), {launches} each",
-            fmt::p_value(p).replace("< ", "")
-        ),
+        Some(p) => {
+            let p = fmt::p_value(p);
+            let sign = if p.starts_with('<') { "" } else { "≤ " };
+            format!("p {sign}{p} (Holm), {launches} each")
+        }
         None => format!("{launches} each"),
     }
 }

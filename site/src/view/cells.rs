@@ -45,21 +45,10 @@ pub struct CellView {
 pub fn view(shown: &Shown, scenario: &str, case: &str, target: &str, id: MetricId) -> CellView {
     let cell = shown.cell(scenario, case, target);
     let measured = cell.and_then(|cell| Some((cell, metric(cell, id)?)));
-    let (status, reason) = match (cell, measured) {
-        (_, Some(_)) => (Status::Ok.id().to_owned(), String::new()),
-        (Some(cell), None) if cell.status == Status::Ok => (
-            "no value".into(),
-            format!("the records give no {}", id.describe().name),
-        ),
-        (Some(cell), None) => (status_words(cell.status).into(), cell.reason.clone()),
-        (None, None) => (
-            "not planned".into(),
-            "this run's plan has no such cell".into(),
-        ),
-    };
+    let (status, reason) = gap(cell, Some(id)).unwrap_or(("ok", String::new()));
     let mut view = CellView {
         ok: measured.is_some(),
-        status,
+        status: status.into(),
         reason,
         reason_path: reason_path(scenario, case, target),
         value: fmt::NONE.into(),
@@ -93,6 +82,25 @@ pub fn view(shown: &Shown, scenario: &str, case: &str, target: &str, id: MetricI
         (view.verdict, view.tone) = verdict(c);
     }
     view
+}
+
+/// Why a cell has no value on its scenario's leading metric, as status and
+/// reason; `None` where it has one.
+pub fn gap(cell: Option<&Cell>, leading: Option<MetricId>) -> Option<(&'static str, String)> {
+    let Some(cell) = cell else {
+        return Some(("not planned", "the analysis has no such cell".into()));
+    };
+    if cell.status != Status::Ok {
+        return Some((status_words(cell.status), cell.reason.clone()));
+    }
+    match leading {
+        Some(id) if metric(cell, id).is_some() => None,
+        Some(id) => Some((
+            "no value",
+            format!("the records give no {}", id.describe().name),
+        )),
+        None => Some(("no value", "the scenario names no metric".into())),
+    }
 }
 
 /// A verdict in words, and its tone.

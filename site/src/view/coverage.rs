@@ -1,7 +1,7 @@
 //! What was not measured and why. Every planned cell stands in the matrix;
 //! every one without a number has a row with its reason.
 
-use super::cells::{plural, status_words, swatch};
+use super::cells::{gap, plural, status_words, swatch};
 use super::engine::verified_scope;
 use super::frame::{Frame, reason_id, reason_path};
 use super::tables::target_path;
@@ -157,28 +157,18 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
     for scenario in shown.scenarios() {
         for case in &scenario.cases {
             for target in shown.targets() {
-                let Some(cell) = shown.cell(&scenario.id, &case.id, &target.id) else {
+                let cell = shown.cell(&scenario.id, &case.id, &target.id);
+                let Some((status, reason)) = gap(cell, shown.leading(scenario)) else {
                     continue;
                 };
-                // A cell that is ok but lacks its leading metric is linked here too.
-                let no_value = shown
-                    .leading(scenario)
-                    .is_none_or(|id| super::metric(cell, id).is_none());
-                if cell.status == Status::Ok && !no_value {
-                    continue;
-                }
                 reasons.push(Reason {
                     anchor: reason_id(&scenario.id, &case.id, &target.id),
                     target: target.id.clone(),
                     path: target_path(shown, &target.id),
                     scenario: shown.title(scenario).into(),
                     case: case_label(scenario.axis, case.axis_value(scenario.axis)),
-                    status: if cell.status == Status::Ok {
-                        "no value"
-                    } else {
-                        status_words(cell.status)
-                    },
-                    reason: cell.reason.clone(),
+                    status,
+                    reason,
                     stderr: stderr(shown, &scenario.id, &case.id, &target.id),
                 });
             }

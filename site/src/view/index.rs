@@ -240,9 +240,9 @@ fn measured(shown: &Shown) -> String {
         .filter(|cell| cell.status == Status::Ok)
         .count();
     format!(
-        "{} of {} planned {} measured",
+        "{} of {} {} measured",
         fmt::count(ok as u64),
-        plural(all as u64, "cell", "cells"),
+        plural(all as u64, "planned cell", "planned cells"),
         if all == 1 { "was" } else { "were" }
     )
 }

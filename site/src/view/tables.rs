@@ -9,7 +9,7 @@ use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::{Cell, Metric, MetricId, Role};
-use stats::metrics::Sample;
+use stats::metrics::{Better, Sample};
 
 /// Invocations that vary by less than this share are reproducible (DESIGN § 5).
 pub const CV_REPRODUCIBLE: f64 = 0.05;
@@ -23,7 +23,7 @@ pub struct MetricRows {
     pub id: &'static str,
     /// What `n` counts.
     pub counts: &'static str,
-    /// A row per measured target, best rank first.
+    /// A row per measured target, best value first.
     pub rows: Vec<MetricRow>,
 }
 
@@ -111,11 +111,15 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
             .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
             .filter_map(|cell| Some((cell, metric(cell, id)?)))
             .collect();
-        measured.sort_by_key(|(cell, _)| cell.rank.unwrap_or(u32::MAX));
         if measured.is_empty() {
             continue;
         }
         let about = id.describe();
+        measured.sort_by(|(_, a), (_, b)| match about.better {
+            Better::Lower => a.value.total_cmp(&b.value),
+            Better::Higher => b.value.total_cmp(&a.value),
+            Better::Neither => std::cmp::Ordering::Equal,
+        });
         all.push(MetricRows {
             title: about.title.into(),
             id: about.name,

@@ -480,7 +480,7 @@ fn launch(
                 log.requests.push(RequestRecord {
                     case: case.id.clone(),
                     id,
-                    prompt: id,
+                    prompt: u64::from(invocation) * 1000 + id,
                     warmup: round == 0,
                     scheduled_ns: scheduled,
                     sent_ns: scheduled + 8_000,

@@ -1,0 +1,228 @@
+//! What every rendered site must hold, whatever the data: links that lead
+//! somewhere, unique ids, balanced tags, equal bytes for equal data, every drawn
+//! number in a table, and no failure left out.
+
+mod common;
+#[path = "common/html.rs"]
+mod html;
+
+use common::{run, world};
+use schema::record::Status;
+use std::collections::BTreeMap;
+
+type Pages = BTreeMap<String, Vec<u8>>;
+
+fn render(world: &common::World) -> Pages {
+    site::render(&world.input()).expect("renders")
+}
+
+fn texts(pages: &Pages) -> impl Iterator<Item = (&str, &str)> {
+    pages
+        .iter()
+        .filter(|(path, _)| path.ends_with(".html"))
+        .map(|(path, bytes)| (path.as_str(), std::str::from_utf8(bytes).expect("UTF-8")))
+}
+
+/// Everything that holds for any site.
+fn check(pages: &Pages) {
+    let read: BTreeMap<&str, html::Page> = texts(pages)
+        .map(|(path, text)| (path, html::read(path, text)))
+        .collect();
+    for (&path, page) in &read {
+        page.ids(path);
+        let count = |name: &str| page.tags.iter().filter(|tag| tag.name == name).count();
+        assert_eq!(count("h1"), 1, "{path}");
+        assert_eq!(count("script"), 0, "{path}");
+        let html = &page.tags[0];
+        assert_eq!(
+            html.attributes.get("lang").map(String::as_str),
+            Some("en"),
+            "{path}"
+        );
+        for link in page.links() {
+            check_link(&read, pages, path, link);
+        }
+        for word in page.text.split(|c: char| !c.is_alphanumeric()) {
+            let broken = ["NaN", "nan", "inf", "Infinity", "undefined", "None", "null"];
+            assert!(!broken.contains(&word), "{path} says {word}");
+        }
+        for tag in &page.tags {
+            for name in ["d", "x", "y", "viewBox"] {
+                let value = tag.attributes.get(name).map_or("", String::as_str);
+                assert!(
+                    !value.contains("NaN") && !value.contains("inf"),
+                    "{path}: {tag:?}"
+                );
+            }
+            assert!(
+                !tag.attributes.keys().any(|key| key.starts_with("on")),
+                "{path}: {tag:?}"
+            );
+            if tag.name == "th" {
+                assert!(tag.attributes.contains_key("scope"), "{path}: {tag:?}");
+            }
+        }
+        assert_eq!(
+            count("table"),
+            count("caption"),
+            "{path}: a table without a caption"
+        );
+    }
+    for (path, bytes) in pages {
+        assert!(bytes.len() <= 300_000, "{path} has {} bytes", bytes.len());
+        assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
+    }
+}
+
+fn check_link(read: &BTreeMap<&str, html::Page>, pages: &Pages, from: &str, link: &str) {
+    if link == "data:," || link == "https://example.org/" {
+        return;
+    }
+    assert!(!link.contains(':'), "{from} links {link}");
+    let (path, fragment) = html::resolve(from, link);
+    assert!(pages.contains_key(&path), "{from}: {link} leads nowhere");
+    if let Some(fragment) = fragment {
+        let there = read[path.as_str()].ids(&path).contains(fragment.as_str());
+        assert!(there, "{from}: {link} has no such place");
+    }
+}
+
+#[test]
+fn a_full_site_holds_together() {
+    let pages = render(&world(vec![run("cpu", 5, 22), run("smoke", 1, 5)]));
+    check(&pages);
+    for path in [
+        "index.html",
+        "coverage.html",
+        "methodology.html",
+        "scenario/single_request.html",
+        "engine/burn.html",
+        "run/20990102-030405-cpu-synthetic.html",
+        "run/20990102-030405-smoke-synthetic.html",
+        "assets/site.css",
+    ] {
+        assert!(pages.contains_key(path), "{path}");
+    }
+}
+
+#[test]
+fn equal_data_gives_equal_bytes() {
+    let make = || render(&world(vec![run("cpu", 5, 5)]));
+    assert!(make() == make());
+}
+
+#[test]
+fn without_a_run_the_index_says_what_to_run() {
+    let pages = render(&world(vec![]));
+    check(&pages);
+    let index = std::str::from_utf8(&pages["index.html"]).unwrap();
+    assert!(index.contains("cargo xtask bench-all"));
+}
+
+#[test]
+fn a_profile_that_is_not_publishable_says_so_on_every_page() {
+    let smoke = render(&world(vec![run("smoke", 1, 5)]));
+    check(&smoke);
+    for (path, text) in texts(&smoke) {
+        assert!(text.contains("Not for publication"), "{path}");
+    }
+    for (path, text) in texts(&render(&world(vec![run("cpu", 5, 5)]))) {
+        assert!(!text.contains("Not for publication"), "{path}");
+    }
+}
+
+#[test]
+fn one_invocation_gives_no_interval_no_rank_and_no_leader() {
+    let pages = render(&world(vec![run("smoke", 1, 5)]));
+    let index = std::str::from_utf8(&pages["index.html"]).unwrap();
+    assert!(index.contains("Nothing can be ranked yet"));
+    assert!(!index.contains("rank 1"));
+    let scenario = std::str::from_utf8(&pages["scenario/single_request.html"]).unwrap();
+    assert!(scenario.contains("too few invocations to say"));
+}
+
+#[test]
+fn no_failure_is_left_out() {
+    let world = world(vec![run("cpu", 5, 5)]);
+    let pages = render(&world);
+    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    let failed: Vec<_> = analysis
+        .cells
+        .iter()
+        .filter(|cell| cell.status != Status::Ok)
+        .collect();
+    assert!(failed.len() >= 4, "the synthetic run has failures");
+    let page = |path: &str| {
+        let text = std::str::from_utf8(&pages[path]).unwrap();
+        html::read(path, text).text
+    };
+    let coverage = page("coverage.html");
+    let index = page("index.html");
+    for cell in failed {
+        assert!(coverage.contains(&cell.reason), "{cell:?}");
+        let scenario = page(&format!("scenario/{}.html", cell.scenario));
+        assert!(scenario.contains(&cell.reason), "{cell:?}");
+        let engine = cell.target.split('.').next().unwrap();
+        assert!(
+            page(&format!("engine/{engine}.html")).contains(&cell.reason),
+            "{cell:?}"
+        );
+    }
+    for word in ["crashed", "out of memory", "timeout", "wrong output"] {
+        assert!(index.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn every_drawn_number_is_in_the_data_table_below() {
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let mut drawn = 0;
+    for (path, text) in texts(&pages) {
+        for figure in text.split("<figure ").skip(1) {
+            let figure = figure.split("</figure>").next().unwrap();
+            let (picture, table) = figure.split_once("<details>").expect("a table behind it");
+            for mark in picture.split("<path ").skip(1) {
+                let Some((_, title)) = mark.split_once("<title>") else {
+                    continue;
+                };
+                let title = html::unescape(title.split("</title>").next().unwrap());
+                let Some((name, value)) = title.rsplit_once(": ") else {
+                    continue;
+                };
+                drawn += 1;
+                let row = table.split("<tr>").find(|row| {
+                    row.contains(&format!(">{name}<")) && row.contains(&format!(">{value}<"))
+                });
+                assert!(row.is_some(), "{path}: {title} is in no row");
+            }
+        }
+    }
+    assert!(drawn > 100, "{drawn}");
+}
+
+#[test]
+fn many_targets_still_fit_on_a_page() {
+    let mut run = run("cpu", 5, 22);
+    let more: Vec<_> = run
+        .header
+        .plan
+        .targets
+        .iter()
+        .map(|target| {
+            let mut target = target.clone();
+            target.id = target.id.replacen('.', "+opt.", 1);
+            target
+        })
+        .collect();
+    for log in run.launches.clone() {
+        let mut log = log;
+        log.launch.target = log.launch.target.replacen('.', "+opt.", 1);
+        run.launches.push(log);
+    }
+    for mut launch in run.header.plan.launches.clone() {
+        launch.target = launch.target.replacen('.', "+opt.", 1);
+        run.header.plan.launches.push(launch);
+    }
+    run.header.plan.targets.extend(more);
+    check(&render(&world(vec![run])));
+}
