@@ -9,7 +9,7 @@
 //! It deliberately knows nothing of layers, rows and caches: see
 //! [`crate::model`]. The softmax is the plain two-pass one in f32.
 
-use crate::kernels::portable::{LANES, exp, madd, sum_lanes};
+use crate::kernels::portable::{LANES, exp, sum_lanes};
 
 /// Positions in a block of keys, and the multiple the head dimension is rounded to.
 pub const KEY_BLOCK: usize = LANES;
@@ -34,115 +34,184 @@ pub struct Attend<'a> {
     pub out: &'a mut [f32],
 }
 
-/// The kernel; `FMA` as in [`crate::kernels::portable`].
-#[inline(always)]
-pub fn attend<const FMA: bool>(job: Attend<'_>) {
-    let heads = job.q.len() / job.dim;
-    let room = job.len.next_multiple_of(KEY_BLOCK);
-    let (q, out) = (job.q, job.out);
-    let mut head = 0;
-    // Heads together, so that a key or value is loaded once for all of them.
-    while head < heads {
-        let count = if heads - head >= 4 { 4 } else { 1 };
-        let part = head * job.dim..(head + count) * job.dim;
-        let part = Attend {
-            q: &q[part.clone()],
-            k: job.k,
-            v: job.v,
-            scores: &mut job.scores[..count * room],
-            out: &mut out[part],
-            ..job
-        };
-        match count {
-            4 => heads_together::<4, FMA>(part),
-            _ => heads_together::<1, FMA>(part),
-        }
-        head += count;
-    }
-}
-
-#[inline(always)]
-fn heads_together<const H: usize, const FMA: bool>(job: Attend<'_>) {
-    let (dim, len) = (job.dim, job.len);
-    let padded = dim.next_multiple_of(LANES);
-    let room = len.next_multiple_of(KEY_BLOCK);
-
-    // scores[h][p] = q[h] · k[p] · scale
-    let mut largest = [[f32::NEG_INFINITY; LANES]; H];
-    let keys = job.k.as_chunks::<LANES>().0;
-    for (block, keys) in keys.chunks_exact(padded).take(room / KEY_BLOCK).enumerate() {
-        let mut sums = [[0.0f32; LANES]; H];
-        for (d, key) in keys[..dim].iter().enumerate() {
-            for h in 0..H {
-                let q = job.q[h * dim + d];
-                for lane in 0..LANES {
-                    sums[h][lane] = madd::<FMA>(q, key[lane], sums[h][lane]);
-                }
-            }
-        }
-        for h in 0..H {
-            for lane in 0..LANES {
-                let visible = block * KEY_BLOCK + lane < len;
-                let score = if visible {
-                    sums[h][lane] * job.scale
-                } else {
-                    f32::NEG_INFINITY
-                };
-                sums[h][lane] = score;
-                largest[h][lane] = if score > largest[h][lane] {
-                    score
-                } else {
-                    largest[h][lane]
-                };
-            }
-            let at = h * room + block * KEY_BLOCK;
-            job.scores[at..at + KEY_BLOCK].copy_from_slice(&sums[h]);
-        }
-    }
-
-    // scores[h] = e^(scores[h] − largest), and its sum
-    let mut inverse = [0.0f32; H];
-    for h in 0..H {
-        let largest = largest[h].iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mut sums = [0.0f32; LANES];
-        for chunk in job.scores[h * room..(h + 1) * room]
-            .as_chunks_mut::<LANES>()
-            .0
-        {
-            for lane in 0..LANES {
-                // A masked score gives e^−87, which the next line cannot tell
-                // from 0 beside the largest's 1; `len` keeps it out of the sum
-                // over values.
-                chunk[lane] = exp::<FMA>(chunk[lane] - largest);
-                sums[lane] += chunk[lane];
-            }
-        }
-        inverse[h] = 1.0 / sum_lanes(sums);
-    }
-
-    // out[h] = Σ scores[h][p] · v[p]
-    for from in (0..dim).step_by(LANES) {
-        let mut sums = [[0.0f32; LANES]; H];
-        for (p, value) in job.v.chunks_exact(padded).take(len).enumerate() {
-            let value: &[f32] = &value[from..from + LANES];
-            for h in 0..H {
-                let weight = job.scores[h * room + p];
-                for lane in 0..LANES {
-                    sums[h][lane] = madd::<FMA>(weight, value[lane], sums[h][lane]);
-                }
-            }
-        }
-        let to = (from + LANES).min(dim);
-        for h in 0..H {
-            for (out, sum) in job.out[h * dim + from..h * dim + to]
-                .iter_mut()
-                .zip(sums[h])
-            {
-                *out = sum * inverse[h];
-            }
+impl Attend<'_> {
+    /// The same for `count` heads from `head` on.
+    pub(crate) fn heads(&mut self, head: usize, count: usize) -> Attend<'_> {
+        let part = head * self.dim..(head + count) * self.dim;
+        Attend {
+            q: &self.q[part.clone()],
+            scores: &mut self.scores[..count * self.len.next_multiple_of(KEY_BLOCK)],
+            out: &mut self.out[part],
+            ..*self
         }
     }
 }
+
+/// Turn scores into `e^(scale · (score − largest))`, and give one over their
+/// sum. Only the first `len` count; the rest become nearly 0.
+#[inline(always)]
+pub(crate) fn softmax<const FMA: bool>(scores: &mut [f32], len: usize, scale: f32) -> f32 {
+    scores[len..].fill(f32::NEG_INFINITY);
+    let scores = scores.as_chunks_mut::<LANES>().0;
+    let mut largest = [f32::NEG_INFINITY; LANES];
+    for chunk in scores.iter() {
+        for lane in 0..LANES {
+            largest[lane] = if chunk[lane] > largest[lane] {
+                chunk[lane]
+            } else {
+                largest[lane]
+            };
+        }
+    }
+    let largest = largest.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    for score in scores.as_flattened_mut() {
+        // An absent score gives e^−87, which is nothing beside the largest's 1.
+        *score = exp::<FMA>((*score - largest) * scale);
+    }
+    let mut sums = [0.0; LANES];
+    for chunk in scores.iter() {
+        for lane in 0..LANES {
+            sums[lane] += chunk[lane];
+        }
+    }
+    1.0 / sum_lanes(sums)
+}
+
+/// Attention in the vectors of one instruction set.
+///
+/// The module that uses it has `zero`, `load`, `store` and `madd(a, v, sum)`
+/// (`a · v + sum`) for vectors of 16 floats, and says how many blocks of keys,
+/// and how many vectors of a value, its registers hold for four heads at once.
+/// (Left to vectorise loops over `[f32; 16]`, the compiler kept the sums in
+/// memory, at a tenth of the speed.)
+macro_rules! attend_kernel {
+    ($fma:literal, blocks: $blocks:literal, columns: $columns:literal $(, $features:literal)?) => {
+        /// See [`super::Kernels::attend`].
+        ///
+        /// # Safety
+        /// The CPU must have the instruction set of this module.
+        $(#[target_feature(enable = $features)])?
+        pub fn attend(mut job: $crate::attention::Attend<'_>) {
+            let heads = job.q.len() / job.dim;
+            let mut head = 0;
+            // Heads together, so that a key or value is loaded once for all.
+            while head + 4 <= heads {
+                attend_heads::<4>(job.heads(head, 4));
+                head += 4;
+            }
+            while head < heads {
+                attend_heads::<1>(job.heads(head, 1));
+                head += 1;
+            }
+        }
+
+        $(#[target_feature(enable = $features)])?
+        fn attend_heads<const H: usize>(mut job: $crate::attention::Attend<'_>) {
+            use $crate::attention::KEY_BLOCK;
+            let blocks = job.len.div_ceil(KEY_BLOCK);
+            let mut block = 0;
+            while block + $blocks <= blocks {
+                score_blocks::<H, $blocks>(&mut job, block);
+                block += $blocks;
+            }
+            while block < blocks {
+                score_blocks::<H, 1>(&mut job, block);
+                block += 1;
+            }
+            let mut inverse = [0.0; H];
+            for h in 0..H {
+                let scores = &mut job.scores[h * blocks * KEY_BLOCK..][..blocks * KEY_BLOCK];
+                inverse[h] = $crate::attention::softmax::<$fma>(scores, job.len, job.scale);
+            }
+            let mut column = 0;
+            while column + $columns * KEY_BLOCK <= job.dim {
+                weigh_values::<H, $columns>(&mut job, column, inverse);
+                column += $columns * KEY_BLOCK;
+            }
+            while column < job.dim {
+                weigh_values::<H, 1>(&mut job, column, inverse);
+                column += KEY_BLOCK;
+            }
+        }
+
+        /// `scores[h][p] = q[h] · k[p]` for `B` blocks of positions.
+        #[inline]
+        $(#[target_feature(enable = $features)])?
+        fn score_blocks<const H: usize, const B: usize>(
+            job: &mut $crate::attention::Attend<'_>,
+            block: usize,
+        ) {
+            use $crate::attention::KEY_BLOCK;
+            let dim = job.dim;
+            let padded = dim.next_multiple_of(KEY_BLOCK);
+            let mut keys: [&[[f32; KEY_BLOCK]]; B] = [&[]; B];
+            for b in 0..B {
+                let keys_of_block = &job.k[(block + b) * KEY_BLOCK * padded..];
+                keys[b] = &keys_of_block.as_chunks().0[..dim];
+            }
+            let mut q: [&[f32]; H] = [&[]; H];
+            for h in 0..H {
+                q[h] = &job.q[h * dim..][..dim];
+            }
+            let mut sums = [[zero(); B]; H];
+            for d in 0..dim {
+                for b in 0..B {
+                    let key = load(&keys[b][d]);
+                    for h in 0..H {
+                        sums[h][b] = madd(q[h][d], key, sums[h][b]);
+                    }
+                }
+            }
+            let scores = job.scores.as_chunks_mut::<KEY_BLOCK>().0;
+            let blocks = job.len.div_ceil(KEY_BLOCK);
+            for h in 0..H {
+                for b in 0..B {
+                    store(sums[h][b], &mut scores[h * blocks + block + b]);
+                }
+            }
+        }
+
+        /// `out[h] = Σ scores[h][p] · v[p] · inverse[h]` for `C` vectors of columns.
+        #[inline]
+        $(#[target_feature(enable = $features)])?
+        fn weigh_values<const H: usize, const C: usize>(
+            job: &mut $crate::attention::Attend<'_>,
+            column: usize,
+            inverse: [f32; H],
+        ) {
+            use $crate::attention::KEY_BLOCK;
+            let padded = job.dim.next_multiple_of(KEY_BLOCK);
+            let room = job.len.next_multiple_of(KEY_BLOCK);
+            let mut scores: [&[f32]; H] = [&[]; H];
+            for h in 0..H {
+                scores[h] = &job.scores[h * room..][..job.len];
+            }
+            let mut sums = [[zero(); C]; H];
+            for (p, value) in job.v.chunks_exact(padded).take(job.len).enumerate() {
+                let value = &value[column..][..C * KEY_BLOCK];
+                let value = value.as_chunks::<KEY_BLOCK>().0;
+                for c in 0..C {
+                    let value = load(&value[c]);
+                    for h in 0..H {
+                        sums[h][c] = madd(scores[h][p], value, sums[h][c]);
+                    }
+                }
+            }
+            for h in 0..H {
+                for c in 0..C {
+                    let mut lanes = [0.0; KEY_BLOCK];
+                    store(sums[h][c], &mut lanes);
+                    let from = (column + c * KEY_BLOCK).min(job.dim);
+                    let to = (from + KEY_BLOCK).min(job.dim);
+                    for (out, lane) in job.out[h * job.dim..][from..to].iter_mut().zip(lanes) {
+                        *out = lane * inverse[h];
+                    }
+                }
+            }
+        }
+    };
+}
+pub(crate) use attend_kernel;
 
 #[cfg(test)]
 mod tests {

@@ -172,7 +172,8 @@ impl Drop for Join<'_> {
         let mut turns = 0u32;
         while shared.active.0.load(SeqCst) != 0 {
             turns += 1;
-            if turns < 20_000 {
+            // Where the cores are shared, the worker we wait for may not be on one.
+            if turns < 1_000 {
                 std::hint::spin_loop();
             } else {
                 std::thread::yield_now();

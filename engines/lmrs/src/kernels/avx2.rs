@@ -8,6 +8,45 @@ use super::{F32Job, Q8Job};
 use std::arch::x86_64::*;
 
 super::portable::elementwise!(true, "avx2,fma,f16c");
+crate::attention::attend_kernel!(true, blocks: 1, columns: 1, "avx2,fma,f16c");
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn zero() -> [__m256; 2] {
+    [_mm256_setzero_ps(); 2]
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn load(from: &[f32; 16]) -> [__m256; 2] {
+    // SAFETY: 16 floats.
+    unsafe {
+        [
+            _mm256_loadu_ps(from.as_ptr()),
+            _mm256_loadu_ps(from.as_ptr().add(8)),
+        ]
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn store(vector: [__m256; 2], to: &mut [f32; 16]) {
+    // SAFETY: 16 floats.
+    unsafe {
+        _mm256_storeu_ps(to.as_mut_ptr(), vector[0]);
+        _mm256_storeu_ps(to.as_mut_ptr().add(8), vector[1]);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn madd(a: f32, vector: [__m256; 2], sum: [__m256; 2]) -> [__m256; 2] {
+    let a = _mm256_set1_ps(a);
+    [
+        _mm256_fmadd_ps(a, vector[0], sum[0]),
+        _mm256_fmadd_ps(a, vector[1], sum[1]),
+    ]
+}
 
 /// See [`super::Kernels::f32`].
 ///

@@ -10,6 +10,33 @@ use super::{F32Job, Q8Job};
 use std::arch::x86_64::*;
 
 super::portable::elementwise!(true, "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c");
+crate::attention::attend_kernel!(true, blocks: 2, columns: 4, "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c");
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+fn zero() -> __m512 {
+    _mm512_setzero_ps()
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+fn load(from: &[f32; 16]) -> __m512 {
+    // SAFETY: 16 floats.
+    unsafe { _mm512_loadu_ps(from.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+fn store(vector: __m512, to: &mut [f32; 16]) {
+    // SAFETY: 16 floats.
+    unsafe { _mm512_storeu_ps(to.as_mut_ptr(), vector) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+fn madd(a: f32, vector: __m512, sum: __m512) -> __m512 {
+    _mm512_fmadd_ps(_mm512_set1_ps(a), vector, sum)
+}
 
 /// Tokens of the widest register tile.
 const MAX_TOKENS: usize = 6;
@@ -81,25 +108,32 @@ unsafe fn f32_tile<const R: usize, const T: usize>(job: &F32Job<'_>, row: usize,
         let weights = job.weights.as_ptr().add(row * cols);
         let x = job.x.as_ptr().add(token * cols);
         let mut sums = [[_mm512_setzero_ps(); T]; R];
-        let mut column = 0;
-        while column < cols {
-            let left = cols - column;
-            let mask: __mmask16 = if left >= 16 { 0xffff } else { (1 << left) - 1 };
+        let whole = cols / 16 * 16;
+        for column in (0..whole).step_by(16) {
             let mut inputs = [_mm512_setzero_ps(); T];
             for t in 0..T {
-                inputs[t] = _mm512_maskz_loadu_ps(mask, x.add(t * cols + column));
+                inputs[t] = _mm512_loadu_ps(x.add(t * cols + column));
             }
             for r in 0..R {
                 let at = weights.add(r * cols + column);
                 if T <= 2 {
                     _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(256).cast());
                 }
-                let row = _mm512_maskz_loadu_ps(mask, at);
+                let row = _mm512_loadu_ps(at);
                 for t in 0..T {
                     sums[r][t] = _mm512_fmadd_ps(row, inputs[t], sums[r][t]);
                 }
             }
-            column += 16;
+        }
+        if whole < cols {
+            let mask: __mmask16 = (1 << (cols - whole)) - 1;
+            for r in 0..R {
+                let row = _mm512_maskz_loadu_ps(mask, weights.add(r * cols + whole));
+                for t in 0..T {
+                    let input = _mm512_maskz_loadu_ps(mask, x.add(t * cols + whole));
+                    sums[r][t] = _mm512_fmadd_ps(row, input, sums[r][t]);
+                }
+            }
         }
         for (r, sums) in sums.iter().enumerate() {
             for (t, sum) in sums.iter().enumerate() {

@@ -208,14 +208,6 @@ macro_rules! elementwise {
         pub fn quantise(x: &[f32], out: $crate::kernels::quant::TokenMut<'_>) {
             $crate::kernels::portable::quantise::<$fma>(x, out);
         }
-        /// See [`super::Kernels::attend`].
-        ///
-        /// # Safety
-        /// The CPU must have the instruction set of this module.
-        $(#[target_feature(enable = $features)])?
-        pub fn attend(job: $crate::attention::Attend<'_>) {
-            $crate::attention::attend::<$fma>(job);
-        }
         /// See [`super::Kernels::argmax`].
         ///
         /// # Safety

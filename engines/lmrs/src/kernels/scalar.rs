@@ -6,6 +6,27 @@ use super::quant::{BLOCK, TILE_BYTES, TILE_ROWS, tile_scale, tile_value};
 use super::{F32Job, Q8Job};
 
 super::portable::elementwise!(false);
+crate::attention::attend_kernel!(false, blocks: 1, columns: 1);
+
+fn zero() -> [f32; 16] {
+    [0.0; 16]
+}
+
+fn load(from: &[f32; 16]) -> [f32; 16] {
+    *from
+}
+
+fn store(vector: [f32; 16], to: &mut [f32; 16]) {
+    *to = vector;
+}
+
+#[inline(always)]
+fn madd(a: f32, vector: [f32; 16], mut sum: [f32; 16]) -> [f32; 16] {
+    for lane in 0..16 {
+        sum[lane] += a * vector[lane];
+    }
+    sum
+}
 
 /// See [`super::Kernels::f32`].
 ///
