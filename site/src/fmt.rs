@@ -148,6 +148,19 @@ pub fn delta(value: f64) -> String {
     format!("{sign}{value:.2}").replace('-', "−")
 }
 
+/// `2026-11-21 10:30 UTC` from RFC 3339; anything else as it came.
+pub fn moment(text: &str) -> String {
+    let shape: String = text
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
+    if shape.starts_with("0000-00-00T00:00:00") && text.ends_with('Z') {
+        format!("{} {} UTC", &text[..10], &text[11..16])
+    } else {
+        text.to_owned()
+    }
+}
+
 /// `12 345`, grouped by narrow spaces.
 pub fn count(n: u64) -> String {
     group(&n.to_string())
@@ -320,6 +333,14 @@ mod tests {
             with_interval(Unit::Ns, 1e300, Some((0.0, 1e301))).1,
             Some("[0, 1.00e292]".into())
         );
+    }
+
+    #[test]
+    fn moments_are_short_where_they_are_moments() {
+        assert_eq!(moment("2026-11-21T10:30:59Z"), "2026-11-21 10:30 UTC");
+        assert_eq!(moment("2026-11-21T10:30:59.123Z"), "2026-11-21 10:30 UTC");
+        assert_eq!(moment("yesterday"), "yesterday");
+        assert_eq!(moment("éééé-11-21T10:30:59Z"), "éééé-11-21T10:30:59Z");
     }
 
     #[test]

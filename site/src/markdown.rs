@@ -33,7 +33,10 @@ pub fn render(text: &str, level: usize) -> String {
                 code.push_str(line);
                 code.push('\n');
             }
-            out.push_str(&format!("<pre><code>{}</code></pre>\n", escape(&code)));
+            out.push_str(&format!(
+                "<pre tabindex=\"0\"><code>{}</code></pre>\n",
+                escape(&code)
+            ));
         } else if let Some(ordered) = list_item(trimmed).map(|(ordered, _)| ordered) {
             let tag = if ordered { "ol" } else { "ul" };
             let mut items = vec![list_item(trimmed).map_or("", |(_, text)| text).to_owned()];
@@ -158,7 +161,7 @@ mod tests {
         assert_eq!(
             html,
             "<h2 id=\"title\">Title</h2>\n<p>One two.</p>\n<ul>\n<li>a more</li>\n<li>b</li>\n</ul>\n\
-             <ol>\n<li>x</li>\n<li>y</li>\n</ol>\n<pre><code>&lt;b&gt;\n</code></pre>\n"
+             <ol>\n<li>x</li>\n<li>y</li>\n</ol>\n<pre tabindex=\"0\"><code>&lt;b&gt;\n</code></pre>\n"
         );
     }
 

@@ -54,6 +54,7 @@ impl Templates {
             out.write_str(&if plain { text } else { escape(&text) })
                 .map_err(|_| Error::new(ErrorKind::WriteFailure, "out of memory"))
         });
+        environment.add_filter("moment", |text: &str| crate::fmt::moment(text));
         for (name, source) in TEMPLATES {
             environment
                 .add_template(name, source)

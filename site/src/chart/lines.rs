@@ -202,7 +202,12 @@ impl Lines {
             );
         }
         let reading = format!(
-            "Markers are measured cases with 95 % intervals; the lines and bands between them only connect.{}",
+            "Markers are measured cases{}; what is drawn between them only connects.{}",
+            if points().any(|point| point.y.ci.is_some()) {
+                " with 95 % intervals"
+            } else {
+                " (a single launch gives no interval)"
+            },
             match y_kind {
                 Kind::Linear => "",
                 Kind::Log => " The vertical axis is logarithmic: equal distances are equal ratios.",

@@ -176,7 +176,7 @@ fn linear_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
         Round::Binary => raw.log2().ceil().exp2(),
         Round::Decimal => {
             let power = 10f64.powf(raw.log10().floor());
-            [1.0, 2.0, 5.0]
+            [1.0, 2.0, 2.5, 5.0]
                 .into_iter()
                 .map(|factor| factor * power)
                 .find(|&step| step >= raw)

@@ -1,6 +1,6 @@
 //! Which charts there are: from cells and comparisons to what `chart` draws.
 
-use super::cells::{rests_on, status_words};
+use super::cells::{plural, rests_on, status_words};
 use super::{Shown, case_label, metric};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::lines::{Lines, Point, Series};
@@ -11,6 +11,9 @@ use crate::html::slug;
 use schema::plan::{Case, PlannedScenario};
 use stats::analysis::{Cell, Metric, MetricId, Role};
 use stats::metrics::Better;
+
+/// In place of an interval, in a sentence.
+const NO_INTERVAL: &str = "(a single launch gives no interval)";
 
 /// Times better than the baseline, every target, a group per scenario.
 pub fn speed_up(shown: &Shown) -> Figure {
@@ -38,7 +41,7 @@ pub fn speed_up(shown: &Shown) -> Figure {
                             "Largest advantage over {baseline}: {} in {}, {ratio} {}",
                             target.id,
                             shown.title(scenario).to_lowercase(),
-                            interval.unwrap_or_default()
+                            interval.unwrap_or_else(|| NO_INTERVAL.into())
                         );
                         best = Some((c.ratio, finding));
                     }
@@ -256,32 +259,44 @@ pub fn distribution(
     )
 }
 
-/// `at 8 users, best is candle.cpu.f32 with 12.3 ms [11.9, 12.8]`.
+/// `at 8 users, the lowest is candle.cpu.f32’s 12.3 ms [11.9, 12.8]`, and with
+/// how many it is tied: exactly, or by the ranks of the leading metric.
 fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId) -> String {
     let label = case_label(scenario.axis, case.axis_value(scenario.axis));
     let higher = id.describe().better == Better::Higher;
-    let best = shown
-        .targets()
-        .iter()
-        .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
-        .filter_map(|cell| Some((cell, metric(cell, id)?)))
-        .filter(|(_, metric)| metric.value.is_finite())
-        .min_by(|a, b| {
-            let order = a.1.value.total_cmp(&b.1.value);
-            if higher { order.reverse() } else { order }
-        });
-    let Some((cell, metric)) = best else {
+    let measured = || {
+        shown
+            .targets()
+            .iter()
+            .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
+            .filter_map(|cell| Some((cell, metric(cell, id)?)))
+            .filter(|(_, metric)| metric.value.is_finite())
+    };
+    let best = measured().min_by(|a, b| {
+        let order = a.1.value.total_cmp(&b.1.value);
+        if higher { order.reverse() } else { order }
+    });
+    let Some((cell, best)) = best else {
         return format!("at {label}, nothing was measured");
     };
-    let (value, interval) = fmt::with_interval(Unit::of(id), metric.value, metric.ci95);
+    let leading = shown.leading(scenario) == Some(id);
+    let tied = measured()
+        .filter(|(other, metric)| {
+            let ranked = leading && other.rank.is_some() && other.rank == cell.rank;
+            other.target != cell.target && (ranked || metric.value == best.value)
+        })
+        .count();
+    let (value, interval) = fmt::with_interval(Unit::of(id), best.value, best.ci95);
+    let interval = interval.unwrap_or_else(|| NO_INTERVAL.into());
+    let tied = match tied {
+        0 => String::new(),
+        n => format!(", tied with {}", plural(n as u64, "other", "others")),
+    };
     format!(
-        "at {label}, {} is {} with {value} {}",
+        "at {label}, the {} is {}’s {value} {interval}{tied}",
         if higher { "highest" } else { "lowest" },
         cell.target,
-        interval.unwrap_or_default()
     )
-    .trim_end()
-    .to_owned()
 }
 
 fn direction(better: Better) -> &'static str {

@@ -148,11 +148,11 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
     }
 }
 
-/// Whether a metric can depend on the case: what is fixed per process has no
-/// place on a chart along the axis.
+/// Whether a chart along the axis can show anything: what is fixed per process
+/// doesn't vary, and what is arithmetic is the same line for most.
 fn varies(id: MetricId) -> bool {
     !matches!(
         id,
-        MetricId::WeightBytes | MetricId::ColdStartNs | MetricId::LoadNs
+        MetricId::WeightBytes | MetricId::KvBytes | MetricId::ColdStartNs | MetricId::LoadNs
     )
 }
