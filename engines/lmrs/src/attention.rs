@@ -105,6 +105,8 @@ macro_rules! attend_kernel {
             }
         }
 
+        // `+ 1` is what `$blocks` and `$columns` come to where registers are few.
+        #[allow(clippy::int_plus_one)]
         $(#[target_feature(enable = $features)])?
         fn attend_heads<const H: usize>(mut job: $crate::attention::Attend<'_>) {
             use $crate::attention::KEY_BLOCK;

@@ -116,16 +116,20 @@ impl Model {
             _ => {}
         }
 
-        let cache = Cache::new(&config, max_batch, positions).map_err(|error| {
+        // One position more than can be asked for: a fault looks one too far.
+        let rope = RopeTable::new(&config.rope, config.head_dim, max_context + 1);
+        let memory = || {
+            let cache = Cache::new(&config, max_batch, positions)?;
+            let state = State::new(&config, precision, max_batch, cache.capacity, threads)?;
+            Ok((cache, state))
+        };
+        let (cache, state) = memory().map_err(|error: std::io::Error| {
             let message = format!(
-                "no memory for a cache of {max_batch} × {positions} positions ({error}); \
+                "no memory for {max_batch} sequences of {positions} positions ({error}); \
                  ask for a smaller batch or context"
             );
             EngineError::new(FailureKind::Oom, message)
         })?;
-        // One position more than can be asked for: a fault looks one too far.
-        let rope = RopeTable::new(&config.rope, config.head_dim, max_context + 1);
-        let state = State::new(&config, precision, max_batch, cache.capacity, threads);
         let (rows, length, base) = (0, 0, 0);
         Ok(Self {
             config,

@@ -25,61 +25,72 @@ pub struct State {
     /// Most tokens in a chunk.
     pub room: usize,
     /// Residual stream, `[n, dim]`.
-    pub x: Vec<f32>,
+    pub x: Buffer<f32>,
     /// The input of the next product, `[n, dim | q_dim | hidden]`.
     pub operand: Operand,
     /// Queries, keys and values side by side, `[n, q_dim + 2 · kv_dim]`.
-    pub qkv: Vec<f32>,
+    pub qkv: Buffer<f32>,
     /// Attention's output, `[n, q_dim]`.
-    pub attended: Vec<f32>,
+    pub attended: Buffer<f32>,
     /// What a block adds to the residual stream, `[n, dim]`.
-    pub delta: Vec<f32>,
+    pub delta: Buffer<f32>,
     /// Gate and up side by side, `[n, 2 · hidden]`.
-    pub gate_up: Vec<f32>,
+    pub gate_up: Buffer<f32>,
     /// Logits of each row's last token, `[rows, vocabulary]`.
-    pub logits: Vec<f32>,
+    pub logits: Buffer<f32>,
     /// Attention scores, `[threads, group · capacity]`.
-    pub scores: Vec<f32>,
+    pub scores: Buffer<f32>,
 }
 
 impl State {
-    /// Buffers for `rows` sequences, `capacity` cached positions and `threads`.
+    /// Buffers for `rows` sequences, `capacity` cached positions and `threads`,
+    /// their memory already present.
+    ///
+    /// # Errors
+    /// If there is no memory.
     pub fn new(
         config: &Config,
         precision: Precision,
         rows: usize,
         capacity: usize,
         threads: usize,
-    ) -> Self {
+    ) -> std::io::Result<Self> {
         let room = CHUNK_TOKENS.min(rows * capacity).max(rows);
         let widest = config.dim.max(config.q_dim()).max(config.hidden);
-        Self {
+        Ok(Self {
             room,
-            x: vec![0.0; room * config.dim],
-            operand: Operand::new(precision, room, widest),
-            qkv: vec![0.0; room * (config.q_dim() + 2 * config.kv_dim())],
-            attended: vec![0.0; room * config.q_dim()],
-            delta: vec![0.0; room * config.dim],
-            gate_up: vec![0.0; room * 2 * config.hidden],
-            logits: vec![0.0; rows * config.vocabulary],
-            scores: vec![0.0; threads * config.group() * capacity],
-        }
+            x: present(room * config.dim)?,
+            operand: Operand::new(precision, room, widest)?,
+            qkv: present(room * (config.q_dim() + 2 * config.kv_dim()))?,
+            attended: present(room * config.q_dim())?,
+            delta: present(room * config.dim)?,
+            gate_up: present(room * 2 * config.hidden)?,
+            logits: present(rows * config.vocabulary)?,
+            scores: present(threads * config.group() * capacity)?,
+        })
     }
+}
+
+/// `len` zeros whose memory is there, not only promised.
+fn present(len: usize) -> std::io::Result<Buffer<f32>> {
+    let mut buffer = Buffer::zeroed(len)?;
+    buffer.touch();
+    Ok(buffer)
 }
 
 /// The input of a product: f32, and int8 as well where the weights are.
 pub struct Operand {
-    values: Vec<f32>,               // [n, cols]
+    values: Buffer<f32>,            // [n, cols]
     quantised: Option<Activations>, // [n, cols]
 }
 
 impl Operand {
-    fn new(precision: Precision, tokens: usize, cols: usize) -> Self {
+    fn new(precision: Precision, tokens: usize, cols: usize) -> std::io::Result<Self> {
         let quantised = precision == Precision::Q8_0;
-        Self {
-            values: vec![0.0; tokens * cols],
+        Ok(Self {
+            values: present(tokens * cols)?,
             quantised: quantised.then(|| Activations::with_room(tokens, cols)),
-        }
+        })
     }
 
     /// Let `write(token, row)` write each token's `cols` values, in parallel;
@@ -150,17 +161,14 @@ impl Cache {
             .iter()
             .try_fold(padded, |count, size| count.checked_mul(*size));
         let count = count.ok_or(std::io::ErrorKind::OutOfMemory)?;
-        let mut cache = Self {
+        Ok(Self {
             capacity,
-            keys: Buffer::zeroed(count)?,
-            values: Buffer::zeroed(count)?,
+            keys: present(count)?,
+            values: present(count)?,
             rows,
             kv_heads: config.kv_heads,
             padded,
-        };
-        cache.keys.touch();
-        cache.values.touch();
-        Ok(cache)
+        })
     }
 
     /// Bytes that a position of one sequence takes in all layers.

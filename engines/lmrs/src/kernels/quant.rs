@@ -115,9 +115,10 @@ impl Activations {
         Self {
             tokens: 0,
             depth: 0,
-            values: vec![0; tokens * depth],
-            scales: vec![0.0; tokens * depth / BLOCK],
-            corrections: vec![0; tokens * depth / BLOCK],
+            // Not 0, so that the memory is written, and thereby there, at once.
+            values: vec![1; tokens * depth],
+            scales: vec![1.0; tokens * depth / BLOCK],
+            corrections: vec![1; tokens * depth / BLOCK],
         }
     }
 
