@@ -2,7 +2,8 @@
 //! lm.rs (no ML framework, hand-written SIMD, int8 weights) behind the
 //! benchmark's protocol.
 //!
-//! Read [`model`] first: config, weights, state, forward, top to bottom. The
+//! Read [`model`] and [`forward`] first: config, weights, state, then a step from
+//! top to bottom. The
 //! arithmetic lives in [`kernels`], the threads in [`pool`], the files in
 //! [`gguf`] and [`safetensors`].
 //!
@@ -16,6 +17,7 @@
 pub mod adapter;
 pub mod attention;
 pub mod config;
+pub mod forward;
 pub mod gguf;
 pub mod kernels;
 pub mod matmul;

@@ -1,16 +1,13 @@
-//! A Llama, top to bottom: what it holds, and one step forward.
+//! A Llama: what it holds, how it is loaded, and what can be asked of it. The
+//! arithmetic of a step is in [`crate::forward`].
 //!
-//! Precision and instruction set are hidden in the products
-//! ([`crate::matmul`]) and kernels; the shapes stand in the trailing comments,
-//! with `n` tokens in a step: `rows` sequences of `len` new tokens each, row
-//! after row. It deliberately does no sampling beyond argmax.
+//! It deliberately does no sampling beyond argmax, and forms no batches.
 
-use crate::attention::{Attend, KEY_BLOCK};
 use crate::config::Config;
+use crate::forward::Step;
 use crate::kernels::Kernels;
-use crate::matmul::matmul;
 use crate::mutation::Mutation;
-use crate::pool::{Pool, SharedMut};
+use crate::pool::Pool;
 use crate::rope::{RopeTable, Scaling};
 use crate::state::{Cache, State};
 use crate::weights::{Precision, Weights};
@@ -40,34 +37,22 @@ pub struct Options<'a> {
 
 /// A loaded model and the batch it is working on.
 pub struct Model {
-    config: Config,
-    weights: Weights,
-    rope: RopeTable,
-    kernels: Kernels,
-    pool: Pool,
-    state: State,
-    cache: Cache,
-    max_context: usize,
-    max_batch: usize,
-    mutation: Option<Mutation>,
+    pub(crate) config: Config,
+    pub(crate) weights: Weights,
+    pub(crate) rope: RopeTable,
+    pub(crate) kernels: Kernels,
+    pub(crate) pool: Pool,
+    pub(crate) state: State,
+    pub(crate) cache: Cache,
+    pub(crate) max_context: usize,
+    pub(crate) max_batch: usize,
+    pub(crate) mutation: Option<Mutation>,
     /// Sequences in the current batch.
-    rows: usize,
+    pub(crate) rows: usize,
     /// Positions of the current batch that are in the cache.
-    length: usize,
+    pub(crate) length: usize,
     /// Where the current batch begins in the cache; 0 unless a fault moves it.
-    base: usize,
-}
-
-/// One step: `len` new tokens for each of `rows` sequences.
-struct Step<'a> {
-    ids: &'a [u32], // [n], row after row
-    len: usize,
-    /// Position of each row's first token.
-    start: usize,
-    /// Whether anybody will look at the logits.
-    logits: bool,
-    /// Whether this is a decode step.
-    decode: bool,
+    pub(crate) base: usize,
 }
 
 impl Model {
@@ -281,149 +266,5 @@ impl Model {
                 )),
             })
             .collect()
-    }
-
-    fn forward(&mut self, step: &Step<'_>) {
-        let Self {
-            config,
-            weights,
-            rope,
-            kernels,
-            pool,
-            state,
-            cache,
-            mutation,
-            ..
-        } = self;
-        let (kernels, mutation, base) = (*kernels, *mutation, self.base);
-        let Config {
-            dim,
-            hidden,
-            heads,
-            kv_heads,
-            head_dim,
-            eps,
-            ..
-        } = *config;
-        let (q_dim, kv_dim, group) = (config.q_dim(), config.kv_dim(), config.group());
-        let qkv_dim = q_dim + 2 * kv_dim;
-        let (len, n) = (step.len, step.ids.len());
-        let rows = n / len;
-
-        let x = &mut state.x[..n * dim]; // [n, dim]
-        let qkv = &mut state.qkv[..n * qkv_dim]; // [n, q_dim + 2 kv_dim]
-        let attended = &mut state.attended[..n * q_dim]; // [n, q_dim]
-        let delta = &mut state.delta[..n * dim]; // [n, dim]
-        let gate_up = &mut state.gate_up[..n * 2 * hidden]; // [n, 2 hidden]
-        let operand = &mut state.operand;
-        let scores_len = state.scores.len() / pool.threads();
-
-        // x = embedding[id]
-        for (x, id) in x.chunks_exact_mut(dim).zip(step.ids) {
-            weights.embedding().read_row(*id as usize, x);
-        }
-
-        for (index, layer) in weights.layers.iter().enumerate() {
-            // qkv = W · norm(x)
-            let input = operand.fill(pool, kernels, n, dim, |t, out| {
-                kernels.rms_norm(&x[t * dim..][..dim], &layer.attention_norm, eps, out);
-            });
-            matmul(
-                pool,
-                kernels,
-                &[&layer.wq, &layer.wk, &layer.wv],
-                input,
-                n,
-                qkv,
-            );
-
-            // Rotate queries and keys; remember keys and values.
-            let writer = cache.writer();
-            let tokens = SharedMut::new(qkv);
-            pool.run(n, |_, t| {
-                // SAFETY: tokens do not overlap.
-                let qkv = unsafe { tokens.part(t * qkv_dim, qkv_dim) };
-                let (row, position) = (t / len, step.start + t % len);
-                let angle = match mutation {
-                    Some(Mutation::Position) if step.decode => position + 1,
-                    _ => position,
-                };
-                let (cos, sin) = rope.at(angle);
-                let (qk, values) = qkv.split_at_mut(q_dim + kv_dim);
-                for head in qk.chunks_exact_mut(head_dim) {
-                    kernels.rotate(head, cos, sin);
-                }
-                if mutation == Some(Mutation::SwappedHeads) && heads > 1 {
-                    let (first, last) = qk[..q_dim].split_at_mut(q_dim - head_dim);
-                    first[..head_dim].swap_with_slice(last);
-                }
-                let keys = qk[q_dim..].chunks_exact(head_dim);
-                for (head, (key, value)) in keys.zip(values.chunks_exact(head_dim)).enumerate() {
-                    // SAFETY: each token has a row and position of its own.
-                    unsafe { writer.store((index, row, head), base + position, key, value) };
-                }
-            });
-
-            // Every token attends to the positions of its row up to its own.
-            let outputs = SharedMut::new(attended);
-            let scratch = SharedMut::new(&mut state.scores);
-            pool.run(n * kv_heads, |worker, task| {
-                let (t, head) = (task / kv_heads, task % kv_heads);
-                let row = match mutation {
-                    Some(Mutation::BatchMask) => 0,
-                    _ => t / len,
-                };
-                let (k, v) = cache.head(index, row, head);
-                let visible = base + step.start + t % len + 1;
-                let first = head * group * head_dim; // of the queries that share this head
-                // SAFETY: (token, head) pairs do not overlap, nor do workers' scratches.
-                let (out, scores) = unsafe {
-                    let out = outputs.part(t * q_dim + first, group * head_dim);
-                    (out, scratch.part(worker * scores_len, scores_len))
-                };
-                kernels.attend(Attend {
-                    q: &qkv[t * qkv_dim + first..][..group * head_dim],
-                    k,
-                    v,
-                    len: visible,
-                    dim: head_dim,
-                    scale: 1.0 / (head_dim as f32).sqrt(),
-                    scores: &mut scores[..group * visible.next_multiple_of(KEY_BLOCK)],
-                    out,
-                });
-            });
-
-            // x += Wo · attended
-            let input = operand.fill(pool, kernels, n, q_dim, |t, out| {
-                out.copy_from_slice(&attended[t * q_dim..][..q_dim]);
-            });
-            matmul(pool, kernels, &[&layer.wo], input, n, delta);
-            kernels.add(x, delta);
-
-            // gate, up = W · norm(x)
-            let input = operand.fill(pool, kernels, n, dim, |t, out| {
-                kernels.rms_norm(&x[t * dim..][..dim], &layer.feed_forward_norm, eps, out);
-            });
-            matmul(pool, kernels, &[&layer.gate, &layer.up], input, n, gate_up);
-
-            // x += Wdown · (silu(gate) · up)
-            let input = operand.fill(pool, kernels, n, hidden, |t, out| {
-                let (gate, up) = gate_up[t * 2 * hidden..][..2 * hidden].split_at(hidden);
-                out.copy_from_slice(gate);
-                kernels.silu_mul(out, up);
-            });
-            matmul(pool, kernels, &[&layer.down], input, n, delta);
-            kernels.add(x, delta);
-        }
-
-        // logits = Wout · norm(x), of each row's last token
-        if step.logits {
-            let input = operand.fill(pool, kernels, rows, dim, |row, out| {
-                let last = (row + 1) * len - 1;
-                kernels.rms_norm(&x[last * dim..][..dim], &weights.norm, eps, out);
-            });
-            let logits = &mut state.logits[..rows * config.vocabulary]; // [rows, vocabulary]
-            matmul(pool, kernels, &[&weights.output], input, rows, logits);
-        }
     }
 }
