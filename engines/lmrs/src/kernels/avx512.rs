@@ -109,7 +109,8 @@ unsafe fn f32_tile<const R: usize, const T: usize>(job: &F32Job<'_>, row: usize,
         let x = job.x.as_ptr().add(token * cols);
         let mut sums = [[_mm512_setzero_ps(); T]; R];
         let whole = cols / 16 * 16;
-        for column in (0..whole).step_by(16) {
+        let mut column = 0;
+        while column < whole {
             let mut inputs = [_mm512_setzero_ps(); T];
             for t in 0..T {
                 inputs[t] = _mm512_loadu_ps(x.add(t * cols + column));
@@ -124,6 +125,7 @@ unsafe fn f32_tile<const R: usize, const T: usize>(job: &F32Job<'_>, row: usize,
                     sums[r][t] = _mm512_fmadd_ps(row, inputs[t], sums[r][t]);
                 }
             }
+            column += 16;
         }
         if whole < cols {
             let mask: __mmask16 = (1 << (cols - whole)) - 1;
