@@ -50,7 +50,7 @@ pub fn test(repo: &Repo, quick: bool) -> Result<()> {
         cargo(&["test", "--release", "--workspace", "--locked", "--quiet"])
     })?;
     step("the engines' Python tests", &mut || {
-        python_tests(&repo.root)
+        python_tests(repo)
     })?;
     if !quick {
         step("parity of every target", &mut || xtask(&["verify"]))?;
@@ -87,22 +87,28 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// `test_*.py` beside each Python engine: standard library only, no environment.
-fn python_tests(root: &Path) -> Result<()> {
-    if Command::new("python3").arg("--version").output().is_err() {
+/// `test_*.py` beside each Python engine, with the project's environment where
+/// it has been made (more is tested there), else with the system's Python.
+fn python_tests(repo: &Repo) -> Result<()> {
+    let venv = repo.build_dir.join(crate::build::VENV).join("bin/python");
+    let python = if venv.exists() {
+        venv
+    } else {
+        "python3".into()
+    };
+    if Command::new(&python).arg("--version").output().is_err() {
         eprintln!("   skipped: no python3 on this machine");
         return Ok(());
     }
-    for entry in std::fs::read_dir(root.join("engines"))? {
+    for entry in std::fs::read_dir(repo.root.join("engines"))? {
         let dir = entry?.path();
+        let is_test = |name: &str| name.starts_with("test_") && name.ends_with(".py");
         let has_tests = dir.is_dir()
-            && std::fs::read_dir(&dir)?.filter_map(|e| e.ok()).any(|e| {
-                let name = e.file_name();
-                let name = name.to_string_lossy();
-                name.starts_with("test_") && name.ends_with(".py")
-            });
+            && std::fs::read_dir(&dir)?
+                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+                .any(|name| is_test(&name));
         if has_tests {
-            run(Command::new("python3")
+            run(Command::new(&python)
                 .args(["-m", "unittest", "discover", "--start-directory"])
                 .arg(&dir)
                 .current_dir(&dir))?;

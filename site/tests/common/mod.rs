@@ -370,6 +370,7 @@ pub fn world(runs: Vec<Run>) -> World {
                     let limit = Limit {
                         kl_nats_max: 1e-3,
                         tie_width_nats: 0.01,
+                        batch_tie_nats: 0.01,
                         reason: "synthetic".into(),
                     };
                     (precision.to_owned(), limit)

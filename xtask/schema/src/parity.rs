@@ -23,6 +23,9 @@ pub struct Limit {
     /// Where the reference's best two log-probabilities are closer than this
     /// (nats), either is right.
     pub tie_width_nats: f64,
+    /// Where a target's own log-probabilities of two ids are closer than this
+    /// (nats), a batch may choose another of them than a single request does.
+    pub batch_tie_nats: f64,
     /// From which measurement these come.
     pub reason: String,
 }
@@ -32,7 +35,12 @@ impl ParityLimits {
     pub fn load(path: &Path) -> Result<Self, DataError> {
         let limits: Self = read_toml(path)?;
         for (precision, limit) in &limits.precision {
-            if !(limit.kl_nats_max > 0.0 && limit.tie_width_nats > 0.0) {
+            let all = [
+                limit.kl_nats_max,
+                limit.tie_width_nats,
+                limit.batch_tie_nats,
+            ];
+            if !all.iter().all(|&value| value > 0.0) {
                 return Err(DataError::new(
                     path,
                     format!("[precision.{precision}]: limits must be above 0"),

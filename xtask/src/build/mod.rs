@@ -4,6 +4,8 @@
 mod cargo;
 mod python;
 
+pub use python::VENV;
+
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;
 use anyhow::{Result, bail};

@@ -1,6 +1,7 @@
 //! `cargo xtask verify`: every target through the gate, by hand.
 
 use super::golden::bless;
+use super::mutants;
 use super::target::{Question, Verified, default_patience, not_verified, verify};
 use crate::build::{self, Programs};
 use crate::fetch;
@@ -14,9 +15,9 @@ use schema::registry::{Registry, Target};
 use std::process::ExitCode;
 
 /// Models verified unless others are named: plain RoPE, and Llama 3's scaled RoPE.
-const MODELS: [&str; 2] = ["tiny-llama", "tiny-llama3"];
+pub const MODELS: [&str; 2] = ["tiny-llama", "tiny-llama3"];
 /// Batch sizes checked outside a run.
-const BATCHES: [u32; 3] = [1, 4, 8];
+pub const BATCHES: [u32; 3] = [1, 4, 8];
 
 /// What the command line says.
 pub struct Options {
@@ -42,7 +43,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     };
     fetch::ensure(repo, &models)?;
     if options.mutants {
-        return mutants(repo, &registry);
+        return mutants::run(repo, &registry);
     }
     let targets = choose_targets(&registry.targets(), &["cpu".to_owned()], &options.engines)?;
     let mut needed: Vec<&str> = targets.iter().map(|t| t.engine.as_str()).collect();
@@ -191,78 +192,4 @@ fn write_golden(repo: &Repo, golden: &Golden) -> Result<()> {
         golden.cross_check_kl_nats
     );
     Ok(())
-}
-
-/// Every mutant of the registry (a hidden variant of an engine that isn't itself
-/// hidden) must fail under the limits of *every* precision, on one of the models.
-fn mutants(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
-    let targets: Vec<Target> = registry
-        .targets()
-        .into_iter()
-        .filter(|t| t.hidden && !registry.engine(&t.engine).is_some_and(|e| e.hidden))
-        .collect();
-    let engines: Vec<&str> = targets.iter().map(|t| t.engine.as_str()).collect();
-    let programs = build::build(repo, registry, &engines)?;
-    let limits = repo.parity_limits()?;
-    let mut survivors = 0;
-    for target in &targets {
-        let program = programs
-            .get(&target.engine)
-            .map_err(|failure| anyhow::anyhow!("{}: {failure}", target.id))?;
-        // A mutant at f32 stands for every precision: its error is the mutation's
-        // alone, and it must be over the widest limit too. One at a coarser
-        // precision carries that precision's noise and is judged by its own limit.
-        let judged_by: Vec<&str> = if target.precision == "f32" {
-            limits.precision.keys().map(String::as_str).collect()
-        } else {
-            vec![&target.precision]
-        };
-        for precision in judged_by {
-            crate::interrupt::check()?;
-            let mut seen_on = Vec::new();
-            let mut why = String::new();
-            for model in MODELS {
-                let golden = load_golden(repo, model)?;
-                let question = Question {
-                    golden: &golden,
-                    limit: &limits.precision[precision],
-                    model_dir: &repo.model_dir(model),
-                    threads: threads(),
-                    batches: &BATCHES,
-                    patience: default_patience(),
-                };
-                let record = verify(target, program, &question).record;
-                if record.status == Status::WrongOutput {
-                    seen_on.push(model);
-                    why = record.reason;
-                } else if record.status != Status::Ok {
-                    bail!(
-                        "{} on {model} could not be asked: {}: {}",
-                        target.id,
-                        record.status.id(),
-                        record.reason
-                    );
-                }
-            }
-            if seen_on.is_empty() {
-                survivors += 1;
-                println!(
-                    "{:<28} by {precision:<7} limits: NOT SEEN: the gate is blind to it",
-                    target.id
-                );
-            } else {
-                println!(
-                    "{:<28} by {precision:<7} limits: seen on {}: {why}",
-                    target.id,
-                    seen_on.join(", ")
-                );
-            }
-        }
-    }
-    if survivors > 0 {
-        eprintln!("{survivors} mutants passed the gate");
-        return Ok(ExitCode::from(3));
-    }
-    println!("the gate sees every mutant at every precision");
-    Ok(ExitCode::SUCCESS)
 }

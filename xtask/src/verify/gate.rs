@@ -185,6 +185,7 @@ mod tests {
         Limit {
             kl_nats_max: 1e-2,
             tie_width_nats: 0.3,
+            batch_tie_nats: 0.01,
             reason: String::new(),
         }
     }

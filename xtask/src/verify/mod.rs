@@ -1,9 +1,12 @@
 //! The parity gate: does a target do the same work as the reference?
 //!
 //! `gate` judges (pure), `target` drives one engine through the questions,
-//! `golden` makes the answers, `command` is `cargo xtask verify`.
+//! `batch` asks those about requests in company, `golden` makes the answers,
+//! `mutants` tests the gate itself, `command` is `cargo xtask verify`.
 
+pub mod batch;
 pub mod command;
 pub mod gate;
 pub mod golden;
+pub mod mutants;
 pub mod target;

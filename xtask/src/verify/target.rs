@@ -1,19 +1,17 @@
 //! One target through the gate: score every golden prompt, generate at every
 //! batch size that will be timed, and say what was found as a record.
 
+use super::batch;
 use super::gate::{self, PromptJudgement, Scope};
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use protocol::wire::Load;
-use schema::golden::{Golden, GoldenPrompt};
+use schema::golden::Golden;
 use schema::parity::Limit;
 use schema::record::{Status, VerifyRecord};
 use schema::registry::Target;
 use std::path::Path;
 use std::time::Duration;
-
-/// Output tokens checked per row of a batch: enough for a wrong mask to show.
-const BATCH_NEW_TOKENS: u32 = 16;
 
 /// What to verify against.
 pub struct Question<'a> {
@@ -144,65 +142,14 @@ fn questions(session: &mut Session, question: &Question) -> Result<Answers, Engi
         judgements.push(gate::judge_scores(prompt, &scored, question.limit));
     }
     judgements.sort_by_key(|judgement| judgement.context_tokens);
-    let mut batch_failure = None;
-    for &batch in question.batches {
-        if let Err(reason) = generate_at(session, question, batch)? {
-            batch_failure.get_or_insert(format!("with {batch} in flight: {reason}"));
+    let declared = session.hello.capabilities.position_gap.is_some();
+    let batch_failure = match gate::scope(&judgements, declared) {
+        Scope::Whole(positions) | Scope::Limited(positions) => {
+            batch::check(session, question, positions)?
         }
-    }
+        Scope::None => None, // it has failed already
+    };
     Ok((judgements, batch_failure))
-}
-
-/// Generate with `batch` requests in flight. A request of another shape goes
-/// first, so that the rest are all queued when the engine next looks: that is
-/// what makes a batching engine form the full batch.
-fn generate_at(
-    session: &mut Session,
-    question: &Question,
-    batch: u32,
-) -> Result<Result<(), String>, EngineFailure> {
-    let rows = equal_length_prompts(&question.golden.prompts);
-    if batch > 1
-        && let Some(other) = question
-            .golden
-            .prompts
-            .iter()
-            .find(|p| p.prompt_ids.len() != rows[0].prompt_ids.len())
-    {
-        session.send_generate(other.prompt_ids.clone(), BATCH_NEW_TOKENS)?;
-    }
-    let mut expected = std::collections::BTreeMap::new();
-    for row in 0..batch as usize {
-        let prompt = rows[row % rows.len()];
-        let (id, _) = session.send_generate(prompt.prompt_ids.clone(), BATCH_NEW_TOKENS)?;
-        expected.insert(id, prompt);
-    }
-    let mut verdict = Ok(());
-    while session.in_flight() > 0 {
-        let (done, _) = session.next_done()?;
-        if let Some(prompt) = expected.get(&done.id)
-            && let Err(reason) = gate::judge_output(prompt, &done.output_ids, question.limit)
-        {
-            verdict = verdict.and(Err(reason));
-        }
-    }
-    Ok(verdict)
-}
-
-/// The largest group of goldens with prompts of one length: what can share a batch.
-fn equal_length_prompts(prompts: &[GoldenPrompt]) -> Vec<&GoldenPrompt> {
-    let mut groups: std::collections::BTreeMap<usize, Vec<&GoldenPrompt>> =
-        std::collections::BTreeMap::new();
-    for prompt in prompts {
-        groups
-            .entry(prompt.prompt_ids.len())
-            .or_default()
-            .push(prompt);
-    }
-    groups
-        .into_values()
-        .max_by_key(Vec::len)
-        .unwrap_or_default()
 }
 
 fn conclude(

@@ -1,0 +1,89 @@
+//! `cargo xtask verify --mutants`: the gate itself under test. A mutant is a
+//! hidden variant of an engine that isn't itself hidden, deliberately wrong in one
+//! way; each must fail under the limits of *every* precision.
+
+use super::command::{BATCHES, MODELS, load_golden, threads};
+use super::target::{Question, default_patience, verify};
+use crate::build;
+use crate::engine::Program;
+use crate::repo::Repo;
+use anyhow::{Result, bail};
+use schema::parity::Limit;
+use schema::record::Status;
+use schema::registry::{Registry, Target};
+use std::process::ExitCode;
+
+/// Run it. Exit status 3 where a mutant passes the gate.
+pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
+    let mutants: Vec<Target> = registry
+        .targets()
+        .into_iter()
+        .filter(|t| t.hidden && !registry.engine(&t.engine).is_some_and(|e| e.hidden))
+        .collect();
+    let engines: Vec<&str> = mutants.iter().map(|t| t.engine.as_str()).collect();
+    let programs = build::build(repo, registry, &engines)?;
+    let limits = repo.parity_limits()?;
+    let mut survivors = 0;
+    for mutant in &mutants {
+        let program = programs
+            .get(&mutant.engine)
+            .map_err(|failure| anyhow::anyhow!("{}: {failure}", mutant.id))?;
+        // At f32 a mutant's error is the mutation's alone: it must be over the
+        // limits of every precision. At a coarser one it carries that precision's
+        // noise too, and is judged by that precision's own.
+        let judged_by = limits
+            .precision
+            .iter()
+            .filter(|(precision, _)| mutant.precision == "f32" || **precision == mutant.precision);
+        for (precision, limit) in judged_by {
+            crate::interrupt::check()?;
+            let verdict = match seen(repo, mutant, program, limit)? {
+                Some((model, why)) => format!("seen on {model}: {why}"),
+                None => {
+                    survivors += 1;
+                    "NOT SEEN: the gate is blind to it".to_owned()
+                }
+            };
+            println!("{:<28} by {precision:<7} limits: {verdict}", mutant.id);
+        }
+    }
+    if survivors > 0 {
+        eprintln!("{survivors} mutants passed the gate");
+        return Ok(ExitCode::from(3));
+    }
+    println!("the gate sees every mutant at every precision");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first model on which the gate sees the mutant, and what it says.
+fn seen(
+    repo: &Repo,
+    mutant: &Target,
+    program: &Program,
+    limit: &Limit,
+) -> Result<Option<(&'static str, String)>> {
+    for model in MODELS {
+        let golden = load_golden(repo, model)?;
+        let question = Question {
+            golden: &golden,
+            limit,
+            model_dir: &repo.model_dir(model),
+            threads: threads(),
+            batches: &BATCHES,
+            patience: default_patience(),
+        };
+        let record = verify(mutant, program, &question).record;
+        match record.status {
+            Status::WrongOutput => return Ok(Some((model, record.reason))),
+            // A mutation of what the model hasn't (its RoPE scaling, say) isn't one.
+            Status::Ok | Status::Unsupported => {}
+            other => bail!(
+                "{} on {model} could not be asked: {}: {}",
+                mutant.id,
+                other.id(),
+                record.reason
+            ),
+        }
+    }
+    Ok(None)
+}
