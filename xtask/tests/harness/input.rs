@@ -2,6 +2,7 @@
 //! what there is instead.
 
 use crate::checkout::{Checkout, PROFILE, text};
+use schema::record::Status;
 
 #[test]
 fn bad_input_is_one_clear_error() {
@@ -81,4 +82,29 @@ fn a_corrupt_record_is_named_by_file_and_line() {
     assert_eq!(output.status.code(), Some(1));
     let said = crate::checkout::text(&output);
     assert!(said.contains(".jsonl:3:"), "{said}");
+}
+
+#[test]
+fn without_python_a_python_engine_is_unavailable_and_the_rest_is_measured() {
+    let checkout = Checkout::with(&[]);
+    let registry = std::fs::read_to_string(checkout.path("engines/engines.toml")).expect("written");
+    let python = "[[engine]]\nid = \"snake\"\nname = \"snake\"\nabout = \"\"\nhomepage = \"\"\n\
+        build = { kind = \"python\", script = \"engines/snake.py\", requirements = \"engines/snake.lock\" }\n\
+        [[engine.target]]\nbackend = \"cpu\"\nprecision = \"f32\"\nweights = \"model.safetensors\"\n";
+    checkout.write("engines/engines.toml", &format!("{registry}{python}"));
+    checkout.write("engines/snake.py", "");
+    checkout.write("engines/snake.lock", "torch==2.9.0\n");
+    let (output, run) = checkout.bench(&[("BENCH_PYTHON", "/nonexistent/python3")]);
+    assert!(output.status.success(), "{}", text(&output));
+    for (target, cell, status, reason, _) in checkout.cells(&run) {
+        if target == "snake.cpu.f32" {
+            assert_eq!(status, Status::Unavailable, "{cell}: {reason}");
+            assert!(
+                reason.contains("/nonexistent/python3 can't be started"),
+                "{reason}"
+            );
+        } else {
+            assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+        }
+    }
 }
