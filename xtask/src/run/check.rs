@@ -11,7 +11,7 @@ use super::scenario;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::prompts::Prompts;
-use crate::verify::target::load_request;
+use crate::verify::question::load_request;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use schema::parity::ParityLimits;

@@ -10,7 +10,7 @@ use super::telemetry::{Sampler, peak_rss_bytes};
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::prompts::Prompts;
-use crate::verify::target::load_request;
+use crate::verify::question::load_request;
 use anyhow::Result;
 use protocol::clock::now_ns;
 use protocol::wire::Batching;

@@ -7,7 +7,7 @@
 //! near two ids are is asked of the target's own log-probabilities.
 
 use super::gate;
-use super::target::Question;
+use super::question::Question;
 use crate::engine::EngineFailure;
 use crate::engine::session::Session;
 use schema::golden::GoldenPrompt;

@@ -2,7 +2,8 @@
 
 use super::golden::bless;
 use super::mutants;
-use super::target::{Question, Verified, default_patience, not_verified, verify};
+use super::question::{Question, default_patience};
+use super::target::{Verified, not_verified, verify};
 use crate::build::{self, Programs};
 use crate::fetch;
 use crate::plan::choose_targets;

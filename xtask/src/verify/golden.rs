@@ -2,7 +2,7 @@
 //! must agree, and only then is the file written.
 
 use super::gate::judge_scores;
-use super::target::{default_patience, load_request};
+use super::question::{default_patience, load_request};
 use crate::build::Programs;
 use crate::engine::session::Session;
 use crate::prompts::{Prompts, read_config};

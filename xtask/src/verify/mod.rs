@@ -9,4 +9,5 @@ pub mod command;
 pub mod gate;
 pub mod golden;
 pub mod mutants;
+pub mod question;
 pub mod target;

@@ -3,7 +3,8 @@
 //! way; each must fail under the limits of *every* precision.
 
 use super::command::{BATCHES, MODELS, load_golden, threads};
-use super::target::{Question, default_patience, verify};
+use super::question::{Question, default_patience};
+use super::target::verify;
 use crate::build;
 use crate::engine::Program;
 use crate::repo::Repo;

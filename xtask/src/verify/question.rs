@@ -1,0 +1,54 @@
+//! What a target is asked: against which golden, under which limits, loaded how.
+
+use crate::engine::session::Patience;
+use protocol::wire::Load;
+use schema::golden::Golden;
+use schema::parity::Limit;
+use schema::registry::Target;
+use std::path::Path;
+use std::time::Duration;
+
+/// What to verify against.
+pub struct Question<'a> {
+    /// The goldens of the model.
+    pub golden: &'a Golden,
+    /// The limit of the target's precision.
+    pub limit: &'a Limit,
+    /// Directory of the model's files.
+    pub model_dir: &'a Path,
+    /// Compute threads.
+    pub threads: u32,
+    /// Batch sizes that will be timed, at least one.
+    pub batches: &'a [u32],
+    /// How long things may take.
+    pub patience: Patience,
+}
+
+/// The `load` request for a target.
+pub fn load_request(
+    target: &Target,
+    model_dir: &Path,
+    threads: u32,
+    max_context: u32,
+    max_batch: u32,
+) -> Load {
+    Load {
+        model_dir: model_dir.display().to_string(),
+        weights: target.weights.clone(),
+        precision: target.precision.clone(),
+        backend: target.backend.clone(),
+        variant: target.variant.clone(),
+        device: 0,
+        threads,
+        max_context,
+        max_batch,
+    }
+}
+
+/// The patience of a verification outside a run.
+pub fn default_patience() -> Patience {
+    Patience {
+        load: Duration::from_secs(300),
+        request: Duration::from_secs(300),
+    }
+}
