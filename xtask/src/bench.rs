@@ -93,7 +93,10 @@ fn create(
     results_dir: &Path,
     options: &Options,
 ) -> Result<Opened> {
-    let profile = repo.profile(&options.profile.clone().unwrap_or_else(default_profile))?;
+    let profile = match &options.profile {
+        Some(id) => repo.profile(id)?,
+        None => repo.profile(&default_profile(repo, registry)?)?,
+    };
     let scenarios = repo.scenarios()?;
     let wrong = stats::metrics::validate(&scenarios);
     if !wrong.is_empty() {
@@ -225,13 +228,19 @@ fn judges(registry: &Registry) -> [Target; 2] {
     })
 }
 
-fn default_profile() -> String {
-    if !crate::doctor::Gpu::read().devices.is_empty() {
-        "gpu"
-    } else {
-        "cpu"
+/// `gpu` where there is a GPU and a target to run on it, else `cpu`.
+fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
+    if crate::doctor::Gpu::read().devices.is_empty() {
+        return Ok("cpu".into());
     }
-    .into()
+    let backends = repo.profile("gpu")?.backends;
+    if plan::choose_targets(&registry.targets(), &backends, &[]).is_ok() {
+        return Ok("gpu".into());
+    }
+    eprintln!(
+        "There is a GPU here, but no target of engines.toml runs on it yet: measuring the CPU"
+    );
+    Ok("cpu".into())
 }
 
 /// One run at a time: two would measure each other.

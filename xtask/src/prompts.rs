@@ -73,10 +73,17 @@ impl Prompts {
         let mut prompts = Vec::with_capacity(count);
         let mut misses = 0;
         while prompts.len() < count {
-            let start = random.below(self.tokens.len() - cut);
+            // A text has as many passages of a length as it has tokens. Where many
+            // are wanted, two passages make a prompt: there are that many squared.
+            let head = if count > self.tokens.len() / 8 {
+                cut / 2
+            } else {
+                0
+            };
             let ids: Vec<u32> = bos
                 .into_iter()
-                .chain(self.tokens[start..start + cut].iter().copied())
+                .chain(self.passage(&mut random, head))
+                .chain(self.passage(&mut random, cut - head))
                 .collect();
             if seen.insert(ids.clone()) {
                 prompts.push(ids);
@@ -90,6 +97,15 @@ impl Prompts {
             }
         }
         Ok(prompts)
+    }
+
+    /// `length` tokens from anywhere in the text.
+    fn passage(&self, random: &mut SplitMix64, length: usize) -> impl Iterator<Item = u32> + '_ {
+        let start = match length {
+            0 => 0, // and no draw, so that prompts of one passage are what they always were
+            _ => random.below(self.tokens.len() - length),
+        };
+        self.tokens[start..start + length].iter().copied()
     }
 
     /// Hash of all that prompts depend on, for a run's provenance.
@@ -118,4 +134,44 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompts() -> Prompts {
+        Prompts {
+            tokens: (0..400).map(|i| i * 7 % 101).collect(),
+            bos: Some(1),
+            seed: 5,
+        }
+    }
+
+    #[test]
+    fn prompts_are_distinct_of_one_length_and_begin_with_bos() {
+        let cut = prompts().take("s", "c", 0, 12, 40).unwrap();
+        assert!(cut.iter().all(|ids| ids.len() == 12 && ids[0] == 1));
+        assert_eq!(cut.iter().collect::<HashSet<_>>().len(), 40);
+        assert_eq!(cut, prompts().take("s", "c", 0, 12, 40).unwrap());
+        assert_ne!(cut, prompts().take("s", "c", 1, 12, 40).unwrap());
+    }
+
+    #[test]
+    fn more_prompts_than_the_text_has_passages_are_still_distinct() {
+        let cut = prompts().take("s", "c", 0, 12, 2000).unwrap();
+        assert!(cut.iter().all(|ids| ids.len() == 12));
+        assert_eq!(cut.iter().collect::<HashSet<_>>().len(), 2000);
+    }
+
+    #[test]
+    fn too_many_or_too_long_prompts_are_refused_with_the_reason() {
+        let error = prompts().take("s", "c", 0, 2, 500).unwrap_err().to_string();
+        assert!(
+            error.contains("no 500 distinct prompts of 2 tokens"),
+            "{error}"
+        );
+        let error = prompts().take("s", "c", 0, 999, 1).unwrap_err().to_string();
+        assert!(error.contains("999 tokens can't be cut"), "{error}");
+    }
 }

@@ -45,8 +45,6 @@ pub fn build(
         )));
     }
     let file = target_dir.join("release").join(bin);
-    Ok(Program {
-        argv: vec![file.display().to_string()],
-        files: vec![file],
-    })
+    let argv = vec![file.display().to_string()];
+    Ok(Program::new(argv, vec![file], &repo.root, &repo.build_dir))
 }

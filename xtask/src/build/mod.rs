@@ -90,10 +90,8 @@ fn prebuilt(repo: &Repo, path: &str) -> Result<Program, EngineFailure> {
     if !file.is_file() {
         return Err(unavailable(format!("{} is not there", file.display())));
     }
-    Ok(Program {
-        argv: vec![file.display().to_string()],
-        files: vec![file],
-    })
+    let argv = vec![file.display().to_string()];
+    Ok(Program::new(argv, vec![file], &repo.root, &repo.build_dir))
 }
 
 /// A failure to build: this machine lacks something.

@@ -45,10 +45,8 @@ pub fn build(repo: &Repo, script: &str, requirements: &str) -> Result<Program, E
         venv.join("bin/python").display().to_string(),
         file.display().to_string(),
     ];
-    Ok(Program {
-        argv,
-        files: modules_beside(&file)?,
-    })
+    let files = modules_beside(&file)?;
+    Ok(Program::new(argv, files, &repo.root, &repo.build_dir))
 }
 
 /// The script and the modules it can import: all `*.py` beside it, sorted.

@@ -7,18 +7,42 @@ pub mod process;
 pub mod session;
 
 use schema::record::Status;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A program that speaks the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Command line.
     pub argv: Vec<String>,
+    /// The same for a record: with paths relative to the repository, because where
+    /// a checkout lay is nobody's business and would differ on every machine.
+    pub argv_recorded: Vec<String>,
     /// The files whose content is the program: the binary, or all of a script's modules.
     pub files: Vec<PathBuf>,
 }
 
 impl Program {
+    /// A program of this repository, which builds into `build_dir`.
+    pub fn new(argv: Vec<String>, files: Vec<PathBuf>, root: &Path, build_dir: &Path) -> Self {
+        let relative = |word: &String| {
+            let path = Path::new(word);
+            let in_build = path
+                .strip_prefix(build_dir)
+                .map(|rest| Path::new("target").join(rest));
+            match (in_build, path.strip_prefix(root)) {
+                (Ok(path), _) => path.display().to_string(),
+                (_, Ok(path)) => path.display().to_string(),
+                _ => word.clone(),
+            }
+        };
+        let argv_recorded = argv.iter().map(relative).collect();
+        Self {
+            argv,
+            argv_recorded,
+            files,
+        }
+    }
+
     /// What identifies the program in a record.
     pub fn sha256(&self) -> std::io::Result<String> {
         let mut bytes = Vec::new();
@@ -55,3 +79,34 @@ impl std::fmt::Display for EngineFailure {
 }
 
 impl std::error::Error for EngineFailure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_says_nothing_of_where_the_checkout_lay() {
+        let argv = [
+            "/home/me/repo/target/venv/bin/python",
+            "/home/me/repo/engines/x.py",
+            "--fast",
+        ];
+        let argv = argv.map(str::to_owned).to_vec();
+        let (root, build_dir) = (
+            Path::new("/home/me/repo"),
+            Path::new("/home/me/repo/target"),
+        );
+        let program = Program::new(argv.clone(), vec![], root, build_dir);
+        assert_eq!(
+            program.argv_recorded,
+            ["target/venv/bin/python", "engines/x.py", "--fast"]
+        );
+        let elsewhere = Program::new(
+            argv,
+            vec![],
+            Path::new("/srv"),
+            Path::new("/home/me/repo/target"),
+        );
+        assert_eq!(elsewhere.argv_recorded[0], "target/venv/bin/python");
+    }
+}

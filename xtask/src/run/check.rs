@@ -53,6 +53,9 @@ pub fn check(
     let mut file = Appender::open(&run_dir.join("check.jsonl"))?;
     let mut asker = judge.map(|judge| Asker::open(run, judge)).transpose()?;
     let total: usize = cells.iter().map(|cell| cell.requests.len()).sum();
+    if let Some(judge) = judge {
+        eprintln!("Checking {total} timed outputs with {}", judge.target.id);
+    }
     let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(
         "{bar:24} {pos}/{len} outputs checked {wide_msg}",
     )?);

@@ -71,7 +71,7 @@ pub fn launch(context: &Context, pending: &Pending, progress: &mut Progress) -> 
         invocation: launch.invocation,
         attempt: pending.attempt,
         cases: launch.cases.clone(),
-        argv: context.program.argv.clone(),
+        argv: context.program.argv_recorded.clone(),
         start_ns: now_ns(),
     }))?;
     let max_context = cases
