@@ -334,6 +334,7 @@ fn checks() -> BTreeMap<(String, String, String), CheckRecord> {
                 rescored: 2,
                 wrong: 0,
                 unchecked: 0,
+                tie_width_nats: 0.5,
                 gap_nats_max: 0.0021,
                 method: "re-scored by the reference (synthetic)".into(),
             };

@@ -239,6 +239,8 @@ pub struct CheckRecord {
     pub wrong: u64,
     /// Requests not checked (no reference on this machine).
     pub unchecked: u64,
+    /// The limit in force: a token further behind the reference's best is wrong.
+    pub tie_width_nats: f64,
     /// Largest gap (nats) between the reference's best and the token chosen.
     pub gap_nats_max: f64,
     /// What the check rests on, in words.

@@ -80,6 +80,7 @@ pub fn check(
             rescored: 0,
             wrong: 0,
             unchecked: 0,
+            tie_width_nats: limit.tie_width_nats,
             gap_nats_max: 0.0,
             method: match judge {
                 Some(judge) => format!("each distinct output scored by {}", judge.target.id),

@@ -248,6 +248,7 @@ pub fn check(target: &str, wrong: u64) -> CheckRecord {
         rescored: 7,
         wrong,
         unchecked: 0,
+        tie_width_nats: 0.5,
         gap_nats_max: 1.25,
         method: "re-scored by the reference".into(),
     }
