@@ -75,7 +75,7 @@ impl Prompts {
         while prompts.len() < count {
             // A text has as many passages of a length as it has tokens. Where many
             // are wanted, two passages make a prompt: there are that many squared.
-            let head = if count > self.tokens.len() / 8 {
+            let head = if count > self.tokens.len() / 4 {
                 cut / 2
             } else {
                 0
