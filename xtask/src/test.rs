@@ -25,11 +25,9 @@ pub fn test(repo: &Repo, quick: bool) -> Result<()> {
             .args(args)
             .current_dir(&repo.root))
     };
-    let xtask = |args: &[&str]| {
-        run(Command::new(std::env::current_exe()?)
-            .args(args)
-            .current_dir(&repo.root))
-    };
+    // Through Cargo, not `current_exe`: the tests above build this very program
+    // again, and the file that we were started from is gone.
+    let xtask = |args: &[&str]| cargo(&[&["xtask"], args].concat());
 
     step("tidy", &mut || crate::tidy::command(repo))?;
     step("format", &mut || cargo(&["fmt", "--all", "--check"]))?;
