@@ -136,7 +136,14 @@ fn conclude(
                 format!("verified to {positions} positions only: {gap}; {why}"),
             )
         }
-        Scope::None => (Status::WrongOutput, None, first_failure.unwrap_or_default()),
+        Scope::None => {
+            let why = first_failure.unwrap_or_default();
+            match position_gap {
+                // By its own word the engine doesn't do what this model needs.
+                Some(gap) => (Status::Unsupported, None, format!("{gap}; {why}")),
+                None => (Status::WrongOutput, None, why),
+            }
+        }
     };
     if let Some(batch_failure) = batch_failure {
         status = Status::WrongOutput;
