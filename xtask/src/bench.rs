@@ -24,7 +24,6 @@ use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// What the command line says.
 #[derive(Debug, Default)]
@@ -207,7 +206,7 @@ fn build_for(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Programs> 
         .iter()
         .map(|target| target.engine.as_str())
         .collect();
-    let judges = judges(registry);
+    let judges = registry.judges();
     if !judges
         .iter()
         .any(|judge| engines.contains(&judge.engine.as_str()))
@@ -215,17 +214,6 @@ fn build_for(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Programs> 
         engines.push(&judges[1].engine);
     }
     build::build(repo, registry, &engines)
-}
-
-/// Who may judge timed outputs: the reference, else the target it was checked against.
-fn judges(registry: &Registry) -> [Target; 2] {
-    [&registry.reference, &registry.cross_check].map(|id| {
-        registry
-            .targets()
-            .into_iter()
-            .find(|t| t.id == *id)
-            .expect("the registry was validated")
-    })
 }
 
 /// `gpu` where there is a GPU and a target to run on it, else `cpu`.
@@ -259,13 +247,6 @@ fn exclusive(repo: &Repo) -> Result<std::fs::File> {
     Ok(file)
 }
 
-fn patience(plan: &Plan) -> Patience {
-    Patience {
-        load: Duration::from_secs(plan.load_timeout_s.into()),
-        request: Duration::from_secs(plan.request_timeout_s.into()),
-    }
-}
-
 /// Put every target that has no judgement yet through the gate.
 fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Programs) -> Result<()> {
     let known = Run::load(run_dir)?.verify;
@@ -296,7 +277,7 @@ fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Programs)
                     model_dir: &model_dir,
                     threads: plan.threads,
                     batches: &batches,
-                    patience: patience(plan),
+                    patience: Patience::of(plan),
                 };
                 verify(target, program, &question).record
             }
@@ -323,7 +304,7 @@ fn check_outputs(
     prompts: &Prompts,
 ) -> Result<()> {
     let run = Run::load(run_dir)?;
-    let judges = judges(registry);
+    let judges = registry.judges();
     let usable = |target: &&Target| {
         let verified = run
             .verify

@@ -178,6 +178,16 @@ impl Registry {
         all
     }
 
+    /// Who may judge others: the reference, then the target it is checked against.
+    /// A registry that was loaded has both.
+    pub fn judges(&self) -> [Target; 2] {
+        [&self.reference, &self.cross_check].map(|id| {
+            let mut all = self.targets().into_iter();
+            let judge = all.find(|target| target.id == *id);
+            judge.expect("`load` refuses a registry without it")
+        })
+    }
+
     /// The engine of that id.
     pub fn engine(&self, id: &str) -> Option<&Engine> {
         self.engines.iter().find(|engine| engine.id == id)

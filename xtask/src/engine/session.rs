@@ -7,6 +7,7 @@ use protocol::wire::{
     Done, Event, Failure, FailureKind, Generate, Hello, Load, Loaded, PROTOCOL, Request, Score,
     Scored,
 };
+use schema::plan::Plan;
 use schema::record::Status;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -35,6 +36,16 @@ pub struct Patience {
     pub load: Duration,
     /// Between two answers while something is in flight.
     pub request: Duration,
+}
+
+impl Patience {
+    /// What a plan allows.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            load: Duration::from_secs(plan.load_timeout_s.into()),
+            request: Duration::from_secs(plan.request_timeout_s.into()),
+        }
+    }
 }
 
 /// A request that failed by the engine's own word, the engine living on.

@@ -21,7 +21,6 @@ use schema::run::Run;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
-use std::time::Duration;
 
 /// Who judges.
 pub struct Judge<'a> {
@@ -180,10 +179,7 @@ impl Asker {
             .max()
             .unwrap_or(1);
         let load = load_request(judge.target, judge.model_dir, plan.threads, max_context, 1);
-        let patience = Patience {
-            load: Duration::from_secs(plan.load_timeout_s.into()),
-            request: Duration::from_secs(plan.request_timeout_s.into()),
-        };
+        let patience = Patience::of(plan);
         let session =
             Session::open(judge.program, &load, patience).map_err(|(failure, tail)| {
                 anyhow::anyhow!(

@@ -19,7 +19,6 @@ use schema::record::{CaseEnd, End, LaunchRecord, Ready, RecordEvent, RequestReco
 use schema::registry::Target;
 use schema::scenario::LoadShape;
 use std::path::Path;
-use std::time::Duration;
 
 /// Timed prompts prepared per second of a case that runs for a duration: more
 /// requests than that and the case ends early, with its floor of samples met.
@@ -87,10 +86,7 @@ pub fn launch(context: &Context, pending: &Pending, progress: &mut Progress) -> 
         max_context,
         max_batch,
     );
-    let patience = Patience {
-        load: Duration::from_secs(context.plan.load_timeout_s.into()),
-        request: Duration::from_secs(context.plan.request_timeout_s.into()),
-    };
+    let patience = Patience::of(context.plan);
     let (failure, stderr_tail) = match Session::open(context.program, &load, patience) {
         Err((failure, tail)) => (Some(failure), tail),
         Ok(mut session) => {

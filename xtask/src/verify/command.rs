@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use schema::golden::Golden;
 use schema::parity::{Limit, ParityLimits};
 use schema::record::{Status, VerifyRecord};
-use schema::registry::{Registry, Target};
+use schema::registry::Target;
 use std::process::ExitCode;
 
 /// Models verified unless others are named: plain RoPE, and Llama 3's scaled RoPE.
@@ -47,12 +47,10 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return mutants::run(repo, &registry);
     }
     let targets = choose_targets(&registry.targets(), &["cpu".to_owned()], &options.engines)?;
+    let judges = registry.judges();
     let mut needed: Vec<&str> = targets.iter().map(|t| t.engine.as_str()).collect();
     if options.bless {
-        needed.extend([
-            engine_of(&registry, &registry.reference),
-            engine_of(&registry, &registry.cross_check),
-        ]);
+        needed.extend(judges.iter().map(|judge| judge.engine.as_str()));
     }
     let programs = build::build(repo, &registry, &needed)?;
     let mut failed = 0;
@@ -84,15 +82,6 @@ fn is_failure(status: Status) -> bool {
         status,
         Status::Ok | Status::Unavailable | Status::Unsupported
     )
-}
-
-fn engine_of<'a>(registry: &'a Registry, target: &str) -> &'a str {
-    registry
-        .engines
-        .iter()
-        .map(|e| e.id.as_str())
-        .find(|id| target.split(['.', '+']).next() == Some(id))
-        .unwrap_or("")
 }
 
 /// CPUs this process may use.

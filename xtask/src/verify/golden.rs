@@ -36,14 +36,7 @@ pub fn bless(
     threads: u32,
 ) -> Result<Golden> {
     let model_dir = repo.model_dir(model);
-    let find = |id: &str| -> Result<Target> {
-        let target = registry
-            .targets()
-            .into_iter()
-            .find(|target| target.id == id);
-        target.with_context(|| format!("no target {id:?} in engines.toml"))
-    };
-    let (reference, cross_check) = (find(&registry.reference)?, find(&registry.cross_check)?);
+    let [reference, cross_check] = registry.judges();
     let limit = repo
         .parity_limits()?
         .precision
