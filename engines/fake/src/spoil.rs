@@ -104,6 +104,7 @@ mod tests {
             received_ns: 100,
             started_ns: 110,
             token_ns: vec![200, 300, 400],
+            output_text: None,
             output_ids: vec![1, 2, 3],
             batch: 1,
         }

@@ -14,12 +14,16 @@
 //!     protocol::main::<MyEngine>()
 //! }
 //! ```
+//!
+//! or, for an engine that batches by itself, [`scheduler::Scheduler`] and
+//! `protocol::main_scheduled`.
 
 pub mod clock;
 pub mod engine;
+pub mod scheduler;
 pub mod wire;
 
 #[cfg(feature = "serve")]
 pub mod serve;
 #[cfg(feature = "serve")]
-pub use serve::main;
+pub use serve::{main, main_scheduled};

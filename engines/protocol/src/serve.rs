@@ -7,19 +7,25 @@
 //! nothing was ever loaded because the input made no sense, 101 after a panic.
 
 mod batch;
+mod batched;
+mod bounds;
 mod build_info;
 mod by_hand;
 mod input;
 mod output;
 mod queue;
+mod scheduled;
 mod score;
 mod summary;
 mod weights;
 
 use crate::engine::{Engine, EngineError};
-use crate::wire::{Batching, Event, Failure, FailureKind, Hello, Load, PROTOCOL, Request};
+use crate::scheduler::Scheduler;
+use crate::wire::{Event, Failure, FailureKind, Hello, Load, Loaded, PROTOCOL, Request};
+use batch::Timeline;
+use batched::Batched;
 use input::{First, Lines};
-use queue::{Queue, Work};
+use scheduled::Scheduled;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,15 +34,35 @@ use std::process::ExitCode;
 const LOAD_FAILED: u8 = 1;
 const PANICKED: u8 = 101;
 
-/// The whole of an adapter's `main`.
+/// What the two kinds of adapters have in common. [`Batched`] makes one of an
+/// [`Engine`], [`Scheduled`] of a [`Scheduler`].
+trait Adapter: Sized {
+    fn hello(load: &Load) -> Hello;
+    fn load(load: &Load, hello: &Hello) -> Result<(Self, Loaded), EngineError>;
+    /// One request with nothing else in flight, and what must not be timed after it.
+    fn alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError>;
+    /// Answer until the input ends; the exit status, or the failure to write.
+    fn answer<R: Read + Send + 'static, W: Write>(self, lines: Lines<R>, out: W) -> io::Result<u8>;
+}
+
+/// The whole of the `main` of an adapter that implements [`Engine`].
 pub fn main<E: Engine>() -> ExitCode {
-    main_through::<E, File>(|stream| stream)
+    start::<Batched<E>, File>(|stream| stream)
+}
+
+/// The whole of the `main` of an adapter that implements [`Scheduler`].
+pub fn main_scheduled<S: Scheduler>() -> ExitCode {
+    start::<Scheduled<S>, File>(|stream| stream)
 }
 
 /// [`main`], with every byte of the event stream written through `wrap`'s
 /// writer. For `fake`, which must be able to spoil the stream; each `write_all`
 /// holds whole lines.
 pub fn main_through<E: Engine, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
+    start::<Batched<E>, W>(wrap)
+}
+
+fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
     // First of all, so that nothing a library prints can get into the stream.
     let stream = match output::claim_stdout() {
         Ok(stream) => stream,
@@ -49,7 +75,7 @@ pub fn main_through<E: Engine, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCo
         return usage(&argument, stream);
     }
     output::exit_when_unheard(&stream);
-    match serve::<E, _, _>(input::stdin(), wrap(stream)) {
+    match serve::<A, _, _>(input::stdin(), wrap(stream)) {
         Ok(status) => ExitCode::from(status),
         // Nobody listens any more, so there is nobody to complain to either.
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -75,17 +101,14 @@ By hand:  echo '{\"prompt\":\"Hello\",\"iterations\":50,\"model_path\":\"models/
 Optional: prompt_ids warmup new_tokens weights precision backend device threads variant";
 
 /// Serve `input` until it ends; the exit status, or the failure to write.
-pub fn serve<E: Engine, R: Read + Send + 'static, W: Write>(
-    input: R,
-    mut out: W,
-) -> io::Result<u8> {
+fn serve<A: Adapter, R: Read + Send + 'static, W: Write>(input: R, mut out: W) -> io::Result<u8> {
     let mut lines = Lines::new(input);
     let mut status_at_end = 0;
     loop {
         let failure = match lines.first() {
             First::End => return Ok(status_at_end),
-            First::ByHand(ask) => return by_hand::answer::<E>(ask, &mut out),
-            First::Request(Request::Load(load)) => return loaded::<E, _, _>(load, lines, out),
+            First::ByHand(ask) => return by_hand::answer::<A>(ask, &mut out),
+            First::Request(Request::Load(load)) => return loaded::<A, _, _>(load, lines, out),
             First::Request(Request::Exit) => return Ok(0),
             First::Request(Request::Generate(g)) => bad_request(Some(g.id), "nothing is loaded"),
             First::Request(Request::Score(s)) => bad_request(Some(s.id), "nothing is loaded"),
@@ -97,67 +120,34 @@ pub fn serve<E: Engine, R: Read + Send + 'static, W: Write>(
 }
 
 /// Load, then answer until the input ends.
-fn loaded<E: Engine, R: Read + Send + 'static, W: Write>(
+fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
     load: Load,
     lines: Lines<R>,
     mut out: W,
 ) -> io::Result<u8> {
     set_threads(load.threads);
-    let hello = match guarded(|| Ok(introduce::<E>(&load))) {
+    let hello = match guarded(|| Ok(introduce::<A>(&load))) {
         Ok(hello) => hello,
         Err(stop) => return stop.last_words(&mut out),
     };
-    let max_batch = match hello.capabilities.batching {
-        Batching::None => 1,
-        Batching::StaticEqualLength | Batching::Continuous => load.max_batch.max(1) as usize,
-    };
-    send(&mut out, &[Event::Hello(hello)])?;
+    send(&mut out, &[Event::Hello(hello.clone())])?;
 
     let start_ns = crate::clock::now_ns();
-    let mut engine = match guarded(|| E::load(&load)) {
-        Ok((engine, mut loaded)) => {
+    let adapter = match guarded(|| A::load(&load, &hello)) {
+        Ok((adapter, mut loaded)) => {
             // The runtime's clock for every engine, so that none measures less.
             loaded.load_ns = crate::clock::now_ns() - start_ns;
             send(&mut out, &[Event::Loaded(loaded)])?;
-            engine
+            adapter
         }
         Err(stop) => return stop.last_words(&mut out),
     };
-
-    let mut queue = Queue::new(lines.into_inbox(), max_batch, load.max_context);
-    while let Some(work) = queue.next() {
-        let mut rows = 0;
-        let events = match work {
-            Work::Reject(failure) => vec![Event::Error(failure)],
-            Work::Score(request) => match guarded(|| score::run(&mut engine, &request)) {
-                Ok(scored) => vec![Event::Scored(scored)],
-                Err(Stop::Failed(err)) => vec![failed(request.id, &err)],
-                Err(stop) => return stop.last_words(&mut out),
-            },
-            Work::Batch(requests) => match guarded(|| batch::run(&mut engine, &requests)) {
-                Ok(done) => {
-                    rows = done.len();
-                    done.into_iter().map(Event::Done).collect()
-                }
-                Err(Stop::Failed(err)) => requests.iter().map(|r| failed(r.id(), &err)).collect(),
-                Err(stop) => return stop.last_words(&mut out),
-            },
-        };
-        queue.finished(rows);
-        send(&mut out, &events)?;
-        if let Err(stop) = guarded(|| {
-            engine.after_answer();
-            Ok(())
-        }) {
-            return stop.last_words(&mut out);
-        }
-    }
-    Ok(0)
+    adapter.answer(lines, out)
 }
 
 /// The engine's `hello`, with what the runtime knows about the build.
-fn introduce<E: Engine>(load: &Load) -> Hello {
-    let mut hello = E::hello(load);
+fn introduce<A: Adapter>(load: &Load) -> Hello {
+    let mut hello = A::hello(load);
     hello.protocol = PROTOCOL;
     for (key, value) in build_info::collect() {
         hello.build.entry(key).or_insert(value);

@@ -175,8 +175,12 @@ pub struct Done {
     pub started_ns: u64,
     /// When each output token was known on the host; `new_tokens` entries.
     pub token_ns: Vec<u64>,
-    /// The output tokens; `new_tokens` entries.
+    /// The output tokens; `new_tokens` entries. Empty where the engine hands out
+    /// text and no ids ([`Done::output_text`]).
     pub output_ids: Vec<u32>,
+    /// The output as text, from an engine that gives no ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_text: Option<String>,
     /// Largest number of requests it shared a step with, itself included.
     pub batch: u32,
 }

@@ -2,51 +2,16 @@
 //! adapter is `examples/echo-bench.rs`. What runs when is the queue's own test;
 //! nothing here asserts how long anything takes.
 
+mod common;
+
+use common::{events, generate, load, spawn};
 use protocol::wire::{Event, FailureKind};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 
-fn spawn() -> Child {
-    // Cargo builds examples beside `deps`, where this test's binary lies.
-    let deps = std::env::current_exe().unwrap();
-    let profile: PathBuf = deps.ancestors().nth(2).unwrap().to_path_buf();
-    Command::new(profile.join("examples/echo-bench"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("echo-bench, which a plain `cargo test` builds")
-}
-
-/// Everything the adapter says to `input`.
 fn talk(input: &str) -> Output {
-    let mut child = spawn();
-    // An adapter that has already given up reads no further; that is no failure.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
-}
-
-fn events(output: &Output) -> Vec<Event> {
-    let text = std::str::from_utf8(&output.stdout).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-fn load(variant: &str, max_batch: u32) -> String {
-    format!(
-        "{{\"op\":\"load\",\"model_dir\":\"m\",\"weights\":\"w\",\"precision\":\"f32\",\
-         \"backend\":\"cpu\",\"variant\":\"{variant}\",\"threads\":1,\"max_context\":32,\
-         \"max_batch\":{max_batch}}}\n"
-    )
-}
-
-fn generate(id: u64, prompt: &[u32], new_tokens: u32) -> String {
-    format!(
-        "{{\"op\":\"generate\",\"id\":{id},\"prompt_ids\":{prompt:?},\"new_tokens\":{new_tokens}}}\n"
-    )
+    common::talk("echo-bench", input)
 }
 
 #[test]
@@ -181,7 +146,7 @@ fn input_that_never_loads_is_answered_and_counts_as_failure() {
 
 #[test]
 fn ends_when_nobody_listens() {
-    let mut child = spawn();
+    let mut child = spawn("echo-bench");
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(load("", 1).as_bytes()).unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());

@@ -14,8 +14,10 @@ pub struct Timeline {
     pub started_ns: u64,
     /// Each step's tokens were on the host; `new_tokens` entries.
     pub token_ns: Vec<u64>,
-    /// `new_tokens × rows`, step by step.
+    /// `new_tokens × rows`, step by step. Empty where there is text and no ids.
     pub tokens: Vec<u32>,
+    /// The output as text, from an engine that gives no ids.
+    pub text: Option<String>,
 }
 
 impl Timeline {
@@ -25,7 +27,7 @@ impl Timeline {
         self.tokens
             .iter()
             .skip(row)
-            .step_by(rows)
+            .step_by(rows.max(1))
             .copied()
             .collect()
     }
@@ -45,6 +47,7 @@ pub fn run(engine: &mut impl Engine, batch: &[Waiting]) -> Result<Vec<Done>, Eng
         started_ns: timeline.started_ns,
         token_ns: timeline.token_ns.clone(),
         output_ids: timeline.row(row),
+        output_text: None,
         batch: batch.len() as u32,
     };
     Ok(batch.iter().enumerate().map(done).collect())
@@ -75,6 +78,7 @@ pub fn time(
         started_ns,
         token_ns,
         tokens,
+        text: None,
     })
 }
 

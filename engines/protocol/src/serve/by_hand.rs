@@ -8,11 +8,12 @@
 //! requests, one at a time. It deliberately verifies nothing and keeps nothing:
 //! its numbers are for looking at, not for publishing.
 
+use super::batch::Timeline;
 use super::summary::Summary;
 use super::weights;
-use super::{LOAD_FAILED, PANICKED, Stop, batch, guarded, introduce, set_threads};
+use super::{Adapter, LOAD_FAILED, PANICKED, Stop, guarded, introduce, set_threads};
 use crate::clock::now_ns;
-use crate::engine::{Engine, EngineError};
+use crate::engine::EngineError;
 use crate::wire::{FailureKind, Load};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -66,8 +67,8 @@ fn sixty_four() -> u32 {
 }
 
 /// Answer a request without `op`; the exit status.
-pub fn answer<E: Engine>(ask: Value, out: &mut impl Write) -> io::Result<u8> {
-    let (result, status) = match guarded(|| measure::<E>(ask)) {
+pub fn answer<A: Adapter>(ask: Value, out: &mut impl Write) -> io::Result<u8> {
+    let (result, status) = match guarded(|| measure::<A>(ask)) {
         Ok(result) => (result, 0),
         Err(Stop::Failed(err)) => (error(err.kind, &err.message), LOAD_FAILED),
         Err(Stop::Panicked(message)) => (
@@ -92,7 +93,7 @@ fn bad(message: impl std::fmt::Display) -> EngineError {
     EngineError::new(FailureKind::BadRequest, message.to_string())
 }
 
-fn measure<E: Engine>(ask: Value) -> Result<Value, EngineError> {
+fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
     let ask: Ask = serde_json::from_value(ask).map_err(bad)?;
     if ask.iterations == 0 || ask.new_tokens == 0 {
         return Err(bad("iterations and new_tokens must be at least 1"));
@@ -120,22 +121,20 @@ fn measure<E: Engine>(ask: Value) -> Result<Value, EngineError> {
     };
 
     set_threads(load.threads);
-    let hello = introduce::<E>(&load);
+    let hello = introduce::<A>(&load);
     let start_ns = now_ns();
-    let (mut engine, loaded) = E::load(&load)?;
+    let (mut adapter, loaded) = A::load(&load, &hello)?;
     let load_ns = now_ns() - start_ns;
     let mut samples = Samples::default();
     for iteration in 0..ask.warmup + ask.iterations {
-        let timeline = batch::time(&mut engine, &[&prompt_ids], ask.new_tokens)?;
+        let timeline = adapter.alone(&prompt_ids, ask.new_tokens)?;
         if iteration >= ask.warmup {
             samples.take(&timeline);
         }
-        engine.after_answer();
     }
 
-    let text = tokenizer
-        .ok()
-        .and_then(|t| t.decode(&samples.output_ids, false).ok());
+    let decoded = || tokenizer.ok()?.decode(&samples.output_ids, false).ok();
+    let text = samples.output_text.clone().or_else(decoded);
     let tokens = f64::from(ask.new_tokens) * f64::from(ask.iterations);
     let seconds = samples.e2e_ns.iter().sum::<u64>() as f64 / 1e9;
     Ok(json!({
@@ -172,10 +171,11 @@ struct Samples {
     itl_ns: Vec<u64>,
     e2e_ns: Vec<u64>,
     output_ids: Vec<u32>,
+    output_text: Option<String>,
 }
 
 impl Samples {
-    fn take(&mut self, timeline: &batch::Timeline) {
+    fn take(&mut self, timeline: &Timeline) {
         let (first, last) = (
             timeline.token_ns[0],
             timeline.token_ns[timeline.token_ns.len() - 1],
@@ -185,6 +185,7 @@ impl Samples {
             .extend(timeline.token_ns.windows(2).map(|pair| pair[1] - pair[0]));
         self.e2e_ns.push(last - timeline.started_ns);
         self.output_ids = timeline.row(0);
+        self.output_text.clone_from(&timeline.text);
     }
 }
 

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Standard input without the standard library's own buffer, whose reads we
 /// could not stamp.
@@ -124,19 +124,29 @@ impl<R: Read + Send + 'static> Lines<R> {
         }
     }
 
-    /// Read on in a thread.
-    pub fn into_inbox(mut self) -> Receiver<Inbound> {
+    /// Read on in a thread; the channel closes at the end of input.
+    pub fn into_inbox(self) -> Receiver<Inbound> {
         let (sender, inbox) = channel();
+        self.forward(sender, |message| message);
+        inbox
+    }
+
+    /// Read on in a thread, into a channel that others write to as well: each
+    /// message as `wrap` makes it. The sender is dropped at the end of input.
+    pub fn forward<T: Send + 'static>(
+        mut self,
+        sender: Sender<T>,
+        wrap: impl Fn(Inbound) -> T + Send + 'static,
+    ) {
         std::thread::spawn(move || {
             while let Some((received_ns, line)) = self.next() {
                 let message = parse(received_ns, &line);
                 let exit = matches!(message, Inbound::Request(_, Request::Exit));
-                if exit || sender.send(message).is_err() {
+                if exit || sender.send(wrap(message)).is_err() {
                     return;
                 }
             }
         });
-        inbox
     }
 }
 

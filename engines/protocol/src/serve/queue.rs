@@ -1,6 +1,7 @@
 //! What runs next: requests in order of arrival, with those of equal shape
 //! joined to one batch. It deliberately does not run anything.
 
+use super::bounds::{Bounds, LOADED_ALREADY};
 use super::input::Inbound;
 use crate::wire::{Failure, FailureKind, Generate, Request, Score};
 use std::collections::VecDeque;
@@ -61,7 +62,7 @@ pub struct Queue {
     inbox: Receiver<Inbound>,
     waiting: VecDeque<Item>,
     max_batch: usize,
-    max_context: u32,
+    bounds: Bounds,
     /// Rows of the batch that finished last; 0 after anything else.
     answered: usize,
     /// What was waiting when it finished.
@@ -77,7 +78,7 @@ impl Queue {
             inbox,
             waiting: VecDeque::new(),
             max_batch,
-            max_context,
+            bounds: Bounds { max_context },
             answered: 0,
             left_over: 0,
             arrived: 0,
@@ -165,7 +166,7 @@ impl Queue {
             Inbound::Malformed(message) => reject(None, message),
             Inbound::Request(received_ns, Request::Generate(generate)) => {
                 self.arrived += 1;
-                match self.check(&generate) {
+                match self.bounds.generate(&generate) {
                     Ok(()) => Item::Generate(Waiting {
                         received_ns,
                         generate,
@@ -173,46 +174,14 @@ impl Queue {
                     Err(message) => reject(Some(generate.id), message),
                 }
             }
-            Inbound::Request(_, Request::Score(score)) => {
-                let (n, k) = (score.ids.len(), score.ask.len());
-                if k == 0 || k > n {
-                    reject(
-                        Some(score.id),
-                        format!("{k} positions asked for, {n} ids given"),
-                    )
-                } else if n > self.max_context as usize {
-                    reject(Some(score.id), self.too_long(n))
-                } else {
-                    Item::Score(score)
-                }
-            }
-            Inbound::Request(_, Request::Load(_)) => reject(
-                None,
-                "a model is loaded already; start another process".to_string(),
-            ),
+            Inbound::Request(_, Request::Score(score)) => match self.bounds.score(&score) {
+                Ok(()) => Item::Score(score),
+                Err(message) => reject(Some(score.id), message),
+            },
+            Inbound::Request(_, Request::Load(_)) => reject(None, LOADED_ALREADY.to_string()),
             Inbound::Request(_, Request::Exit) => return,
         };
         self.waiting.push_back(item);
-    }
-
-    fn check(&self, generate: &Generate) -> Result<(), String> {
-        let total = generate.prompt_ids.len() + generate.new_tokens as usize;
-        if generate.prompt_ids.is_empty() {
-            Err("the prompt is empty".to_string())
-        } else if generate.new_tokens == 0 {
-            Err("new_tokens is 0".to_string())
-        } else if total > self.max_context as usize {
-            Err(self.too_long(total))
-        } else {
-            Ok(())
-        }
-    }
-
-    fn too_long(&self, tokens: usize) -> String {
-        format!(
-            "{tokens} tokens are more than the max_context of {}",
-            self.max_context
-        )
     }
 }
 

@@ -1,8 +1,9 @@
-//! Teacher-forced scoring for the parity gate, out of the same `prefill` and
-//! `decode` that are timed. It deliberately has no fast path: a `score` that
-//! ran other code than `generate` would verify other code.
+//! Teacher-forced scoring for the parity gate, out of the same steps that are
+//! timed. It deliberately has no fast path: a `score` that ran other code than
+//! `generate` would verify other code.
 
 use crate::engine::{Engine, EngineError};
+use crate::scheduler::Scheduler;
 use crate::wire::{FailureKind, Score, Scored};
 
 /// How far below the highest logit the engine's own choice may lie, relative to
@@ -10,43 +11,83 @@ use crate::wire::{FailureKind, Score, Scored};
 /// may differ. More, and `generate` and `score` are not the same model.
 const CHOICE_SLACK: f32 = 1e-4;
 
-/// Answer `request`; its bounds have been checked.
+/// Answer `request` through an [`Engine`]; its bounds have been checked.
 pub fn run(engine: &mut impl Engine, request: &Score) -> Result<Scored, EngineError> {
-    let positions = request.ask.len();
-    let mut scored = Scored {
-        id: request.id,
-        argmax: Vec::with_capacity(positions),
-        logprobs: Vec::with_capacity(positions),
-        top_ids: Vec::new(),
-        top_logprobs: Vec::new(),
-    };
-    let (prompt, forced) = request.ids.split_at(request.ids.len() - positions + 1);
+    let (prompt, forced) = split(request);
+    let mut answer = Answer::to(request);
     let mut choice = engine.prefill(&[prompt])?;
-    for (position, ask) in request.ask.iter().enumerate() {
+    for position in 0..request.ask.len() {
         if position > 0 {
             choice = engine.decode(&[forced[position - 1]])?;
         }
         let logits = engine.logits(0)?;
-        let view = View::new(&logits)
-            .ok_or_else(|| EngineError::internal(format!("logits {position} are not finite")))?;
-        view.check_choice(position, &choice)?;
-        scored.argmax.push(view.argmax);
-        scored.logprobs.push(
-            ask.iter()
-                .map(|&id| view.logprob(id))
-                .collect::<Result<_, _>>()?,
-        );
-        if request.top > 0 {
-            let ids = view.top(request.top as usize);
-            let logprobs = ids
-                .iter()
-                .map(|&id| view.logprob(id))
-                .collect::<Result<_, _>>()?;
-            scored.top_ids.push(ids);
-            scored.top_logprobs.push(logprobs);
-        }
+        answer
+            .take(position, &logits)?
+            .check_choice(position, &choice)?;
     }
-    Ok(scored)
+    Ok(answer.scored)
+}
+
+/// Answer `request` through a [`Scheduler`]; its bounds have been checked.
+pub fn run_forced(engine: &mut impl Scheduler, request: &Score) -> Result<Scored, EngineError> {
+    let (prompt, forced) = split(request);
+    let mut answer = Answer::to(request);
+    let all = engine.forced_logits(prompt, forced)?;
+    if all.len() != request.ask.len() {
+        return Err(EngineError::internal(format!(
+            "the engine gave logits of {} positions, not of {}",
+            all.len(),
+            request.ask.len()
+        )));
+    }
+    for (position, logits) in all.iter().enumerate() {
+        answer.take(position, logits)?;
+    }
+    Ok(answer.scored)
+}
+
+/// What is prefilled, and what is then forced, one token a step.
+fn split(request: &Score) -> (&[u32], &[u32]) {
+    request
+        .ids
+        .split_at(request.ids.len() - request.ask.len() + 1)
+}
+
+/// An answer as it grows, position by position.
+struct Answer<'a> {
+    request: &'a Score,
+    scored: Scored,
+}
+
+impl<'a> Answer<'a> {
+    fn to(request: &'a Score) -> Self {
+        let scored = Scored {
+            id: request.id,
+            argmax: Vec::with_capacity(request.ask.len()),
+            logprobs: Vec::with_capacity(request.ask.len()),
+            top_ids: Vec::new(),
+            top_logprobs: Vec::new(),
+        };
+        Self { request, scored }
+    }
+
+    fn take<'l>(&mut self, position: usize, logits: &'l [f32]) -> Result<View<'l>, EngineError> {
+        let view = View::new(logits)
+            .ok_or_else(|| EngineError::internal(format!("logits {position} are not finite")))?;
+        let logprobs = |ids: &[u32]| -> Result<Vec<f64>, EngineError> {
+            ids.iter().map(|&id| view.logprob(id)).collect()
+        };
+        self.scored.argmax.push(view.argmax);
+        self.scored
+            .logprobs
+            .push(logprobs(&self.request.ask[position])?);
+        if self.request.top > 0 {
+            let ids = view.top(self.request.top as usize);
+            self.scored.top_logprobs.push(logprobs(&ids)?);
+            self.scored.top_ids.push(ids);
+        }
+        Ok(view)
+    }
 }
 
 /// One position's logits and what normalises them.

@@ -1,0 +1,114 @@
+//! The smallest adapter with a scheduler of its own, for the runtime's own tests:
+//! a thread advances every job by one token a round, counting upwards from the
+//! last id of its prompt. Deliberately no model, and ill-behaved on request.
+
+use protocol::clock::now_ns;
+use protocol::engine::EngineError;
+use protocol::scheduler::{Answer, Job, Scheduler};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+
+/// Ids are below this.
+const VOCABULARY: u32 = 16;
+
+struct Relay {
+    jobs: Sender<Job>,
+}
+
+impl Scheduler for Relay {
+    fn hello(_load: &Load) -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            engine: "relay".to_string(),
+            version: "1".to_string(),
+            build: BTreeMap::new(),
+            capabilities: Capabilities {
+                batching: Batching::Continuous,
+                score: true,
+                parallel_score: false,
+                position_gap: None,
+                notes: Vec::new(),
+            },
+        }
+    }
+
+    fn load(_load: &Load) -> Result<(Self, Loaded), EngineError> {
+        let (jobs, inbox) = channel();
+        std::thread::spawn(move || rounds(&inbox));
+        let loaded = Loaded {
+            load_ns: 0,
+            weight_bytes: 1,
+            kv_bytes_per_token: 2,
+        };
+        Ok((Self { jobs }, loaded))
+    }
+
+    /// A prompt of 3 is out of memory, one of 4 panics here, one of 5 is dropped.
+    fn submit(&mut self, job: Job) {
+        match job.prompt_ids().len() {
+            3 => job.failed(EngineError::new(FailureKind::Oom, "no room")),
+            4 => panic!("four!"),
+            5 => drop(job),
+            _ => self.jobs.send(job).expect("the thread lives"),
+        }
+    }
+
+    /// A prompt of 3 gives one row too few.
+    fn forced_logits(
+        &mut self,
+        prompt: &[u32],
+        forced: &[u32],
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
+        let fed = prompt.last().into_iter().chain(forced);
+        let rows = fed.map(|id| {
+            let next = (id + 1) % VOCABULARY;
+            let logit = |id| if id == next { 2f32.ln() } else { 0.0 };
+            (0..VOCABULARY).map(logit).collect()
+        });
+        Ok(rows.skip(usize::from(prompt.len() == 3)).collect())
+    }
+}
+
+fn rounds(inbox: &Receiver<Job>) {
+    let mut running: Vec<(Job, u32, Answer)> = Vec::new();
+    loop {
+        let job = if running.is_empty() {
+            match inbox.recv() {
+                Ok(job) => Some(job),
+                Err(_) => return,
+            }
+        } else {
+            match inbox.try_recv() {
+                Ok(job) => Some(job),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+            }
+        };
+        if let Some(job) = job {
+            let last = *job.prompt_ids().last().expect("never empty");
+            let answer = Answer {
+                started_ns: now_ns(),
+                ..Answer::default()
+            };
+            running.push((job, last, answer));
+        }
+        let batch = running.len() as u32;
+        for (_, last, answer) in &mut running {
+            *last = (*last + 1) % VOCABULARY;
+            answer.output_ids.push(*last);
+            answer.token_ns.push(now_ns());
+            answer.batch = answer.batch.max(batch);
+        }
+        let finished = |(job, _, answer): &(Job, u32, Answer)| {
+            answer.output_ids.len() == job.new_tokens() as usize
+        };
+        for (job, _, answer) in running.extract_if(.., |entry| finished(entry)) {
+            job.done(answer);
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    protocol::main_scheduled::<Relay>()
+}

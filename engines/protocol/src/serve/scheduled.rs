@@ -1,0 +1,159 @@
+//! A [`Scheduler`] as an adapter: requests are handed on as they come and
+//! answered as they finish, on one thread that otherwise sleeps. It deliberately
+//! forms no batches and keeps no request back.
+
+use super::batch::Timeline;
+use super::bounds::{Bounds, LOADED_ALREADY};
+use super::input::{Inbound, Lines};
+use super::{Adapter, Stop, bad_request, failed, guarded, score, send};
+use crate::clock::now_ns;
+use crate::engine::EngineError;
+use crate::scheduler::{Job, Scheduler};
+use crate::wire::{Event, Generate, Hello, Load, Loaded, Request};
+use std::io::{self, Read, Write};
+use std::sync::mpsc::{Sender, channel};
+
+/// The adapter.
+pub struct Scheduled<S> {
+    scheduler: S,
+    bounds: Bounds,
+}
+
+/// What the one thread waits for.
+enum Message {
+    In(Inbound),
+    InputEnded,
+    Out(Event),
+}
+
+impl<S: Scheduler> Adapter for Scheduled<S> {
+    fn hello(load: &Load) -> Hello {
+        S::hello(load)
+    }
+
+    fn load(load: &Load, _hello: &Hello) -> Result<(Self, Loaded), EngineError> {
+        let (scheduler, loaded) = S::load(load)?;
+        let bounds = Bounds {
+            max_context: load.max_context,
+        };
+        Ok((Self { scheduler, bounds }, loaded))
+    }
+
+    fn alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError> {
+        let (reply, answer) = channel();
+        let generate = Generate {
+            id: 0,
+            prompt_ids: prompt_ids.to_vec(),
+            new_tokens,
+        };
+        self.scheduler
+            .submit(Job::new(generate, now_ns(), move |event| {
+                let _ = reply.send(event); // the receiver waits below
+            }));
+        match answer.recv() {
+            Ok(Event::Done(done)) => Ok(Timeline {
+                started_ns: done.started_ns,
+                token_ns: done.token_ns,
+                tokens: done.output_ids,
+                text: done.output_text,
+            }),
+            Ok(Event::Error(failure)) => Err(EngineError::new(failure.kind, failure.message)),
+            Ok(_) | Err(_) => Err(EngineError::internal("the engine gave no answer")),
+        }
+    }
+
+    fn answer<R: Read + Send + 'static, W: Write>(
+        mut self,
+        lines: Lines<R>,
+        mut out: W,
+    ) -> io::Result<u8> {
+        let (sender, messages) = channel();
+        let ended = AtDrop(sender.clone());
+        lines.forward(sender.clone(), move |inbound| {
+            let _ = &ended; // dropped with this closure, at the end of input
+            Message::In(inbound)
+        });
+
+        let (mut open, mut in_flight) = (true, 0u64);
+        while open || in_flight > 0 {
+            let Ok(message) = messages.recv() else { break };
+            let answer = match message {
+                Message::InputEnded => {
+                    open = false;
+                    continue;
+                }
+                Message::Out(event) => {
+                    in_flight -= 1;
+                    Some(event)
+                }
+                Message::In(inbound) => match self.admit(inbound, &sender) {
+                    Ok(Admitted::Answered(event)) => Some(event),
+                    Ok(Admitted::InFlight) => {
+                        in_flight += 1;
+                        None
+                    }
+                    Err(stop) => return stop.last_words(&mut out),
+                },
+            };
+            if let Some(event) = answer {
+                send(&mut out, &[event])?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// What became of a message.
+enum Admitted {
+    /// This is all there is to say to it.
+    Answered(Event),
+    /// The scheduler has it.
+    InFlight,
+}
+
+impl<S: Scheduler> Scheduled<S> {
+    fn admit(&mut self, inbound: Inbound, reply: &Sender<Message>) -> Result<Admitted, Stop> {
+        let refused =
+            |id, message: String| Ok(Admitted::Answered(Event::Error(bad_request(id, message))));
+        match inbound {
+            Inbound::Malformed(message) => refused(None, message),
+            Inbound::Request(received_ns, Request::Generate(generate)) => {
+                if let Err(message) = self.bounds.generate(&generate) {
+                    return refused(Some(generate.id), message);
+                }
+                let reply = reply.clone();
+                let job = Job::new(generate, received_ns, move |event| {
+                    // The channel outlives every job, except at the process's end.
+                    let _ = reply.send(Message::Out(event));
+                });
+                guarded(|| {
+                    self.scheduler.submit(job);
+                    Ok(Admitted::InFlight)
+                })
+            }
+            Inbound::Request(_, Request::Score(request)) => {
+                if let Err(message) = self.bounds.score(&request) {
+                    return refused(Some(request.id), message);
+                }
+                match guarded(|| score::run_forced(&mut self.scheduler, &request)) {
+                    Ok(scored) => Ok(Admitted::Answered(Event::Scored(scored))),
+                    Err(Stop::Failed(err)) => Ok(Admitted::Answered(failed(request.id, &err))),
+                    Err(stop) => Err(stop),
+                }
+            }
+            // The reader keeps `exit` to itself: it is the end of input.
+            Inbound::Request(_, Request::Load(_) | Request::Exit) => {
+                refused(None, LOADED_ALREADY.to_string())
+            }
+        }
+    }
+}
+
+/// Says that the input ended, when the reader lets go of it.
+struct AtDrop(Sender<Message>);
+
+impl Drop for AtDrop {
+    fn drop(&mut self) {
+        let _ = self.0.send(Message::InputEnded);
+    }
+}

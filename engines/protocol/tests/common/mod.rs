@@ -1,0 +1,47 @@
+//! A process of one of the examples, spoken to over its pipes.
+
+use protocol::wire::Event;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+pub fn spawn(example: &str) -> Child {
+    // Cargo builds examples beside `deps`, where this test's binary lies.
+    let deps = std::env::current_exe().unwrap();
+    let profile: PathBuf = deps.ancestors().nth(2).unwrap().to_path_buf();
+    Command::new(profile.join("examples").join(example))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("an example, which a plain `cargo test` builds")
+}
+
+/// Everything the example says to `input`.
+pub fn talk(example: &str, input: &str) -> Output {
+    let mut child = spawn(example);
+    // An adapter that has already given up reads no further; that is no failure.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+pub fn events(output: &Output) -> Vec<Event> {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+pub fn load(variant: &str, max_batch: u32) -> String {
+    format!(
+        "{{\"op\":\"load\",\"model_dir\":\"m\",\"weights\":\"w\",\"precision\":\"f32\",\
+         \"backend\":\"cpu\",\"variant\":\"{variant}\",\"threads\":1,\"max_context\":32,\
+         \"max_batch\":{max_batch}}}\n"
+    )
+}
+
+pub fn generate(id: u64, prompt: &[u32], new_tokens: u32) -> String {
+    format!(
+        "{{\"op\":\"generate\",\"id\":{id},\"prompt_ids\":{prompt:?},\"new_tokens\":{new_tokens}}}\n"
+    )
+}
