@@ -21,7 +21,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from protocol import Engine, EngineError, Hello, Load, Loaded, Opinion, main
+from engine import Engine, EngineError, Hello, Load, Loaded, Opinion
+from protocol import main
 
 PRECISIONS = {"cpu": ("f32", "bf16"), "cuda": ("f32", "f16", "bf16")}
 # The names `from_pretrained` looks for. Others would need a loader of our own, which would no

@@ -14,22 +14,12 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protocol import (
-    BadRequest,
-    Engine,
-    EngineError,
-    Load,
-    Stream,
-    Timeline,
-    failure_of,
-    now_ns,
-    set_threads,
-    settle_garbage,
-    text,
-    time_batch,
-    token_ids,
-    whole,
-)
+from batch import Timeline, time_batch
+from clock import now_ns
+from engine import Engine, EngineError, Load, failure_of
+from process import set_threads, settle_garbage
+from streams import Stream
+from wire import BadRequest, text, token_ids, whole
 
 # Samples beyond a percentile before it is printed: with fewer, it is a name for an outlier or two.
 BEYOND_MIN = 10

@@ -11,7 +11,8 @@ import os
 import sys
 import time
 
-from protocol import Engine, EngineError, Hello, Load, Loaded, Opinion, main, opinion_of
+from engine import Engine, EngineError, Hello, Load, Loaded, Opinion, opinion_of
+from protocol import main
 
 RAISES, OOM, MEMORY_ERROR, SLOW, TOO_FEW = 11, 12, 13, 14, 15
 

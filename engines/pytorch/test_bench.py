@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import bench
-from protocol import EngineError, Load
+from engine import EngineError, Load
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],

@@ -13,12 +13,17 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 from unittest.mock import patch
 
 import by_hand
 import dummy_engine
-import protocol
+import score as scoring
+import waiting
+from clock import now_ns
+from engine import EngineError, Opinion, opinion_of
+from wire import Generate, Score
 
 HERE = Path(__file__).parent
 LOAD = {
@@ -91,7 +96,7 @@ def talk(*messages: dict[str, Any] | str) -> tuple[list[dict[str, Any]], int, st
 
 class Conversation(unittest.TestCase):
     def test_a_whole_one(self) -> None:
-        before_ns = protocol.now_ns()
+        before_ns = now_ns()
         events, status, stderr = talk(LOAD, generate(7, [1, 2]), {"op": "exit"}, generate(8, [1]))
         hello, loaded, done = events
         self.assertEqual(status, 0)
@@ -247,17 +252,17 @@ class Scores(unittest.TestCase):
         self.assertEqual((events[2]["top_ids"], events[2]["top_logprobs"]), ([], []))
 
     def test_the_lowest_id_wins_a_tie(self) -> None:
-        opinion = protocol.opinion_of([5.0, 7.0, 7.0], [], 2)
+        opinion = opinion_of([5.0, 7.0, 7.0], [], 2)
         self.assertEqual((opinion.argmax, opinion.top_ids), (1, [1, 2]))
 
     def test_what_is_not_finite_is_an_error(self) -> None:
         class Endless(dummy_engine.Dummy):
-            def opinion(self, row: int, ask: list[int], top: int) -> protocol.Opinion:
-                return protocol.Opinion(3, [-math.inf], [], [])
+            def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
+                return Opinion(3, [-math.inf], [], [])
 
-        request = protocol.Score(1, [1, 2], [[0]], 0, False)
-        with self.assertRaises(protocol.EngineError):
-            protocol.run_score(Endless(), request, parallel=False)
+        request = Score(1, [1, 2], [[0]], 0, False)
+        with self.assertRaises(EngineError):
+            scoring.run_score(Endless(), request, parallel=False)
 
     def test_a_choice_that_contradicts_the_logits_is_an_error(self) -> None:
         class Contrary(dummy_engine.Dummy):
@@ -265,23 +270,23 @@ class Scores(unittest.TestCase):
                 super().prefill(prompts)
                 return [0]
 
-        request = protocol.Score(1, [1, 2], [[0]], 0, False)
-        with self.assertRaises(protocol.EngineError):
-            protocol.run_score(Contrary(), request, parallel=False)
+        request = Score(1, [1, 2], [[0]], 0, False)
+        with self.assertRaises(EngineError):
+            scoring.run_score(Contrary(), request, parallel=False)
 
 
 class Gathering(unittest.TestCase):
     """The queue's wait, without a process: whether a reply makes it in time is the scheduler's to
     say, so these feed it by hand."""
 
-    def queue(self) -> tuple[protocol.Queue, Any]:
-        inbox = protocol.queue.SimpleQueue()
-        return protocol.Queue(inbox, max_batch=8, max_context=64, vocabulary=16), inbox
+    def queue(self) -> tuple[waiting.Queue, Any]:
+        inbox = SimpleQueue()
+        return waiting.Queue(inbox, max_batch=8, max_context=64, vocabulary=16), inbox
 
     def put(self, inbox: Any, id: int) -> None:
         inbox.put((id, json.dumps(generate(id, [1])).encode()))
 
-    def ids(self, batch: list[protocol.Generate]) -> list[int]:
+    def ids(self, batch: list[Generate]) -> list[int]:
         return [request.id for request in batch]
 
     def test_the_wait_ends_when_as_many_came_as_were_answered(self) -> None:
@@ -290,25 +295,25 @@ class Gathering(unittest.TestCase):
         queue.finished(2)
         self.put(inbox, 1)
         self.put(inbox, 2)
-        with patch.object(protocol, "GATHER_NS", 60 * 10**9):
+        with patch.object(waiting, "GATHER_NS", 60 * 10**9):
             self.assertEqual(self.ids(queue.next()), [9, 1, 2])
 
     def test_it_waits_a_millisecond_at_most(self) -> None:
         queue, inbox = self.queue()
         self.put(inbox, 9)
         queue.finished(2)
-        start_ns = protocol.now_ns()
+        start_ns = now_ns()
         self.assertEqual(self.ids(queue.next()), [9])
-        self.assertGreaterEqual(protocol.now_ns() - start_ns, protocol.GATHER_NS)
+        self.assertGreaterEqual(now_ns() - start_ns, waiting.GATHER_NS)
 
     def test_after_a_single_row_it_never_waits(self) -> None:
         queue, inbox = self.queue()
         queue.finished(1)
         self.put(inbox, 1)
-        start_ns = protocol.now_ns()
-        with patch.object(protocol, "GATHER_NS", 60 * 10**9):
+        start_ns = now_ns()
+        with patch.object(waiting, "GATHER_NS", 60 * 10**9):
             self.assertEqual(self.ids(queue.next()), [1])
-        self.assertLess(protocol.now_ns() - start_ns, 10**9)
+        self.assertLess(now_ns() - start_ns, 10**9)
 
 
 class ByHand(unittest.TestCase):

@@ -1,0 +1,124 @@
+"""What an engine implements; everything else (reading requests, forming batches, reading the clock,
+answering) is the runtime's. The contract is small on purpose: `score` and `generate` are built from
+the same two calls, so the gate checks the very path that is timed.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class EngineError(Exception):
+    """A failure the engine can name: `kind` is one of the protocol's, `message` one line."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+class Load(NamedTuple):
+    """What to load, and how; the fields of the protocol's `load`."""
+
+    model_dir: str
+    weights: str
+    precision: str
+    backend: str
+    variant: str
+    device: int
+    threads: int
+    max_context: int
+    max_batch: int
+
+
+class Hello(NamedTuple):
+    """Who is speaking. `capabilities` has `batching`, `score`, `parallel_score`, `notes`."""
+
+    engine: str
+    version: str
+    build: dict[str, str]
+    capabilities: dict[str, Any]
+
+
+class Loaded(NamedTuple):
+    """The model in memory. `runtime` is what only the loaded library can say of itself."""
+
+    weight_bytes: int
+    kv_bytes_per_token: int
+    runtime: dict[str, str]
+
+
+class Opinion(NamedTuple):
+    """What the model thinks comes next at one position; natural-log probabilities."""
+
+    argmax: int
+    logprobs: list[float]
+    top_ids: list[int]
+    top_logprobs: list[float]
+
+
+class Engine:
+    """One value serves one process. `prefill` starts a new batch and forgets the last one;
+    `decode` advances it. Both return only when the result is known on the host, because the
+    runtime reads the clock right after them. All rows of a batch have one length."""
+
+    vocabulary: int
+
+    @classmethod
+    def hello(cls, load: Load) -> Hello:
+        """Who this is. Called before anything is loaded; must be quick."""
+        raise NotImplementedError
+
+    @classmethod
+    def load(cls, load: Load) -> tuple[Engine, Loaded]:
+        """Load the model; must leave nothing lazy that the engine's own users don't also pay."""
+        raise NotImplementedError
+
+    @classmethod
+    def kind_of(cls, error: Exception) -> str:
+        """The protocol's kind of an error that is no `EngineError`."""
+        return "internal"
+
+    def prefill(self, prompts: list[list[int]]) -> list[int]:
+        """Feed `rows × length` ids; the greedy next token of each row."""
+        raise NotImplementedError
+
+    def decode(self, tokens: list[int]) -> list[int]:
+        """Feed one token per row; the greedy next token of each row."""
+        raise NotImplementedError
+
+    def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
+        """Of `row`, after the last `prefill` or `decode`. Only the gate asks; never timed."""
+        raise NotImplementedError
+
+    def score_parallel(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
+        """One forward pass over `ids`: the opinions at the last `len(asks)` positions. Called
+        only where the capabilities say `parallel_score`."""
+        raise NotImplementedError
+
+
+def opinion_of(logits: Sequence[float], ask: list[int], top: int) -> Opinion:
+    """The opinion that raw logits hold, for an engine without an array library."""
+    highest = max(logits)
+    log_sum = highest + math.log(math.fsum(math.exp(logit - highest) for logit in logits))
+    # Sorting is stable, so the lowest id wins a tie.
+    ranked = sorted(range(len(logits)), key=lambda id: -logits[id])[:top] if top else []
+    return Opinion(
+        argmax=logits.index(highest),
+        logprobs=[logits[id] - log_sum for id in ask],
+        top_ids=ranked,
+        top_logprobs=[logits[id] - log_sum for id in ranked],
+    )
+
+
+def failure_of(engine_type: type[Engine], error: Exception) -> tuple[str, str]:
+    """Kind and message of whatever went wrong; the trace of the unforeseen goes to stderr."""
+    if isinstance(error, EngineError):
+        return error.kind, error.message
+    kind = "oom" if isinstance(error, MemoryError) else engine_type.kind_of(error)
+    if kind == "internal":
+        traceback.print_exception(error)
+    return kind, f"{type(error).__name__}: {error}"

@@ -1,0 +1,154 @@
+"""What waits for the engine, and what runs next. Named so because `queue` is the standard
+library's; it never looks into an engine.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections import deque
+from typing import Any
+
+from clock import now_ns
+from wire import BadRequest, Generate, Reject, Score, parse_object, token_ids, whole
+
+# After a batch of several rows, its clients are given this long to come back before the next
+# batch is formed: long enough for a process to read its answer and reply, short against a step.
+GATHER_NS = 1_000_000
+
+
+class Queue:
+    """Requests waiting for the engine, and what runs next: the first in line, with every other
+    request of its shape, up to `max_batch` rows."""
+
+    def __init__(
+        self,
+        inbox: queue.SimpleQueue[tuple[int, bytes] | None],
+        max_batch: int,
+        max_context: int,
+        vocabulary: int,
+    ) -> None:
+        self._inbox = inbox
+        self._early: deque[tuple[int, bytes] | None] = deque()
+        self._waiting: deque[Generate | Score | Reject] = deque()
+        self._max_batch = max_batch
+        self._max_context = max_context
+        self._vocabulary = vocabulary
+        self._closed = False
+        self._answered = 0  # rows of the batch that finished last; 0 after anything else
+        self._arrived = 0  # requests to generate that came in since
+
+    def next(self) -> list[Generate] | Score | Reject | None:
+        """Wait for something to do; `None` when all is answered and no more will come. To be
+        called as soon as the last answer is written."""
+        deadline_ns = now_ns() + GATHER_NS
+        while self._early:
+            self._admit(self._early.popleft())
+        self._arrived = 0
+        self._drain()
+        while not self._waiting:
+            if self._closed:
+                return None
+            self._admit(self._inbox.get())
+        self._gather(deadline_ns)
+        first = self._waiting.popleft()
+        return self._join(first) if isinstance(first, Generate) else first
+
+    def finished(self, rows: int) -> None:
+        """A batch of `rows` (0: something else) is finished. To be called before it is answered,
+        so that what came in earlier is not taken for a reply; parsing it can wait until then."""
+        self._answered = rows
+        while not self._inbox.empty():
+            self._early.append(self._inbox.get())
+
+    def _gather(self, deadline_ns: int) -> None:
+        # After a single row nobody else is expected: no request waits for company it won't get.
+        if self._answered <= 1:
+            return
+        while (
+            not self._closed
+            and self._arrived < self._answered
+            and isinstance(self._waiting[0], Generate)
+            and self._joinable(self._waiting[0]) < self._max_batch
+        ):
+            left_ns = deadline_ns - now_ns()
+            if left_ns <= 0:
+                return
+            try:
+                self._admit(self._inbox.get(timeout=left_ns / 1e9))
+            except queue.Empty:
+                return
+
+    def _joinable(self, first: Generate) -> int:
+        return sum(
+            isinstance(item, Generate) and item.shape() == first.shape() for item in self._waiting
+        )
+
+    def _join(self, first: Generate) -> list[Generate]:
+        batch, rest = [first], deque()
+        for item in self._waiting:
+            joins = isinstance(item, Generate) and item.shape() == first.shape()
+            if joins and len(batch) < self._max_batch:
+                batch.append(item)
+            else:
+                rest.append(item)
+        self._waiting = rest
+        return batch
+
+    def _drain(self) -> None:
+        while not self._inbox.empty():
+            self._admit(self._inbox.get())
+
+    def _admit(self, line: tuple[int, bytes] | None) -> None:
+        if self._closed:
+            return  # after `exit` nothing counts
+        if line is None:
+            self._closed = True
+            return
+        id: int | None = None
+        try:
+            message = parse_object(line[1])
+            op = message.get("op")
+            if op == "exit":
+                self._closed = True
+                return
+            if op == "load":
+                raise BadRequest("a model is loaded already; start another process")
+            if op not in ("generate", "score"):
+                raise BadRequest(f"not a request: unknown `op` {op!r}")
+            id = whole(message, "id", 0)
+            item = self._generate(message, line[0]) if op == "generate" else self._score(message)
+            self._arrived += op == "generate"
+        except BadRequest as error:
+            item = Reject(id, str(error))
+        self._waiting.append(item)
+
+    def _generate(self, message: dict[str, Any], received_ns: int) -> Generate:
+        prompt_ids = token_ids(message.get("prompt_ids"), "prompt_ids")
+        new_tokens = whole(message, "new_tokens", 1)
+        if not prompt_ids:
+            raise BadRequest("the prompt is empty")
+        self._check_length(len(prompt_ids) + new_tokens)
+        self._check_vocabulary(prompt_ids)
+        return Generate(message["id"], prompt_ids, new_tokens, received_ns)
+
+    def _score(self, message: dict[str, Any]) -> Score:
+        ids = token_ids(message.get("ids"), "ids")
+        ask = message.get("ask")
+        if not isinstance(ask, list):
+            raise BadRequest("`ask` must be a list of lists of token ids")
+        if not 1 <= len(ask) <= len(ids):
+            raise BadRequest(f"{len(ask)} positions asked for, {len(ids)} ids given")
+        self._check_length(len(ids))
+        for asked in (ids, *(token_ids(asked, "ask") for asked in ask)):
+            self._check_vocabulary(asked)
+        top = min(whole(message, "top", 0, 0), self._vocabulary)
+        return Score(message["id"], ids, ask, top, message.get("parallel") is True)
+
+    def _check_length(self, tokens: int) -> None:
+        if tokens > self._max_context:
+            raise BadRequest(f"{tokens} tokens are more than the max_context {self._max_context}")
+
+    def _check_vocabulary(self, ids: list[int]) -> None:
+        # Here because on a GPU an id that is out of range would cost the whole process.
+        if ids and max(ids) >= self._vocabulary:
+            raise BadRequest(f"id {max(ids)} is outside the vocabulary of {self._vocabulary}")
