@@ -21,6 +21,7 @@ use schema::plan::Plan;
 use schema::record::Status;
 use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -201,19 +202,18 @@ fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
 }
 
 fn build_for(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Programs> {
-    let mut engines: Vec<&str> = plan
-        .targets
-        .iter()
-        .map(|target| target.engine.as_str())
-        .collect();
-    let judges = registry.judges();
-    if !judges
-        .iter()
-        .any(|judge| engines.contains(&judge.engine.as_str()))
-    {
-        engines.push(&judges[1].engine);
-    }
-    build::build(repo, registry, &engines)
+    let planned = plan.targets.iter().map(|t| registry.program_id(t));
+    let planned: BTreeSet<Option<String>> = planned.collect();
+    // A judge whose program is built anyway costs nothing; one there should be.
+    let (free, others): (Vec<Target>, Vec<Target>) = registry
+        .judges()
+        .into_iter()
+        .partition(|judge| planned.contains(&registry.program_id(judge)));
+    let judges = match free.is_empty() {
+        true => others.into_iter().skip(1).collect(),
+        false => free,
+    };
+    build::build(repo, registry, plan.targets.iter().chain(&judges))
 }
 
 /// `gpu` where there is a GPU and a target to run on it, else `cpu`.
@@ -268,7 +268,7 @@ fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Programs)
         .filter(|target| !known.contains_key(&target.id))
     {
         crate::interrupt::check()?;
-        let record = match programs.get(&target.engine) {
+        let record = match programs.get(target) {
             Err(failure) => not_verified(target, &plan.model, failure),
             Ok(program) => {
                 let question = Question {
@@ -310,12 +310,12 @@ fn check_outputs(
             .verify
             .get(&target.id)
             .is_none_or(|record| record.status == Status::Ok);
-        verified && programs.has(&target.engine)
+        verified && programs.has(target)
     };
     let judge = judges.iter().find(usable);
     let model_dir = repo.model_dir(&run.header.plan.model);
     let judge = judge.and_then(|target| {
-        let program = programs.get(&target.engine).ok()?;
+        let program = programs.get(target).ok()?;
         Some(Judge {
             target,
             program,

@@ -50,10 +50,16 @@ enum Verb {
         full: bool,
     },
     /// Build engines, each once, in release, and say what can't be built here.
-    #[command(after_help = "Example:\n  cargo xtask build\n  cargo xtask build lmrs candle")]
+    #[command(
+        after_help = "Example:\n  cargo xtask build\n  cargo xtask build lmrs candle\n  cargo xtask build --cuda"
+    )]
     Build {
-        /// Engine ids of engines/engines.toml; none: all that a normal run uses.
+        /// Engine or target ids of engines/engines.toml; none: all that a normal run uses.
         engines: Vec<String>,
+        /// Those for an NVIDIA GPU instead, which builds without one too. Where there is
+        /// no CUDA toolkit it is downloaded.
+        #[arg(long)]
+        cuda: bool,
     },
     /// What this machine has, its measured ceilings, what is missing and how to get it.
     #[command(after_help = "Example:\n  cargo xtask doctor\n  cargo xtask doctor --json")]
@@ -150,7 +156,7 @@ impl Cli {
             Verb::Bench(args) => bench::bench(&repo, &args.options(false)),
             Verb::Verify(args) => verify::command::run(&repo, &args.options()),
             Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
-            Verb::Build { engines } => crate::build::command(&repo, &engines),
+            Verb::Build { engines, cuda } => crate::build::command(&repo, &engines, cuda),
             Verb::Doctor { json, quick } => {
                 let options = doctor::Options {
                     build_dir: repo.build_dir.clone(),

@@ -1,7 +1,7 @@
 //! Where and with what a run was made: revision, lockfiles, model files,
 //! programs, and the machine's facts.
 
-use crate::build::Programs;
+use crate::build::{self, Programs};
 use crate::doctor;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
@@ -38,7 +38,7 @@ pub fn provenance(
 pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, String>> {
     let mut binaries = BTreeMap::new();
     for target in &plan.targets {
-        if let Ok(program) = programs.get(&target.engine) {
+        if let Ok(program) = programs.get(target) {
             binaries.insert(target.id.clone(), program.sha256()?);
         }
     }
@@ -70,11 +70,18 @@ fn git(root: &Path) -> (Option<String>, Option<bool>) {
 /// The lockfiles that decide a number, relative to the repository: its own and
 /// those of the engines that can't live in it. One that isn't there is absent.
 fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, String> {
-    let own = ["Cargo.lock", "data/models.lock", "flake.lock"].map(str::to_owned);
+    let own = [
+        "Cargo.lock",
+        "data/models.lock",
+        build::CUDA_LOCK,
+        "flake.lock",
+    ]
+    .map(str::to_owned);
     let engines = registry
         .engines
         .iter()
-        .filter_map(|engine| match &engine.build {
+        .flat_map(|engine| engine.builds())
+        .filter_map(|build| match build {
             Build::Python { requirements, .. } => Some(requirements.clone()),
             Build::Prebuilt { .. } => None,
             Build::Cargo { manifest, .. } => manifest.as_ref().map(|m| {

@@ -76,7 +76,11 @@ pub fn registry() -> Registry {
                     package: format!("{}-bench", target.engine),
                     bin: format!("{}-bench", target.engine),
                     manifest: None,
+                    features: Vec::new(),
+                    default_features: true,
+                    needs: Vec::new(),
                 },
+                on: BTreeMap::new(),
                 hidden: false,
                 id: target.engine,
                 targets: vec![entry],
@@ -260,6 +264,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 warmup_requests: 1,
                 request_timeout_s: 60,
                 load_timeout_s: 180,
+                budget_s: 0.0,
                 targets: targets(),
                 scenarios,
                 launches,
@@ -268,6 +273,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
         },
         launches: logs,
         verify: verify(),
+        budget: None,
         checks: checks(),
     }
 }
@@ -394,6 +400,7 @@ fn profile(id: &str, publishable: bool) -> Profile {
         warmup_requests: 1,
         request_timeout_s: 60,
         load_timeout_s: 180,
+        budget_s: 0.0,
         scenarios: BTreeMap::new(),
     }
 }

@@ -33,8 +33,11 @@ pub struct Engine {
     pub about: String,
     /// Where it comes from.
     pub homepage: String,
-    /// How its binary is made.
+    /// How its program is made, for every backend that isn't in `on`.
     pub build: Build,
+    /// Backends that need a program of their own: other features, another binary.
+    #[serde(default)]
+    pub on: BTreeMap<String, Build>,
     /// Not part of a normal run: chosen only by name (fakes, mutants).
     #[serde(default)]
     pub hidden: bool,
@@ -44,7 +47,7 @@ pub struct Engine {
 }
 
 /// How an engine's program is made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Build {
     /// A Cargo binary, built in release.
@@ -56,6 +59,15 @@ pub enum Build {
         /// Manifest of an excluded workspace, relative to the repository; absent: the root.
         #[serde(default)]
         manifest: Option<String>,
+        /// Features of the package.
+        #[serde(default)]
+        features: Vec<String>,
+        /// Whether its default features are wanted too.
+        #[serde(default = "yes")]
+        default_features: bool,
+        /// What must be here beyond Cargo and a C compiler.
+        #[serde(default)]
+        needs: Vec<Need>,
     },
     /// A program that is there already.
     Prebuilt {
@@ -69,6 +81,58 @@ pub enum Build {
         /// Its hash-locked requirements, relative to the repository.
         requirements: String,
     },
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What a build needs of a machine beyond Cargo and a C compiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Need {
+    /// `LIBTORCH`, or the one inside the project's Python environment.
+    Libtorch,
+    /// A CUDA compiler with its libraries, found or provisioned.
+    CudaToolkit,
+    /// CMake.
+    Cmake,
+    /// libclang, which bindgen loads.
+    Libclang,
+}
+
+impl Build {
+    /// What it needs.
+    pub fn needs(&self) -> &[Need] {
+        match self {
+            Self::Cargo { needs, .. } => needs,
+            Self::Prebuilt { .. } | Self::Python { .. } => &[],
+        }
+    }
+}
+
+impl Engine {
+    /// How the program for a backend is made.
+    pub fn build_for(&self, backend: &str) -> &Build {
+        self.on.get(backend).unwrap_or(&self.build)
+    }
+
+    /// What the program for a backend is called: the engine's id, or
+    /// `<engine>-<backend>` for one of its own. Backends built alike share one.
+    pub fn program_id(&self, backend: &str) -> String {
+        let build = self.build_for(backend);
+        if *build == self.build {
+            return self.id.clone();
+        }
+        let alike = self.on.iter().find(|(_, other)| *other == build);
+        let named = alike.map_or(backend, |(backend, _)| backend);
+        format!("{}-{named}", self.id)
+    }
+
+    /// Every way its programs are made.
+    pub fn builds(&self) -> impl Iterator<Item = &Build> {
+        std::iter::once(&self.build).chain(self.on.values())
+    }
 }
 
 /// One way of running an engine.
@@ -129,6 +193,7 @@ impl Registry {
                 ));
             }
         }
+        registry.check_programs(path)?;
         let targets = registry.targets();
         let mut ids = BTreeSet::new();
         for target in &targets {
@@ -153,6 +218,39 @@ impl Registry {
             }
         }
         Ok(registry)
+    }
+
+    /// Each `on` is for a backend that is run, and no two programs share a name.
+    fn check_programs(&self, path: &Path) -> Result<(), DataError> {
+        let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+        for engine in &self.engines {
+            for backend in engine.on.keys() {
+                check_id(path, "backend", backend)?;
+                if !engine.targets.iter().any(|t| t.backend == *backend) {
+                    return Err(DataError::new(
+                        path,
+                        format!(
+                            "engine {:?} says how it is built on {backend:?}, but has no target there",
+                            engine.id
+                        ),
+                    ));
+                }
+            }
+            for target in &engine.targets {
+                let program = engine.program_id(&target.backend);
+                let owner = owners.entry(program.clone()).or_insert(&engine.id);
+                if *owner != engine.id {
+                    return Err(DataError::new(
+                        path,
+                        format!(
+                            "engines {owner:?} and {:?} both have a program {program:?}",
+                            engine.id
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// All targets, hidden ones too, in the registry's order.
@@ -193,11 +291,147 @@ impl Registry {
         self.engines.iter().find(|engine| engine.id == id)
     }
 
+    /// What a target's program is called; `None` where its engine isn't here.
+    pub fn program_id(&self, target: &Target) -> Option<String> {
+        let engine = self.engine(&target.engine)?;
+        Some(engine.program_id(&target.backend))
+    }
+
+    /// Names of the engines that want something, by what it is.
+    pub fn wanted(&self) -> BTreeMap<Need, Vec<String>> {
+        let mut wanted: BTreeMap<Need, Vec<String>> = BTreeMap::new();
+        for engine in self.engines.iter().filter(|engine| !engine.hidden) {
+            let needs: BTreeSet<Need> = engine.builds().flat_map(Build::needs).copied().collect();
+            for need in needs {
+                wanted.entry(need).or_default().push(engine.name.clone());
+            }
+        }
+        wanted
+    }
+
     /// Engine names by id.
     pub fn names(&self) -> BTreeMap<String, String> {
         self.engines
             .iter()
             .map(|e| (e.id.clone(), e.name.clone()))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENGINE: &str = r#"
+baseline = "a.cpu.f32"
+reference = "a.cpu.f32"
+cross_check = "a.cpu.f32"
+[[engine]]
+id = "a"
+name = "A"
+about = ""
+homepage = ""
+build = { kind = "cargo", package = "a-bench", bin = "a-bench" }
+target = [
+    { backend = "cpu", precision = "f32", weights = "w" },
+    { backend = "cuda", precision = "f32", weights = "w" },
+    { backend = "rocm", precision = "f32", weights = "w" },
+]
+"#;
+
+    fn load(text: &str) -> Result<Registry, DataError> {
+        let path = std::env::temp_dir().join(format!(
+            "registry-{}-{}.toml",
+            std::process::id(),
+            crate::run::sha256_hex(text.as_bytes())
+        ));
+        std::fs::write(&path, text).expect("the temporary directory can be written");
+        let loaded = Registry::load(&path);
+        std::fs::remove_file(&path).expect("it was written");
+        loaded
+    }
+
+    fn with(on: &str) -> Result<Registry, DataError> {
+        load(&format!("{ENGINE}{on}"))
+    }
+
+    #[test]
+    fn a_backend_may_have_a_program_of_its_own() {
+        let gpu = r#"kind = "cargo", package = "a-bench", bin = "a-bench", features = ["gpu"], default_features = false, needs = ["cuda_toolkit", "cmake"]"#;
+        let registry = with(&format!("on = {{ cuda = {{ {gpu} }} }}")).unwrap();
+        let engine = &registry.engines[0];
+        assert_eq!(engine.program_id("cpu"), "a");
+        assert_eq!(engine.program_id("cuda"), "a-cuda");
+        assert_eq!(engine.program_id("rocm"), "a");
+        assert_eq!(engine.build.needs(), []);
+        let Build::Cargo {
+            features,
+            default_features,
+            needs,
+            ..
+        } = engine.build_for("cuda")
+        else {
+            panic!("a Cargo build was asked for")
+        };
+        assert_eq!(
+            (features.as_slice(), *default_features),
+            (&["gpu".to_owned()][..], false)
+        );
+        assert_eq!(needs, &[Need::CudaToolkit, Need::Cmake]);
+        assert_eq!(registry.wanted()[&Need::Cmake], ["A"]);
+        assert!(matches!(
+            &engine.build,
+            Build::Cargo {
+                default_features: true,
+                ..
+            }
+        ));
+
+        // Built alike, they are one program, whether alike each other or the plain one.
+        let both = with(&format!(
+            "on = {{ cuda = {{ {gpu} }}, rocm = {{ {gpu} }} }}"
+        ))
+        .unwrap();
+        assert_eq!(both.engines[0].program_id("rocm"), "a-cuda");
+        let plain = r#"[engine.on.cuda]
+kind = "cargo"
+package = "a-bench"
+bin = "a-bench"
+"#;
+        assert_eq!(with(plain).unwrap().engines[0].program_id("cuda"), "a");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let fails = |on: &str, why: &str| {
+            let error = with(on).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        let build = |more: &str| format!(r#"{{ kind = "cargo", package = "p", bin = "b"{more} }}"#);
+        fails(
+            &format!("on = {{ cuda = {} }}", build(r#", needs = ["cmkae"]"#)),
+            "cmkae",
+        );
+        fails(
+            &format!("on = {{ cuda = {} }}", build(", feature = []")),
+            "feature",
+        );
+        fails(
+            &format!("on = {{ tpu = {} }}", build("")),
+            "has no target there",
+        );
+        let other = format!(
+            r#"on = {{ cuda = {} }}
+[[engine]]
+id = "a-cuda"
+name = "B"
+about = ""
+homepage = ""
+build = {{ kind = "prebuilt", path = "b" }}
+target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
+"#,
+            build("")
+        );
+        fails(&other, "both have a program \"a-cuda\"");
     }
 }

@@ -1,50 +1,253 @@
 //! Engines that are Cargo binaries.
 
-use super::unavailable;
+use super::needs::{self, Surroundings};
+use super::{failure, unavailable};
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;
+use schema::registry::{Need, Registry};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Build one binary in release. Cargo's own progress goes to the terminal.
-pub fn build(
-    repo: &Repo,
-    package: &str,
-    bin: &str,
-    manifest: Option<&str>,
-) -> Result<Program, EngineFailure> {
+/// What Cargo is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// What the program is called: its directory under `programs`.
+    pub id: &'a str,
+    /// Package name.
+    pub package: &'a str,
+    /// Binary name.
+    pub bin: &'a str,
+    /// Manifest of an excluded workspace; `None`: the root's.
+    pub manifest: Option<&'a str>,
+    /// Features of the package.
+    pub features: &'a [String],
+    /// Whether its default ones are wanted too.
+    pub default_features: bool,
+    /// What must be here.
+    pub needs: &'a [Need],
+}
+
+/// Build one binary in release, and keep a copy under the program's own name:
+/// the same package with other features is written to the same file.
+pub fn build(repo: &Repo, registry: &Registry, wanted: &Wanted) -> Result<Program, EngineFailure> {
+    let surroundings = needs::provide(repo, registry, wanted.bin, wanted.needs)?;
     // An excluded workspace has its own lockfile, so it gets its own target directory too.
-    let (manifest_path, target_dir) = match manifest {
-        None => (repo.root.join("Cargo.toml"), repo.build_dir.clone()),
-        Some(manifest) => (
-            repo.root.join(manifest),
-            repo.build_dir.join("excluded").join(package),
-        ),
+    let target_dir = match wanted.manifest {
+        None => repo.build_dir.clone(),
+        Some(_) => repo.build_dir.join("excluded").join(wanted.package),
     };
+    let file = kept_path(repo, wanted);
+    // Nobody else's build may come between ours and the copy.
+    let _alone = lock(&target_dir).map_err(|error| {
+        unavailable(format!("{} can't be locked: {error}", target_dir.display()))
+    })?;
+    run(repo, wanted, &surroundings, &target_dir)?;
+    let built = target_dir.join("release").join(wanted.bin);
+    keep(&built, &file).map_err(|error| {
+        unavailable(format!(
+            "{} can't be copied to {}: {error}",
+            built.display(),
+            file.display()
+        ))
+    })?;
+    let argv = vec![file.display().to_string()];
+    let program = Program::new(argv, vec![file], &repo.root, &repo.build_dir);
+    Ok(program.with_env(surroundings.run()))
+}
+
+/// Where a program is kept, whatever its package is built into next.
+fn kept_path(repo: &Repo, wanted: &Wanted) -> PathBuf {
+    repo.build_dir
+        .join("programs")
+        .join(wanted.id)
+        .join(wanted.bin)
+}
+
+/// Cargo's words after `cargo`, without paths.
+fn arguments(wanted: &Wanted) -> Vec<String> {
+    let mut words = vec!["build", "--release", "--locked"];
+    words.extend(["--package", wanted.package, "--bin", wanted.bin]);
+    if !wanted.default_features {
+        words.push("--no-default-features");
+    }
+    let features = wanted.features.join(",");
+    if !features.is_empty() {
+        words.extend(["--features", &features]);
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+fn run(
+    repo: &Repo,
+    wanted: &Wanted,
+    surroundings: &Surroundings,
+    target_dir: &Path,
+) -> Result<(), EngineFailure> {
+    let arguments = arguments(wanted);
+    let manifest = repo.root.join(wanted.manifest.unwrap_or("Cargo.toml"));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args([
-            "build",
-            "--release",
-            "--locked",
-            "--package",
-            package,
-            "--bin",
-            bin,
-            "--manifest-path",
-        ])
-        .arg(&manifest_path)
-        .env("CARGO_TARGET_DIR", &target_dir)
+    let mut command = Command::new(cargo);
+    command
+        .args(&arguments)
+        .arg("--manifest-path")
+        .arg(&manifest)
+        .envs(surroundings.build())
+        .env("CARGO_TARGET_DIR", target_dir)
         .current_dir(&repo.root)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .status()
-        .map_err(|error| unavailable(format!("cargo can't be started: {error}")))?;
-    if !status.success() {
-        return Err(unavailable(format!(
-            "`cargo build --release --package {package}` failed ({status}); its messages are above"
-        )));
+        .stderr(Stdio::piped());
+    if wanted.manifest.is_some() {
+        // Which lockfile chose its dependencies: the runtime they share would
+        // otherwise find the root's above itself.
+        command.env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"));
     }
-    let file = target_dir.join("release").join(bin);
-    let argv = vec![file.display().to_string()];
-    Ok(Program::new(argv, vec![file], &repo.root, &repo.build_dir))
+    if io::stderr().is_terminal() {
+        command
+            .env("CARGO_TERM_COLOR", "always")
+            .env("CARGO_TERM_PROGRESS_WHEN", "always")
+            .env("CARGO_TERM_PROGRESS_WIDTH", "80");
+    }
+    let no_start = |error| unavailable(format!("cargo can't be started: {error}"));
+    let mut child = command.spawn().map_err(no_start)?;
+    let said = tee(child.stderr.take().expect("stderr is piped"));
+    let status = child.wait().map_err(no_start)?;
+    if status.success() {
+        return Ok(());
+    }
+    let why = failure::last_error(&said, &[&repo.root, &repo.build_dir]);
+    Err(unavailable(format!(
+        "`cargo {}` failed ({status}): {why}",
+        arguments.join(" ")
+    )))
+}
+
+/// Bytes of Cargo's messages that are kept.
+const SAID_BYTES_MAX: usize = 1 << 20;
+
+/// Show what comes, as it comes, and keep the end of it.
+fn tee(mut from: impl Read) -> String {
+    let (mut said, mut chunk) = (Vec::new(), [0; 4096]);
+    while let Ok(n @ 1..) = from.read(&mut chunk) {
+        let _ = io::stderr().write_all(&chunk[..n]); // a closed terminal stops no build
+        said.extend_from_slice(&chunk[..n]);
+        if said.len() > 2 * SAID_BYTES_MAX {
+            said.drain(..said.len() - SAID_BYTES_MAX);
+        }
+    }
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+fn lock(target_dir: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(target_dir)?;
+    let file = File::create(target_dir.join("xtask-build.lock"))?;
+    if file.try_lock().is_err() {
+        eprintln!("Waiting for another build into {}", target_dir.display());
+        file.lock()?;
+    }
+    Ok(file)
+}
+
+/// Copy `from` to `to` where they differ. The old file is replaced, not written
+/// over: it may be running.
+fn keep(from: &Path, to: &Path) -> io::Result<()> {
+    if same_bytes(from, to)? {
+        return Ok(());
+    }
+    if let Some(dir) = to.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    let part = to.with_extension("part");
+    std::fs::copy(from, &part)?;
+    std::fs::rename(&part, to)
+}
+
+fn same_bytes(a: &Path, b: &Path) -> io::Result<bool> {
+    let (mut a, mut b) = match (File::open(a)?, File::open(b)) {
+        (a, Ok(b)) => (a, b),
+        (_, Err(_)) => return Ok(false),
+    };
+    if a.metadata()?.len() != b.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        let n = a.read(&mut left)?;
+        if n == 0 {
+            return Ok(true);
+        }
+        if b.read_exact(&mut right[..n]).is_err() || left[..n] != right[..n] {
+            return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted<'a>(id: &'a str, features: &'a [String]) -> Wanted<'a> {
+        Wanted {
+            id,
+            package: "a-bench",
+            bin: "a-bench",
+            manifest: None,
+            features,
+            default_features: features.is_empty(),
+            needs: &[],
+        }
+    }
+
+    #[test]
+    fn cargo_is_told_the_features() {
+        let plain = arguments(&wanted("a", &[]));
+        assert_eq!(
+            plain.join(" "),
+            "build --release --locked --package a-bench --bin a-bench"
+        );
+        let features = ["cuda".to_owned(), "fast".to_owned()];
+        let own = arguments(&wanted("a-cuda", &features));
+        assert_eq!(
+            own.join(" "),
+            "build --release --locked --package a-bench --bin a-bench --no-default-features --features cuda,fast"
+        );
+    }
+
+    #[test]
+    fn programs_of_one_binary_lie_apart() {
+        let repo = Repo {
+            root: "/r".into(),
+            build_dir: "/b".into(),
+            models_dir: "/m".into(),
+        };
+        let at = |id| kept_path(&repo, &wanted(id, &[]));
+        assert_eq!(at("a"), Path::new("/b/programs/a/a-bench"));
+        assert_eq!(at("a-cuda"), Path::new("/b/programs/a-cuda/a-bench"));
+    }
+
+    #[test]
+    fn a_program_is_replaced_only_where_it_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (built, kept) = (dir.path().join("built"), dir.path().join("programs/a/a"));
+        std::fs::write(&built, "one").unwrap();
+        keep(&built, &kept).unwrap();
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "one");
+        // What runs keeps its file: the new one is another.
+        let mut running = File::open(&kept).unwrap();
+        let inode = |path: &Path| {
+            use std::os::unix::fs::MetadataExt;
+            std::fs::metadata(path).unwrap().ino()
+        };
+        let first = inode(&kept);
+        keep(&built, &kept).unwrap();
+        assert_eq!(inode(&kept), first);
+        std::fs::write(&built, "two").unwrap();
+        keep(&built, &kept).unwrap();
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "two");
+        let mut still = String::new();
+        running.read_to_string(&mut still).unwrap();
+        assert_eq!(still, "one");
+    }
 }

@@ -1,88 +1,173 @@
-//! Building engines: each once, in release, on demand. What can't be built is a
+//! Building engines: each program once, in release, on demand. What can't be built is a
 //! fact of this machine, not an error of the run.
 
 mod cargo;
+mod cuda;
+mod failure;
+mod needs;
 mod python;
 
+pub use cuda::LOCK as CUDA_LOCK;
 pub use python::VENV;
 
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;
 use anyhow::{Result, bail};
 use schema::record::Status;
-use schema::registry::{Build, Registry};
+use schema::registry::{Build, Need, Registry, Target};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// The programs of the engines asked for, or why there is none.
+/// The programs of the targets asked for, or why there is none. Targets of one
+/// engine that are built alike share one.
 #[derive(Debug, Default)]
-pub struct Programs(BTreeMap<String, Result<Program, EngineFailure>>);
+pub struct Programs {
+    /// Target id → program.
+    of: BTreeMap<String, String>,
+    made: BTreeMap<String, Result<Program, EngineFailure>>,
+}
 
 impl Programs {
-    /// The program of an engine that was asked for.
-    pub fn get(&self, engine: &str) -> Result<&Program, &EngineFailure> {
-        self.0[engine].as_ref()
+    /// The program of a target that was asked for.
+    pub fn get(&self, target: &Target) -> Result<&Program, &EngineFailure> {
+        self.made[&self.of[&target.id]].as_ref()
     }
 
-    /// Whether an engine was asked for and built.
-    pub fn has(&self, engine: &str) -> bool {
-        self.0.get(engine).is_some_and(Result::is_ok)
+    /// Whether a target was asked for and its program is there.
+    pub fn has(&self, target: &Target) -> bool {
+        self.of.contains_key(&target.id) && self.get(target).is_ok()
     }
 }
 
-/// Build the programs of `engines` (ids, duplicates allowed).
-pub fn build(repo: &Repo, registry: &Registry, engines: &[&str]) -> Result<Programs> {
-    let mut programs = Programs::default();
-    for id in engines {
-        if programs.0.contains_key(*id) {
-            continue;
-        }
+/// Build the programs of `targets`, each once.
+pub fn build<'a>(
+    repo: &Repo,
+    registry: &Registry,
+    targets: impl IntoIterator<Item = &'a Target>,
+) -> Result<Programs> {
+    build_with(registry, targets, |id, how| {
         crate::interrupt::check()?;
-        let Some(engine) = registry.engine(id) else {
-            bail!("no engine {id:?} in engines/engines.toml")
-        };
-        let program = match &engine.build {
-            Build::Cargo {
-                package,
-                bin,
-                manifest,
-            } => cargo::build(repo, package, bin, manifest.as_deref()),
-            Build::Prebuilt { path } => prebuilt(repo, path),
-            Build::Python {
-                script,
-                requirements,
-            } => python::build(repo, script, requirements),
-        };
+        let program = make(repo, registry, id, how);
         if let Err(failure) = &program {
             eprintln!("{id}: {failure}");
         }
-        programs.0.insert((*id).to_owned(), program);
+        Ok(program)
+    })
+}
+
+/// Which programs there must be; `make` is called once for each.
+fn build_with<'a>(
+    registry: &Registry,
+    targets: impl IntoIterator<Item = &'a Target>,
+    mut make: impl FnMut(&str, &Build) -> Result<Result<Program, EngineFailure>>,
+) -> Result<Programs> {
+    let mut programs = Programs::default();
+    for target in targets {
+        let Some(engine) = registry.engine(&target.engine) else {
+            bail!("no engine {:?} in engines/engines.toml", target.engine)
+        };
+        let id = engine.program_id(&target.backend);
+        if !programs.made.contains_key(&id) {
+            let program = make(&id, engine.build_for(&target.backend))?;
+            programs.made.insert(id.clone(), program);
+        }
+        programs.of.insert(target.id.clone(), id);
     }
     Ok(programs)
 }
 
+fn make(repo: &Repo, registry: &Registry, id: &str, how: &Build) -> Result<Program, EngineFailure> {
+    match how {
+        Build::Cargo {
+            package,
+            bin,
+            manifest,
+            features,
+            default_features,
+            needs,
+        } => cargo::build(
+            repo,
+            registry,
+            &cargo::Wanted {
+                id,
+                package,
+                bin,
+                manifest: manifest.as_deref(),
+                features,
+                default_features: *default_features,
+                needs,
+            },
+        ),
+        Build::Prebuilt { path } => prebuilt(repo, path),
+        Build::Python {
+            script,
+            requirements,
+        } => python::build(repo, script, requirements),
+    }
+}
+
 /// `cargo xtask build`: exit status 3 where something can't be built.
-pub fn command(repo: &Repo, engines: &[String]) -> Result<ExitCode> {
+pub fn command(repo: &Repo, names: &[String], cuda: bool) -> Result<ExitCode> {
     let registry = repo.registry()?;
-    let usual = registry
-        .engines
-        .iter()
-        .filter(|engine| !engine.hidden)
-        .map(|engine| engine.id.as_str());
-    let engines: Vec<&str> = if engines.is_empty() {
-        usual.collect()
-    } else {
-        engines.iter().map(String::as_str).collect()
-    };
-    let programs = build(repo, &registry, &engines)?;
+    let usual = repo.profile("cpu")?.backends;
+    let targets = choose(&registry, &usual, names, cuda)?;
+    let programs = build(repo, &registry, &targets)?;
     let mut code = ExitCode::SUCCESS;
-    for (engine, program) in &programs.0 {
+    for (id, program) in &programs.made {
         match program {
-            Ok(program) => println!("{engine}: {}", program.argv.join(" ")),
+            Ok(program) => println!("{id}: {}", program.argv.join(" ")),
             Err(_) => code = ExitCode::from(3), // said when it happened
         }
     }
     Ok(code)
+}
+
+/// The targets whose programs are wanted: of the engines named (or all that aren't
+/// hidden), those on the usual backends, or those that need a CUDA toolkit. A target
+/// named in full is wanted as it is.
+fn choose(
+    registry: &Registry,
+    backends: &[String],
+    names: &[String],
+    cuda: bool,
+) -> Result<Vec<Target>> {
+    let all = registry.targets();
+    let known = |name: &&String| all.iter().any(|t| t.id == **name || t.engine == **name);
+    if let Some(name) = names.iter().find(|name| !known(name)) {
+        let engines = registry.engines.iter().map(|engine| engine.id.as_str());
+        let engines: Vec<&str> = engines.collect();
+        bail!(
+            "no engine or target {name:?} in engines/engines.toml: the engines are {}",
+            engines.join(", ")
+        );
+    }
+    let wanted = |target: &Target| {
+        let engine = registry.engine(&target.engine);
+        let needs = engine.map_or(&[][..], |e| e.build_for(&target.backend).needs());
+        let fits = match cuda {
+            true => needs.contains(&Need::CudaToolkit),
+            false => backends.contains(&target.backend),
+        };
+        let named = match names {
+            [] => !target.hidden,
+            names => names.contains(&target.engine),
+        };
+        names.contains(&target.id) || (fits && named)
+    };
+    let chosen: Vec<Target> = all
+        .iter()
+        .filter(|target| wanted(target))
+        .cloned()
+        .collect();
+    if chosen.is_empty() {
+        let what = if cuda {
+            "to build with a CUDA toolkit"
+        } else {
+            "to build"
+        };
+        bail!("nothing {what} in engines/engines.toml; a target named in full is built as it is");
+    }
+    Ok(chosen)
 }
 
 fn prebuilt(repo: &Repo, path: &str) -> Result<Program, EngineFailure> {
@@ -97,4 +182,92 @@ fn prebuilt(repo: &Repo, path: &str) -> Result<Program, EngineFailure> {
 /// A failure to build: this machine lacks something.
 fn unavailable(reason: impl Into<String>) -> EngineFailure {
     EngineFailure::new(Status::Unavailable, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry() -> Registry {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engines.toml");
+        let text = r#"
+baseline = "a.cpu.f32"
+reference = "a.cpu.f32"
+cross_check = "a.cpu.f32"
+[[engine]]
+id = "a"
+name = "A"
+about = ""
+homepage = ""
+build = { kind = "prebuilt", path = "a" }
+target = [
+    { backend = "cpu", precision = "f32", weights = "w" },
+    { backend = "cpu", precision = "q8_0", weights = "w" },
+    { backend = "cuda", precision = "f32", weights = "w" },
+    { backend = "cuda", precision = "bf16", weights = "w" },
+]
+on = { cuda = { kind = "cargo", package = "a", bin = "a", needs = ["cuda_toolkit"] } }
+[[engine]]
+id = "b"
+name = "B"
+about = ""
+homepage = ""
+hidden = true
+build = { kind = "prebuilt", path = "b" }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }]
+"#;
+        std::fs::write(&path, text).unwrap();
+        Registry::load(&path).unwrap()
+    }
+
+    #[test]
+    fn targets_built_alike_share_a_program() {
+        let registry = registry();
+        let mut made = Vec::new();
+        let targets = registry.targets();
+        let programs = build_with(&registry, &targets[..4], |id, how| {
+            made.push(id.to_owned());
+            Ok(match how {
+                Build::Prebuilt { .. } => Ok(Program::new(
+                    vec![id.to_owned()],
+                    vec![],
+                    "/r".as_ref(),
+                    "/b".as_ref(),
+                )),
+                _ => Err(unavailable("no toolkit")),
+            })
+        })
+        .unwrap();
+        assert_eq!(made, ["a", "a-cuda"]);
+        assert_eq!(programs.get(&targets[0]), programs.get(&targets[1]));
+        assert!(programs.has(&targets[0]) && !programs.has(&targets[2]));
+        assert_eq!(programs.get(&targets[3]).unwrap_err().reason, "no toolkit");
+        assert!(!programs.has(&targets[4]), "it wasn't asked for");
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_built() {
+        let registry = registry();
+        let cpu = ["cpu".to_owned()];
+        let ids = |names: &[&str], cuda| -> Vec<String> {
+            let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+            let chosen = choose(&registry, &cpu, &names, cuda).unwrap();
+            chosen.into_iter().map(|target| target.id).collect()
+        };
+        assert_eq!(ids(&[], false), ["a.cpu.f32", "a.cpu.q8_0"]);
+        assert_eq!(ids(&[], true), ["a.cuda.f32", "a.cuda.bf16"]);
+        assert_eq!(ids(&["b"], false), ["b.cpu.f32"]);
+        assert_eq!(
+            ids(&["a.cuda.f32", "b"], false),
+            ["a.cuda.f32", "b.cpu.f32"]
+        );
+        let none = choose(&registry, &cpu, &["b".to_owned()], true).unwrap_err();
+        assert!(none.to_string().contains("CUDA"), "{none}");
+        let unknown = choose(&registry, &cpu, &["c".to_owned()], false).unwrap_err();
+        assert!(
+            unknown.to_string().contains("the engines are a, b"),
+            "{unknown}"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Engines that are Python programs: one virtual environment, made from a
-//! hash-locked requirements file and made again only when that file changes.
+//! hash-locked requirements file and made again only when that file changes. What
+//! else comes as Python wheels is made in the same way, in a place of its own.
 
 use super::unavailable;
 use crate::engine::{EngineFailure, Program};
@@ -18,28 +19,7 @@ const PYTHON_ENV: &str = "BENCH_PYTHON";
 
 /// Make the environment if it isn't there, and say how to start the program.
 pub fn build(repo: &Repo, script: &str, requirements: &str) -> Result<Program, EngineFailure> {
-    let venv = repo.build_dir.join(VENV);
-    let requirements = repo.root.join(requirements);
-    let text = std::fs::read(&requirements).map_err(|error| {
-        unavailable(format!("{} can't be read: {error}", requirements.display()))
-    })?;
-    let python = std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into());
-    let stamp_path = venv.join("requirements.sha256");
-    let stamp = format!("{} {python}", sha256_hex(&text));
-    if std::fs::read_to_string(&stamp_path).ok().as_deref() != Some(&stamp) {
-        provision(
-            &python,
-            &venv,
-            &requirements,
-            &String::from_utf8_lossy(&text),
-        )?;
-        std::fs::write(&stamp_path, stamp).map_err(|error| {
-            unavailable(format!(
-                "{} can't be written: {error}",
-                stamp_path.display()
-            ))
-        })?;
-    }
+    let venv = environment(repo, requirements)?;
     let file = repo.root.join(script);
     let argv = vec![
         venv.join("bin/python").display().to_string(),
@@ -47,6 +27,41 @@ pub fn build(repo: &Repo, script: &str, requirements: &str) -> Result<Program, E
     ];
     let files = modules_beside(&file)?;
     Ok(Program::new(argv, files, &repo.root, &repo.build_dir))
+}
+
+/// A directory of an installed package, such as `torch/lib`.
+pub fn package_dir(venv: &Path, name: &str) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(venv.join("lib")).ok()?.flatten();
+    let mut dirs = versions.map(|entry| entry.path().join("site-packages").join(name));
+    dirs.find(|dir| dir.is_dir())
+}
+
+/// The environment of the engines in Python.
+pub fn environment(repo: &Repo, requirements: &str) -> Result<PathBuf, EngineFailure> {
+    let venv = repo.build_dir.join(VENV);
+    environment_at(&venv, &repo.root.join(requirements))?;
+    Ok(venv)
+}
+
+/// Make an environment if it isn't there or its requirements changed.
+pub fn environment_at(venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
+    let text = std::fs::read(requirements).map_err(|error| {
+        unavailable(format!("{} can't be read: {error}", requirements.display()))
+    })?;
+    let python = std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into());
+    let stamp_path = venv.join("requirements.sha256");
+    let stamp = format!("{} {python}", sha256_hex(&text));
+    if std::fs::read_to_string(&stamp_path).ok().as_deref() == Some(&stamp) {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&text);
+    provision(&python, venv, requirements, &text)?;
+    std::fs::write(&stamp_path, stamp).map_err(|error| {
+        unavailable(format!(
+            "{} can't be written: {error}",
+            stamp_path.display()
+        ))
+    })
 }
 
 /// The script and the modules it can import: all `*.py` beside it, sorted.
@@ -71,7 +86,10 @@ fn provision(
     let version = Command::new(python).arg("--version").output().map_err(|error| {
         unavailable(format!("{python} can't be started ({error}): install Python 3.10 or later with its venv module"))
     })?;
-    let packages = text.lines().filter(|line| line.contains("==")).count();
+    let packages = text
+        .lines()
+        .filter(|line| line.contains("==") && !line.starts_with('#'))
+        .count();
     eprintln!(
         "Making the Python environment {} with {} from {}: {packages} packages, some GB, a few minutes the first time",
         venv.display(),

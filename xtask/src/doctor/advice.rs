@@ -3,7 +3,9 @@
 
 use super::system::PackageManager;
 use super::{Cpu, Disk, Memory, System, Tools};
+use schema::registry::Need;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Under this, a build of all engines may not fit.
 const BUILD_BYTES: u64 = 30_000_000_000;
@@ -74,6 +76,9 @@ const NODE: Names = [
 ];
 const CHROMIUM: Names = ["chromium"; 6];
 
+/// Names of the engines that want something.
+pub(super) type Wanted = BTreeMap<Need, Vec<String>>;
+
 /// Everything worth telling, most important first.
 pub(super) fn findings(
     cpu: &Cpu,
@@ -81,8 +86,9 @@ pub(super) fn findings(
     system: &System,
     tools: &Tools,
     disks: &[Disk],
+    wanted: &Wanted,
 ) -> Vec<Finding> {
-    let mut all = tool_findings(system, tools);
+    let mut all = tool_findings(system, tools, wanted);
     all.extend(disk_findings(disks));
     all.extend(noise_findings(cpu, memory, system));
     all.sort_by_key(|finding| match finding.severity {
@@ -93,7 +99,21 @@ pub(super) fn findings(
     all
 }
 
-fn tool_findings(system: &System, tools: &Tools) -> Vec<Finding> {
+/// The packages that bring what a build needs; `None` where the project does.
+fn names_of(need: Need) -> Option<&'static Names> {
+    match need {
+        Need::Cmake => Some(&CMAKE),
+        Need::Libclang => Some(&LIBCLANG),
+        Need::Libtorch | Need::CudaToolkit => None,
+    }
+}
+
+/// The command that installs what a build needs on a system.
+pub fn install_command(system: &System, need: Need) -> Option<String> {
+    install(system.packages, names_of(need)?)
+}
+
+fn tool_findings(system: &System, tools: &Tools, wanted: &Wanted) -> Vec<Finding> {
     let mut all = Vec::new();
     let mut miss =
         |here: bool, severity, what: &str, consequence: &str, command: Option<String>| {
@@ -133,21 +153,20 @@ fn tool_findings(system: &System, tools: &Tools) -> Vec<Finding> {
         "crates with C parts don't build, nor does anything that links",
         get(&COMPILER),
     );
-    let cpp = "engines that are C++ underneath (llama.cpp) will be unavailable";
-    miss(
-        tools.cmake.is_here(),
-        Severity::Partial,
-        "no cmake",
-        cpp,
-        get(&CMAKE),
-    );
-    miss(
-        tools.libclang.is_here(),
-        Severity::Partial,
-        "no libclang",
-        cpp,
-        get(&LIBCLANG),
-    );
+    for (need, what, tool) in [
+        (Need::Cmake, "no cmake", &tools.cmake),
+        (Need::Libclang, "no libclang", &tools.libclang),
+    ] {
+        // Where no engine wants it, its absence costs nothing.
+        let engines = wanted.get(&need).map(Vec::as_slice).unwrap_or_default();
+        miss(
+            engines.is_empty() || tool.is_here(),
+            Severity::Partial,
+            what,
+            &format!("{} will be unavailable", engines.join(", ")),
+            names_of(need).and_then(get),
+        );
+    }
     miss(
         tools.python.is_here() && tools.python_venv.is_here(),
         Severity::Partial,
@@ -301,7 +320,12 @@ mod tests {
     }
 
     fn judge(system: &System, tools: &Tools) -> Vec<Finding> {
-        findings(&Cpu::default(), &Memory::default(), system, tools, &[])
+        let (cpu, memory) = (Cpu::default(), Memory::default());
+        findings(&cpu, &memory, system, tools, &[], &wanted())
+    }
+
+    fn wanted() -> Wanted {
+        [(Need::Cmake, vec!["A".into(), "B".into()])].into()
     }
 
     #[test]
@@ -333,7 +357,13 @@ mod tests {
             found[0].command.as_deref(),
             Some("sudo dnf install -y gcc gcc-c++ make")
         );
-        assert!(found[1].consequence.contains("llama.cpp"));
+        assert_eq!(found[1].consequence, "A, B will be unavailable");
+        // Nobody wants libclang here.
+        let tools_less = Tools {
+            libclang: Tool::default(),
+            ..tools.clone()
+        };
+        assert_eq!(judge(&system, &tools_less), found);
         // On an unknown distribution we don't guess a command.
         assert_eq!(judge(&System::default(), &tools)[0].command, None);
     }
@@ -370,7 +400,8 @@ mod tests {
             load_1_min: Some(15.5),
             ..System::default()
         };
-        let found = findings(&cpu, &Memory::default(), &system, &complete(), &[disk]);
+        let memory = Memory::default();
+        let found = findings(&cpu, &memory, &system, &complete(), &[disk], &wanted());
         assert_eq!(found.len(), 4);
         assert_eq!(found[0].what, "only 1.5 GB free for models at /m");
         assert_eq!(found[1].severity, Severity::Noise);

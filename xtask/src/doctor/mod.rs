@@ -19,15 +19,16 @@ mod render;
 mod system;
 mod tools;
 
-pub use advice::{Finding, Severity};
+pub use advice::{Finding, Severity, install_command};
 pub use ceilings::{Ceilings, Measured, ceilings};
 pub use cpu::{Cache, Cpu};
 pub use gpu::{Gpu, GpuDevice};
 pub use memory::Memory;
 pub use system::System;
-pub use tools::{Tool, Tools};
+pub use tools::{Tool, Tools, is_here};
 
 use crate::fetch::free_bytes;
+use schema::registry::Registry;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,7 +88,10 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
         disk("models", &options.models_dir),
     ];
     let ceilings = options.measure.then(|| ceilings::measure(&cpu, &memory));
-    let findings = advice::findings(&cpu, &memory, &system, &tools, &disks);
+    // Without a registry nobody is known to want anything.
+    let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
+    let wanted = registry.map(|r| r.wanted()).unwrap_or_default();
+    let findings = advice::findings(&cpu, &memory, &system, &tools, &disks, &wanted);
     Report {
         cpu,
         memory,

@@ -2,6 +2,7 @@
 //! here, in which version. Runs `--version` and nothing more.
 
 use super::put;
+use schema::registry::Need;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,10 +64,8 @@ impl Tools {
                 &[&env_or("CXX", "c++"), "g++", "clang++"],
                 "--version",
             ),
-            cmake: first(repo, &["cmake"], "--version"),
-            libclang: Tool {
-                found: find_libclang(&libclang_dirs()).map(|path| path.display().to_string()),
-            },
+            cmake: cmake(repo),
+            libclang: libclang(),
             python_venv: Tool {
                 found: run(repo, "python3", &["-c", venv]),
             },
@@ -109,6 +108,26 @@ impl Tools {
         put(facts, "rustc", self.rustc.found.as_ref());
         put(facts, "cargo", self.cargo.found.as_ref());
         put(facts, "python", self.python.found.as_ref());
+    }
+}
+
+/// Whether what a build needs is installed; what the project provisions itself
+/// counts as here.
+pub fn is_here(repo: &Path, need: Need) -> bool {
+    match need {
+        Need::Cmake => cmake(repo).is_here(),
+        Need::Libclang => libclang().is_here(),
+        Need::Libtorch | Need::CudaToolkit => true,
+    }
+}
+
+fn cmake(repo: &Path) -> Tool {
+    first(repo, &["cmake"], "--version")
+}
+
+fn libclang() -> Tool {
+    Tool {
+        found: find_libclang(&libclang_dirs()).map(|path| path.display().to_string()),
     }
 }
 

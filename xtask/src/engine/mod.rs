@@ -17,6 +17,9 @@ pub struct Program {
     /// The same for a record: with paths relative to the repository, because where
     /// a checkout lay is nobody's business and would differ on every machine.
     pub argv_recorded: Vec<String>,
+    /// Variables it needs beside the harness's own, such as where its shared
+    /// libraries lie. Not recorded: they are paths of this machine.
+    pub env: Vec<(String, String)>,
     /// The files whose content is the program: the binary, or all of a script's modules.
     pub files: Vec<PathBuf>,
 }
@@ -39,8 +42,15 @@ impl Program {
         Self {
             argv,
             argv_recorded,
+            env: Vec::new(),
             files,
         }
+    }
+
+    /// The same program with variables set.
+    pub fn with_env(mut self, env: Vec<(String, String)>) -> Self {
+        self.env = env;
+        self
     }
 
     /// What identifies the program in a record.

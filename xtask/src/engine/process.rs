@@ -48,12 +48,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Start `program`. Its environment is ours; its working directory too.
+    /// Start `program`. Its environment is ours and what it needs; its working
+    /// directory is ours.
     pub fn start(program: &Program) -> std::io::Result<Self> {
         let (name, arguments) = program.argv.split_first().expect("a program has a name");
         let mut command = Command::new(name);
         command
             .args(arguments)
+            .envs(program.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -53,7 +53,7 @@ pub fn run(
             .iter()
             .find(|t| t.id == item.launch.target)
             .expect("the plan names its targets");
-        let Ok(program) = programs.get(&target.engine) else {
+        let Ok(program) = programs.get(target) else {
             continue;
         };
         progress.begin(&item.launch);

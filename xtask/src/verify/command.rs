@@ -48,11 +48,8 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     let targets = choose_targets(&registry.targets(), &["cpu".to_owned()], &options.engines)?;
     let judges = registry.judges();
-    let mut needed: Vec<&str> = targets.iter().map(|t| t.engine.as_str()).collect();
-    if options.bless {
-        needed.extend(judges.iter().map(|judge| judge.engine.as_str()));
-    }
-    let programs = build::build(repo, &registry, &needed)?;
+    let judges = judges.iter().filter(|_| options.bless);
+    let programs = build::build(repo, &registry, targets.iter().chain(judges))?;
     let mut failed = 0;
     for model in &models {
         if options.bless {
@@ -126,7 +123,7 @@ fn verify_one(repo: &Repo, programs: &Programs, target: &Target, model: &str) ->
     let golden = load_golden(repo, model)?;
     let limits = repo.parity_limits()?;
     let limit = limit(&limits, &target.precision)?;
-    Ok(match programs.get(&target.engine) {
+    Ok(match programs.get(target) {
         Err(failure) => Verified {
             record: not_verified(target, model, failure),
             judgements: Vec::new(),

@@ -59,7 +59,7 @@ pub fn bless(
     let load = |target: &Target| load_request(target, &model_dir, threads, positions_max as u32, 1);
     let open = |target: &Target| {
         let program = programs
-            .get(&target.engine)
+            .get(target)
             .map_err(|failure| anyhow::anyhow!("{}: {failure}", target.id))?;
         Session::open(program, &load(target), default_patience())
             .map_err(|(failure, tail)| anyhow::anyhow!("{}: {failure}\n{tail}", target.id))

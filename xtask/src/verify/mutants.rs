@@ -21,13 +21,12 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
         .into_iter()
         .filter(|t| t.hidden && !registry.engine(&t.engine).is_some_and(|e| e.hidden))
         .collect();
-    let engines: Vec<&str> = mutants.iter().map(|t| t.engine.as_str()).collect();
-    let programs = build::build(repo, registry, &engines)?;
+    let programs = build::build(repo, registry, &mutants)?;
     let limits = repo.parity_limits()?;
     let mut survivors = 0;
     for mutant in &mutants {
         let program = programs
-            .get(&mutant.engine)
+            .get(mutant)
             .map_err(|failure| anyhow::anyhow!("{}: {failure}", mutant.id))?;
         // At f32 a mutant's error is the mutation's alone: it must be over the
         // limits of every precision. At a coarser one it carries that precision's

@@ -25,9 +25,11 @@ fn fake() -> &'static Path {
     BINARY.get_or_init(|| {
         let repo = Repo::at(root());
         let registry = repo.registry().expect("the registry is valid");
-        let programs =
-            xtask::build::build(&repo, &registry, &["fake"]).expect("fake is in the registry");
-        programs.get("fake").expect("fake can be built").files[0].clone()
+        let targets = registry.targets();
+        let fake = targets.iter().find(|target| target.engine == "fake");
+        let fake = fake.expect("fake is in the registry");
+        let programs = xtask::build::build(&repo, &registry, [fake]).expect("it is known");
+        programs.get(fake).expect("fake can be built").files[0].clone()
     })
 }
 

@@ -1,0 +1,206 @@
+//! The CUDA toolkit: the one that is here, else one of the project's own, made of
+//! Python wheels whose hashes are locked. It compiles without a GPU; the driver,
+//! which running needs, is the machine's and never ours.
+
+use super::needs::Surroundings;
+use super::{python, unavailable};
+use crate::doctor::Gpu;
+use crate::engine::EngineFailure;
+use crate::repo::Repo;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// What the project's own toolkit is made of, relative to the repository.
+pub const LOCK: &str = "data/cuda-toolkit.lock";
+/// Its directory under the build directory.
+const DIR: &str = "cuda-toolkit";
+/// Where the wheels put it, in their environment.
+const HOME_IN_WHEELS: &str = "nvidia/cu13";
+/// The CUDA version of those wheels: a driver that serves less can't run what they make.
+const WHEELS_CUDA_MAJOR: u32 = 13;
+/// Variables that say where a toolkit lies; build scripts read one or another.
+const HOME_VARIABLES: [&str; 4] = [
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+];
+/// Compute capability where there is no GPU to ask: 9.0, a Hopper.
+const COMPUTE_CAP: &str = "90";
+
+/// Surround the build of `program` with a toolkit.
+pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(), EngineFailure> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let gpu = Gpu::read();
+    let found = find(&variable);
+    // Ours must win over a variable that names a toolkit without a compiler.
+    let is_ours = found.is_none();
+    let home = match found {
+        Some(home) => home,
+        None => provision(repo, program, &gpu)?,
+    };
+    for name in HOME_VARIABLES {
+        if is_ours || variable(name).is_none() {
+            all.variables.push((name, home.clone().into()));
+        }
+    }
+    if variable("CUDA_COMPUTE_CAP").is_none() {
+        let device = gpu.devices.first();
+        let cap = device.and_then(|device| device.compute_capability.clone());
+        let cap = cap.map_or(COMPUTE_CAP.into(), |cap| cap.replace('.', ""));
+        all.variables.push(("CUDA_COMPUTE_CAP", cap.into()));
+    }
+    all.programs.push(home.join("bin"));
+    let libraries = ["lib64", "lib"].map(|lib| home.join(lib));
+    all.libraries
+        .extend(libraries.into_iter().find(|dir| dir.is_dir()));
+    Ok(())
+}
+
+/// The toolkit that the environment names, else the one of the `nvcc` on `PATH`.
+fn find(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let named = ["CUDA_HOME", "CUDA_PATH"]
+        .iter()
+        .filter_map(|v| variable(v));
+    let mut named = named.map(PathBuf::from);
+    if let Some(home) = named.find(|home| home.join("bin/nvcc").is_file()) {
+        return Some(home);
+    }
+    let path = variable("PATH")?;
+    let nvcc = std::env::split_paths(&path)
+        .map(|dir| dir.join("nvcc"))
+        .find(|file| file.is_file())?;
+    let nvcc = std::fs::canonicalize(nvcc).ok()?;
+    Some(nvcc.parent()?.parent()?.to_owned())
+}
+
+/// The project's own toolkit, made if it isn't there.
+fn provision(repo: &Repo, program: &str, gpu: &Gpu) -> Result<PathBuf, EngineFailure> {
+    let none = format!(
+        "building {program} needs a CUDA toolkit, and there is none (no nvcc under CUDA_HOME or CUDA_PATH, none on PATH)"
+    );
+    if let Some(why) = refused(gpu.cuda.as_deref(), std::env::consts::OS) {
+        return Err(unavailable(format!("{none}; {why}")));
+    }
+    let dir = repo.build_dir.join(DIR);
+    python::environment_at(&dir, &repo.root.join(LOCK)).map_err(|failure| {
+        unavailable(format!(
+            "{none}, and the project's own can't be made: {}; install a toolkit and set CUDA_HOME to it",
+            failure.reason
+        ))
+    })?;
+    let home = python::package_dir(&dir, HOME_IN_WHEELS).ok_or_else(|| {
+        unavailable(format!(
+            "{none}, and {LOCK} brought no {HOME_IN_WHEELS}: delete {} and run this again",
+            dir.display()
+        ))
+    })?;
+    link_usual_names(&home).map_err(|error| {
+        unavailable(format!("{}: links can't be made: {error}", home.display()))
+    })?;
+    Ok(home)
+}
+
+/// Why our toolkit would not serve this machine, if so.
+fn refused(driver_cuda: Option<&str>, os: &str) -> Option<String> {
+    if os != "linux" {
+        return Some(format!(
+            "the one the project can make is for Linux, not {os}"
+        ));
+    }
+    let driver_cuda = driver_cuda?;
+    let major: u32 = driver_cuda.split('.').next()?.parse().ok()?;
+    (major < WHEELS_CUDA_MAJOR).then(|| {
+        format!(
+            "the one the project can make is CUDA {WHEELS_CUDA_MAJOR}, and the driver serves CUDA {driver_cuda}: \
+             update the driver, or install a CUDA {major} toolkit and set CUDA_HOME to it"
+        )
+    })
+}
+
+/// What linkers and build scripts look for, and wheels leave out: `lib64`, and
+/// `libx.so` beside `libx.so.13`.
+fn link_usual_names(home: &Path) -> io::Result<()> {
+    let lib = home.join("lib");
+    let link = |target: &Path, name: PathBuf| match symlink(target, name) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    };
+    link(Path::new("lib"), home.join("lib64"))?;
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&lib)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    names.sort();
+    for name in &names {
+        if let Some((stem, _)) = name.split_once(".so.") {
+            link(Path::new(name), lib.join(format!("{stem}.so")))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_toolkit_that_is_here_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = std::fs::canonicalize(dir.path()).unwrap();
+        for home in ["a", "b"] {
+            std::fs::create_dir_all(dir.join(home).join("bin")).unwrap();
+            std::fs::write(dir.join(home).join("bin/nvcc"), "").unwrap();
+        }
+        let find = |set: &[(&str, &str)]| {
+            let set: Vec<_> = set.iter().map(|(k, v)| (*k, dir.join(v))).collect();
+            find(&|name| {
+                let found = set.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| value.clone().into_os_string())
+            })
+        };
+        assert_eq!(
+            find(&[("CUDA_PATH", "a"), ("PATH", "b/bin")]),
+            Some(dir.join("a"))
+        );
+        assert_eq!(find(&[("PATH", "b/bin")]), Some(dir.join("b")));
+        // A variable that names no compiler doesn't count.
+        assert_eq!(
+            find(&[("CUDA_HOME", "none"), ("PATH", "b/bin")]),
+            Some(dir.join("b"))
+        );
+        assert_eq!(find(&[("CUDA_HOME", "none"), ("PATH", "a")]), None);
+        assert_eq!(find(&[]), None);
+    }
+
+    #[test]
+    fn our_toolkit_is_refused_where_it_could_not_run() {
+        assert_eq!(refused(None, "linux"), None, "building needs no driver");
+        assert_eq!(refused(Some("13.0"), "linux"), None);
+        let old = refused(Some("12.4"), "linux").unwrap();
+        assert!(
+            old.contains("CUDA 12.4") && old.contains("CUDA_HOME"),
+            "{old}"
+        );
+        assert!(refused(None, "macos").unwrap().contains("macos"));
+    }
+
+    #[test]
+    fn wheels_get_the_usual_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let lib = dir.path().join("lib");
+        std::fs::create_dir(&lib).unwrap();
+        for name in ["libx.so.13", "libx.alt.so.13", "liby.so"] {
+            std::fs::write(lib.join(name), name).unwrap();
+        }
+        for _ in 0..2 {
+            link_usual_names(dir.path()).unwrap();
+        }
+        let read = |name: &str| std::fs::read_to_string(dir.path().join("lib64").join(name));
+        assert_eq!(read("libx.so").unwrap(), "libx.so.13");
+        assert_eq!(read("libx.alt.so").unwrap(), "libx.alt.so.13");
+        assert_eq!(read("liby.so").unwrap(), "liby.so");
+    }
+}

@@ -1,0 +1,159 @@
+//! What a build needs beyond Cargo and a C compiler: looked for, provisioned where
+//! the project can, and otherwise said in one line with what to do.
+
+use super::{cuda, python, unavailable};
+use crate::doctor;
+use crate::engine::EngineFailure;
+use crate::repo::Repo;
+use schema::registry::{Build, Need, Registry};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What a build and the program it makes must find around them.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// Variables for the build.
+    pub variables: Vec<(&'static str, OsString)>,
+    /// Directories that come first on `PATH` while building.
+    pub programs: Vec<PathBuf>,
+    /// Directories that come first on `LD_LIBRARY_PATH` while running.
+    pub libraries: Vec<PathBuf>,
+}
+
+impl Surroundings {
+    /// The build's environment, beside ours.
+    pub fn build(&self) -> Vec<(&'static str, OsString)> {
+        let mut all = self.variables.clone();
+        if !self.programs.is_empty() {
+            all.push(("PATH", before("PATH", &self.programs)));
+        }
+        all
+    }
+
+    /// The program's environment, beside ours.
+    pub fn run(&self) -> Vec<(String, String)> {
+        if self.libraries.is_empty() {
+            return Vec::new();
+        }
+        let paths = before("LD_LIBRARY_PATH", &self.libraries);
+        vec![(
+            "LD_LIBRARY_PATH".into(),
+            paths.to_string_lossy().into_owned(),
+        )]
+    }
+}
+
+/// A path list with `dirs` before what is in it.
+fn before(variable: &str, dirs: &[PathBuf]) -> OsString {
+    let now = std::env::var_os(variable).unwrap_or_default();
+    let now = std::env::split_paths(&now).filter(|dir| !dir.as_os_str().is_empty());
+    let all: Vec<PathBuf> = dirs.iter().cloned().chain(now).collect();
+    // Only a directory with a colon in its name can't be joined.
+    std::env::join_paths(all).unwrap_or_default()
+}
+
+/// Everything `program` needs, or what is missing.
+pub fn provide(
+    repo: &Repo,
+    registry: &Registry,
+    program: &str,
+    needs: &[Need],
+) -> Result<Surroundings, EngineFailure> {
+    let mut all = Surroundings::default();
+    for need in needs {
+        match need {
+            Need::Cmake => require(repo, *need, "cmake", program)?,
+            Need::Libclang => require(repo, *need, "libclang", program)?,
+            Need::Libtorch => libtorch(repo, registry, program, &mut all)?,
+            Need::CudaToolkit => cuda::provide(repo, program, &mut all)?,
+        }
+    }
+    Ok(all)
+}
+
+fn require(repo: &Repo, need: Need, what: &str, program: &str) -> Result<(), EngineFailure> {
+    if doctor::is_here(&repo.root, need) {
+        return Ok(());
+    }
+    let command = doctor::install_command(&doctor::System::read(), need);
+    Err(unavailable(missing(what, program, command.as_deref())))
+}
+
+fn missing(what: &str, program: &str, command: Option<&str>) -> String {
+    let advice = match command {
+        Some(command) => format!("`{command}`"),
+        None => "install it with your system's package manager".into(),
+    };
+    format!(
+        "{what} isn't installed, and building {program} needs it: {advice}, then run this again"
+    )
+}
+
+/// The one that `LIBTORCH` names, else the one in the project's Python environment.
+fn libtorch(
+    repo: &Repo,
+    registry: &Registry,
+    program: &str,
+    all: &mut Surroundings,
+) -> Result<(), EngineFailure> {
+    if let Some(dir) = std::env::var_os("LIBTORCH").filter(|dir| !dir.is_empty()) {
+        all.libraries.push(PathBuf::from(dir).join("lib"));
+        return Ok(());
+    }
+    let builds = registry.engines.iter().map(|engine| &engine.build);
+    let requirements = builds.into_iter().find_map(|build| match build {
+        Build::Python { requirements, .. } => Some(requirements),
+        _ => None,
+    });
+    let Some(requirements) = requirements else {
+        return Err(unavailable(format!(
+            "building {program} needs libtorch, and no engine in Python brings one: set LIBTORCH to an unpacked libtorch"
+        )));
+    };
+    let venv = python::environment(repo, requirements)?;
+    let Some(lib) = python::package_dir(&venv, "torch/lib") else {
+        return Err(unavailable(format!(
+            "building {program} needs libtorch, and {requirements} does not install it: set LIBTORCH to an unpacked libtorch"
+        )));
+    };
+    all.variables.push(("LIBTORCH_USE_PYTORCH", "1".into()));
+    all.programs.push(venv.join("bin"));
+    all.libraries.push(lib);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_one_line_with_a_way_out() {
+        assert_eq!(
+            missing("cmake", "a-bench", Some("sudo apt-get install -y cmake")),
+            "cmake isn't installed, and building a-bench needs it: `sudo apt-get install -y cmake`, then run this again"
+        );
+        assert!(missing("cmake", "a-bench", None).contains("package manager"));
+    }
+
+    #[test]
+    fn what_is_needed_comes_first() {
+        let all = Surroundings {
+            variables: vec![("A", "1".into())],
+            programs: vec!["/x/bin".into()],
+            libraries: vec!["/x/lib".into(), "/y/lib".into()],
+        };
+        let build = all.build();
+        assert_eq!(build[0], ("A", "1".into()));
+        let path = build[1].1.to_string_lossy().into_owned();
+        let old = std::env::var("PATH").unwrap_or_default();
+        assert!(
+            path.starts_with("/x/bin:") && path.len() > old.len(),
+            "{path}"
+        );
+        let run = all.run();
+        assert_eq!(run[0].0, "LD_LIBRARY_PATH");
+        assert!(run[0].1.starts_with("/x/lib:/y/lib"), "{}", run[0].1);
+        assert_eq!(Surroundings::default().run(), []);
+        assert_eq!(Surroundings::default().build(), []);
+    }
+}
