@@ -39,9 +39,13 @@ pub fn build(repo: &Repo, registry: &Registry, wanted: &Wanted) -> Result<Progra
         Some(_) => repo.build_dir.join("excluded").join(wanted.package),
     };
     let file = kept_path(repo, wanted);
-    // Nobody else's build may come between ours and the copy.
-    let _alone = lock(&target_dir).map_err(|error| {
-        unavailable(format!("{} can't be locked: {error}", target_dir.display()))
+    // No other build of the same file may come between ours and the copy.
+    let lock_path = repo
+        .build_dir
+        .join("programs")
+        .join(format!("{}.lock", wanted.bin));
+    let _alone = lock(&lock_path).map_err(|error| {
+        unavailable(format!("{} can't be locked: {error}", lock_path.display()))
     })?;
     run(repo, wanted, &surroundings, &target_dir)?;
     let built = target_dir.join("release").join(wanted.bin);
@@ -140,11 +144,13 @@ fn tee(mut from: impl Read) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-fn lock(target_dir: &Path) -> io::Result<File> {
-    std::fs::create_dir_all(target_dir)?;
-    let file = File::create(target_dir.join("xtask-build.lock"))?;
+fn lock(path: &Path) -> io::Result<File> {
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    let file = File::create(path)?;
     if file.try_lock().is_err() {
-        eprintln!("Waiting for another build into {}", target_dir.display());
+        eprintln!("Waiting for another build that holds {}", path.display());
         file.lock()?;
     }
     Ok(file)
