@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import bench
-from engine import EngineError, Load
+import graphs
+import loading
+import model_files
+from engine import Engine, EngineError, Load
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -44,6 +47,7 @@ CONFIG = {
     "tie_word_embeddings": True,
 }
 VALUE_BYTES = 4
+PROMPTS = [[(7 * row + 3 * i) % 256 for i in range(20)] for row in range(4)]
 
 
 def load_of(model_dir: Path | str, **more: Any) -> Load:
@@ -64,6 +68,13 @@ def load_of(model_dir: Path | str, **more: Any) -> Load:
 def write_safetensors(path: Path, header: dict[str, Any], data: bytes) -> None:
     encoded = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + data)
+
+
+def generated(engine: Engine, prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+    steps = [engine.prefill(prompts)]
+    while len(steps) < new_tokens:
+        steps.append(engine.decode(steps[-1]))
+    return [list(row) for row in zip(*steps, strict=True)]
 
 
 class Refusals(unittest.TestCase):
@@ -104,7 +115,7 @@ class Refusals(unittest.TestCase):
         write_safetensors(self.weights, tensor, b"1234567")
         self.refused("unavailable", "model.safetensors", "bytes where its header speaks of")
         write_safetensors(self.weights, tensor | {"__metadata__": {}}, b"12345678")
-        bench.check_safetensors(self.weights)
+        model_files.check_safetensors(self.weights)
 
     def test_shards_are_checked_one_by_one(self) -> None:
         (self.model_dir / "config.json").write_text(json.dumps(CONFIG))
@@ -124,7 +135,7 @@ class Refusals(unittest.TestCase):
 class Tokens(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        os.environ.update(bench.ENVIRONMENT)
+        os.environ.update(loading.ENVIRONMENT)
         import torch
         from transformers.models.llama.modeling_llama import LlamaConfig, LlamaForCausalLM
 
@@ -140,31 +151,50 @@ class Tokens(unittest.TestCase):
         # The file as ours are written, not as this version of transformers would.
         (cls.model_dir / "config.json").write_text(json.dumps(CONFIG))
         cls.engine, cls.loaded = bench.PyTorch.load(load_of(cls.model_dir))
-
-    def generated(self, prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
-        steps = [self.engine.prefill(prompts)]
-        while len(steps) < new_tokens:
-            steps.append(self.engine.decode(steps[-1]))
-        return [list(row) for row in zip(*steps, strict=True)]
+        cls.opt, _ = bench.PyTorch.load(load_of(cls.model_dir, variant="opt"))
 
     def test_a_batch_says_what_its_rows_say_alone(self) -> None:
-        prompts = [[(7 * row + 3 * i) % 256 for i in range(20)] for row in range(4)]
-        alone = [self.generated([prompt], 24)[0] for prompt in prompts]
-        self.assertEqual(self.generated(prompts, 24), alone)
+        for engine in (self.engine, self.opt):
+            alone = [generated(engine, [prompt], 24)[0] for prompt in PROMPTS]
+            self.assertEqual(generated(engine, PROMPTS, 24), alone)
 
     def test_parallel_and_incremental_scores_agree(self) -> None:
         ids = [(5 * i) % 256 for i in range(200)]
         asks = [[1, 2, ids[-1]]] * 50
-        parallel = self.engine.score_parallel(ids, asks, 4)
-        self.engine.prefill([ids[:151]])
-        for position, (opinion, ask) in enumerate(zip(parallel, asks, strict=True)):
-            if position:
-                self.engine.decode([ids[150 + position]])
-            alone = self.engine.opinion(0, ask, 4)
-            self.assertEqual(opinion.argmax, alone.argmax)
-            self.assertEqual(opinion.top_ids[0], alone.argmax)
-            for a, b in zip(opinion.logprobs, alone.logprobs, strict=True):
-                self.assertAlmostEqual(a, b, delta=1e-4)
+        for engine in (self.engine, self.opt):
+            parallel = engine.score_parallel(ids, asks, 4)
+            engine.prefill([ids[:151]])
+            for position, (opinion, ask) in enumerate(zip(parallel, asks, strict=True)):
+                if position:
+                    engine.decode([ids[150 + position]])
+                alone = engine.opinion(0, ask, 4)
+                self.assertEqual(opinion.argmax, alone.argmax)
+                self.assertEqual(opinion.top_ids[0], alone.argmax)
+                for a, b in zip(opinion.logprobs, alone.logprobs, strict=True):
+                    self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_opt_is_the_same_model(self) -> None:
+        self.assertEqual(generated(self.opt, PROMPTS, 24), generated(self.engine, PROMPTS, 24))
+        for engine in (self.engine, self.opt):
+            engine.prefill([list(range(100))])
+        opinions = [engine.opinion(0, [1, 2, 3], 3) for engine in (self.engine, self.opt)]
+        for a, b in zip(*(opinion.logprobs for opinion in opinions), strict=True):
+            self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_the_step_for_graphs_is_the_step(self) -> None:
+        self.opt.prefill([PROMPTS[0], PROMPTS[1]])
+        torch, position = self.torch, self.torch.tensor([len(PROMPTS[0])])
+        # Both feed the same tokens at the same position, so either may come first.
+        with torch.inference_mode():
+            logits, chosen = self.opt.decode_fixed(torch.tensor([[5], [6]]), position, 256)
+        self.assertEqual(self.opt.decode([5, 6]), chosen.tolist())
+        self.assertLess(float((self.opt._logits - logits).abs().max()), 1e-4)
+
+    def test_sizes_of_graphs(self) -> None:
+        self.assertEqual(graphs.sizes(1, 2, 1), [1])
+        self.assertEqual(graphs.sizes(1, 2, 6), [1, 2, 4, 6])
+        self.assertEqual(graphs.sizes(256, 4, 1024), [256, 1024])
+        self.assertEqual(graphs.sizes(256, 4, 64), [64])
 
     def test_logprobs_are_normalised(self) -> None:
         self.engine.prefill([[1, 2, 3]])
@@ -183,9 +213,9 @@ class Tokens(unittest.TestCase):
         found = self.engine._model.config.rope_parameters
         self.assertEqual(found["rope_type"], "llama3")
         with self.assertRaises(EngineError):
-            bench.check_rope(self.engine._model.config, CONFIG | {"rope_scaling": None})
+            loading.check_rope(self.engine._model.config, CONFIG | {"rope_scaling": None})
         with self.assertRaises(EngineError):
-            bench.check_rope(self.engine._model.config, CONFIG | {"rope_theta": 1.0})
+            loading.check_rope(self.engine._model.config, CONFIG | {"rope_theta": 1.0})
 
     def test_weights_that_do_not_fit_the_configuration(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -198,9 +228,11 @@ class Tokens(unittest.TestCase):
                 self.assertIn("model.safetensors", caught.exception.message)
 
     def test_bf16(self) -> None:
-        engine, loaded = bench.PyTorch.load(load_of(self.model_dir, precision="bf16"))
-        self.assertEqual(loaded.weight_bytes * 2, self.loaded.weight_bytes)
-        self.assertEqual(engine.prefill([[1, 2, 3]]), [engine.opinion(0, [], 0).argmax])
+        for variant in ("", "opt"):
+            load = load_of(self.model_dir, precision="bf16", variant=variant)
+            engine, loaded = bench.PyTorch.load(load)
+            self.assertEqual(loaded.weight_bytes * 2, self.loaded.weight_bytes)
+            self.assertEqual(engine.prefill([[1, 2, 3]]), [engine.opinion(0, [], 0).argmax])
 
     def test_cuda_that_is_not_there(self) -> None:
         if self.torch.cuda.is_available():

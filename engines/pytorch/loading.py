@@ -1,0 +1,161 @@
+"""torch, a device, and transformers' Llama with its weights, as a user of transformers gets them;
+and what must be true of them before anything is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine import EngineError, Load
+from model_files import unusable
+
+LOCK = Path(__file__).with_name("requirements.lock")
+INSTALL = f"install {LOCK.name} (`cargo xtask build` does) and run its python"
+
+# No request leaves this machine, whatever a configuration file says; and no advice on stderr,
+# of which the harness keeps only the last lines.
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def import_torch() -> tuple[Any, Any]:
+    """torch, and transformers' Llama from its own module: the package's front door and the Auto
+    classes would import far more."""
+    os.environ.update(ENVIRONMENT)
+    try:
+        import torch
+        from transformers.models.llama.modeling_llama import LlamaForCausalLM
+    except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
+        raise EngineError(
+            "unavailable", f"{sys.executable} cannot import what it needs ({error}): {INSTALL}"
+        ) from None
+    return torch, LlamaForCausalLM
+
+
+def configure(torch: Any, threads: int) -> None:
+    """Threads and arithmetic."""
+    torch.set_num_threads(threads)
+    # Operators run one after the other here, so a second pool would only be a way to use more
+    # threads than were asked for. torch lets it be set once.
+    if torch.get_num_interop_threads() != 1:
+        torch.set_num_interop_threads(1)
+    # f32 means f32: no TF32 on a GPU, no bf16 passes in oneDNN, whatever the environment says.
+    # It is the default; `set_float32_matmul_precision("highest")` says the same, with a warning.
+    torch.backends.cuda.matmul.fp32_precision = "ieee"
+    torch.backends.mkldnn.matmul.fp32_precision = "ieee"
+
+
+def device_of(torch: Any, load: Load) -> Any:
+    """The device asked for."""
+    if load.backend == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise EngineError(
+            "unavailable", f"no CUDA device (torch {torch.__version__}, CUDA {torch.version.cuda})"
+        )
+    if load.device >= torch.cuda.device_count():
+        raise EngineError(
+            "unavailable",
+            f"no CUDA device {load.device}: this machine has {torch.cuda.device_count()}",
+        )
+    device = torch.device("cuda", load.device)
+    torch.cuda.set_device(device)
+    return device
+
+
+def load_model(llama_type: Any, model_dir: Path, weights: str, dtype: Any) -> Any:
+    """The way a user of transformers loads a local model. Where the file already holds the
+    precision asked for, the weights stay mapped from it, unaligned as they lie there, and the first
+    request reads them in: its users get that too."""
+    try:
+        model, info = llama_type.from_pretrained(
+            model_dir,
+            dtype=dtype,
+            attn_implementation="eager",
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    except Exception as error:
+        if out_of_memory(error) or isinstance(error, MemoryError):
+            raise
+        raise EngineError(
+            "unavailable",
+            f"transformers cannot load {model_dir / weights}: {type(error).__name__}: {error}",
+        ) from error
+    # transformers makes up what is missing and only warns; a model with random layers is no
+    # reference.
+    for what in ("missing_keys", "mismatched_keys", "unexpected_keys"):
+        # Old exports carry tables that are computed from the configuration today.
+        names = sorted(name for name in map(str, info[what]) if "rotary_emb" not in name)
+        if names:
+            why = f"does not fit its config.json: {what.replace('_', ' ')} {', '.join(names[:5])}"
+            raise unusable(model_dir / weights, why)
+    return model
+
+
+def check_rope(read: Any, written: dict[str, Any]) -> None:
+    """Whether transformers read config.json's RoPE fields, whose names it has changed before: a
+    reference that drops them would be wrong without a sign of it."""
+    # transformers 5 writes `rope_parameters` where its elders wrote the other two.
+    scaling = dict(written.get("rope_scaling") or written.get("rope_parameters") or {})
+    # Older files say `type`.
+    rope_type = scaling.pop("type", "default")
+    theta = written.get("rope_theta", 10000.0)
+    wanted = {"rope_type": rope_type, "rope_theta": theta, **scaling}
+    found = {name: read.rope_parameters.get(name) for name in wanted}
+    if found != wanted:
+        raise EngineError(
+            "internal", f"config.json's RoPE is {wanted}, but transformers read {found}"
+        )
+
+
+def weight_bytes(model: Any) -> int:
+    """Bytes that one decode step reads: every parameter once, whoever else refers to it, without
+    an embedding table of its own, of which a step reads one line a row."""
+    embedding = model.get_input_embeddings().weight
+    tied = embedding is model.get_output_embeddings().weight
+    return sum(
+        parameter.nbytes
+        for parameter in model.parameters()  # yields a tied one once
+        if tied or parameter is not embedding
+    )
+
+
+def kv_bytes_per_token(config: Any, value_bytes: int) -> int:
+    """Keys and values of all layers for one position."""
+    return 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * value_bytes
+
+
+def runtime(torch: Any, device: Any) -> dict[str, str]:
+    """What torch says of itself on this machine."""
+    facts = {
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": str(torch.get_num_threads()),
+        "interop_threads": str(torch.get_num_interop_threads()),
+        "f32_matmul": torch.backends.cuda.matmul.fp32_precision,
+    }
+    if device.type == "cuda":
+        facts["gpu"] = torch.cuda.get_device_name(device)
+        facts["cudnn"] = str(torch.backends.cudnn.version())
+    return facts
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether torch found no memory, on the host or a device."""
+    return (
+        type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+        or "out of memory" in str(error)
+    )

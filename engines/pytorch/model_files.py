@@ -1,0 +1,81 @@
+"""What can be known of a model's files before torch is imported: a file that cannot be loaded
+should not cost seconds to find out. Whether the weights fit config.json is transformers' to say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+from engine import EngineError
+
+# The names `from_pretrained` looks for. Others would need a loader of our own, which would no
+# longer be what a user of transformers runs.
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+
+
+def unusable(path: Path, why: str) -> EngineError:
+    """A file of the model that is missing or spoilt."""
+    return EngineError("unavailable", f"{path} {why}; fetch the model again (`cargo xtask fetch`)")
+
+
+def check_model(model_dir: Path, weights: str) -> dict[str, Any]:
+    """Find out cheaply what would go wrong later; the model's configuration."""
+    config = read_json(model_dir / "config.json")
+    if config.get("model_type") != "llama":
+        raise EngineError(
+            "unsupported",
+            f"{model_dir / 'config.json'} says model_type {config.get('model_type')!r}, and this "
+            "engine knows `llama` only",
+        )
+    if weights not in WEIGHTS:
+        raise EngineError("unsupported", f"pytorch reads {' or '.join(WEIGHTS)}, not {weights}")
+    path = model_dir / weights
+    if weights.endswith(".index.json"):
+        files = {model_dir / name for name in read_json(path).get("weight_map", {}).values()}
+        if not files:
+            raise unusable(path, "names no weight files")
+    elif (model_dir / WEIGHTS[1]).is_file() and not path.is_file():
+        raise unusable(path, "does not exist")
+    else:
+        files = {path}
+    for file in sorted(files):
+        check_safetensors(file)
+    return config
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object in a file."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise unusable(path, f"cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise unusable(path, f"is no JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise unusable(path, "holds no JSON object")
+    return value
+
+
+def check_safetensors(path: Path) -> None:
+    """Whether the file is as long as its header says. A bit that fell over inside is for the hash
+    that `fetch` checks."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = file.read(8)
+            header_bytes = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+            if header_bytes > size - 8:
+                raise unusable(path, f"is cut off or no safetensors file ({size} bytes)")
+            header = json.loads(file.read(header_bytes))
+        ends = [t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"]
+    except OSError as error:
+        raise unusable(path, f"cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        raise unusable(path, "is no safetensors file (its header makes no sense)") from None
+    expected = 8 + header_bytes + max(ends, default=0)
+    if size != expected:
+        raise unusable(path, f"has {size} bytes where its header speaks of {expected}")

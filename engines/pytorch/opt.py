@@ -1,0 +1,208 @@
+"""The variant `opt`: the same weights, as fast as PyTorch runs them without leaving PyTorch.
+
+transformers loads the model and makes its RoPE table; the forward pass is written out here, with
+joined weights (q, k, v; gate, up), PyTorch's fused attention and a key/value cache that is
+allocated once. It rounds where transformers rounds. On a GPU, decoding is replayed from CUDA graphs
+(graphs.py).
+
+There is deliberately no `torch.compile`: on two CPU cores it took more than half a minute to make
+four layers ready, even from its cache, and nobody who starts a process wants to wait for that; on a
+GPU the graphs remove what it would: the time to launch small kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from engine import Load, Opinion
+from graphs import Graphs
+from plain import Plain
+
+
+class Layer(NamedTuple):
+    """Weights of a layer, and its part of the cache."""
+
+    attention_norm: Any  # dim
+    qkv: Any  # (heads + 2 · kv_heads) · head_dim × dim
+    output: Any  # dim × heads · head_dim
+    mlp_norm: Any  # dim
+    gate_up: Any  # 2 · inner × dim
+    down: Any  # dim × inner
+    keys: Any  # rows × kv_heads × positions × head_dim
+    values: Any  # rows × kv_heads × positions × head_dim
+
+
+class Optimised(Plain):
+    """What lies in the cache beyond the rows and positions of the batch is never looked at."""
+
+    notes = (
+        "opt: transformers' weights under a forward pass of our own: fused attention (SDPA), "
+        "joined q/k/v and gate/up weights, a key/value cache allocated at load, CUDA graphs for "
+        "decoding on a GPU; no torch.compile, which makes a launch on the CPU wait for minutes",
+    )
+
+    def __init__(self, torch: Any, model: Any, device: Any, load: Load) -> None:
+        super().__init__(torch, model, device, load)
+        self._model = None  # taken apart below
+        config = model.config
+        self._heads = config.num_attention_heads
+        self._kv_heads = config.num_key_value_heads
+        self._head_dim = config.head_dim
+        self._inner = config.intermediate_size
+        self._eps = config.rms_norm_eps
+        self._position = 0
+        # Attention over a part of the cache wants it aligned on a GPU.
+        positions = -(-load.max_context // 64) * 64
+        with torch.inference_mode():
+            self._cos, self._sin = self._rope_table(model, positions)
+            self._norm = model.model.norm.weight.detach().clone()
+            self._embedding = model.model.embed_tokens.weight.detach().clone()
+            tied = model.model.embed_tokens.weight is model.lm_head.weight
+            self._head = self._embedding if tied else model.lm_head.weight.detach().clone()
+            self._layers = []
+            layers = model.model.layers
+            while len(layers):
+                self._layers.append(self._take(layers[0], load.max_batch, positions))
+                del layers[0]  # or all weights would be there twice
+        self._graphs = None
+        if device.type == "cuda":
+            self._graphs = Graphs(torch, device, self.decode_fixed, load.max_batch, positions)
+        # The first request should not pay for what libraries set up at first use.
+        self.decode(self.prefill([[0] * min(16, load.max_context)] * load.max_batch))
+
+    def prefill(self, prompts: list[list[int]]) -> list[int]:
+        self._position = 0
+        return self._step(prompts)
+
+    def decode(self, tokens: list[int]) -> list[int]:
+        if self._graphs is None:
+            return self._step([[token] for token in tokens])
+        self._logits, chosen = self._graphs.replay(tokens, self._position)
+        self._position += 1
+        return chosen.tolist()
+
+    def score_parallel(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
+        torch = self._torch
+        with torch.inference_mode():
+            x = self._hidden(torch.tensor([ids], device=self._device), 0)
+            logits = self._logits_of(x[0, -len(asks) :])
+        return self._opinions(logits, asks, top)
+
+    def _step(self, rows: list[list[int]]) -> list[int]:
+        torch = self._torch
+        with torch.inference_mode():
+            x = self._hidden(torch.tensor(rows, device=self._device), self._position)
+            self._logits = self._logits_of(x[:, -1])
+            self._position += len(rows[0])
+            return self._logits.argmax(dim=-1).tolist()
+
+    def _hidden(self, ids: Any, position: int) -> Any:
+        """`rows × tokens` ids through all layers. More than one token a row: from 0 only."""
+        attention = self._torch.nn.functional.scaled_dot_product_attention
+        rows, tokens = ids.shape
+        end = position + tokens
+        cos, sin = self._cos[position:end], self._sin[position:end]
+        x = self._torch.nn.functional.embedding(ids, self._embedding)
+        for layer in self._layers:
+            q, k, v = self._rotated(layer, x, cos, sin)
+            keys, values = layer.keys[:rows, :, :end], layer.values[:rows, :, :end]
+            keys[:, :, position:].copy_(k.transpose(1, 2))
+            values[:, :, position:].copy_(v.transpose(1, 2))
+            if tokens == 1:
+                # The heads that share keys go in as if they were positions: nothing is masked
+                # at the end of a sequence, and each key is read once for all of them.
+                mixed = attention(self._grouped(q), keys, values)
+            else:
+                mixed = attention(
+                    q.transpose(1, 2), keys, values, is_causal=True, enable_gqa=True
+                ).transpose(1, 2)
+            x = self._after(layer, x, mixed)
+        return x
+
+    def decode_fixed(self, ids: Any, position: Any, limit: int) -> tuple[Any, Any]:
+        """Logits and choices of a decode step in which no shape and no address depends on the
+        position (a tensor of one element, under `limit`), so that it can be captured."""
+        torch = self._torch
+        attention = torch.nn.functional.scaled_dot_product_attention
+        rows = len(ids)
+        cos, sin = self._cos.index_select(0, position), self._sin.index_select(0, position)
+        ahead = torch.arange(limit, device=self._device) > position
+        mask = torch.zeros(limit, dtype=cos.dtype, device=self._device)
+        mask = mask.masked_fill_(ahead, float("-inf"))
+        group = self._heads // self._kv_heads
+        mask = mask.expand(rows, self._kv_heads, group, limit)
+        x = torch.nn.functional.embedding(ids, self._embedding)
+        for layer in self._layers:
+            q, k, v = self._rotated(layer, x, cos, sin)
+            keys, values = layer.keys[:rows], layer.values[:rows]
+            keys.index_copy_(2, position, k.transpose(1, 2))
+            values.index_copy_(2, position, v.transpose(1, 2))
+            mixed = attention(
+                self._grouped(q), keys[:, :, :limit], values[:, :, :limit], attn_mask=mask
+            )
+            x = self._after(layer, x, mixed)
+        logits = self._logits_of(x[:, -1])
+        return logits, logits.argmax(dim=-1)
+
+    def _rotated(self, layer: Layer, x: Any, cos: Any, sin: Any) -> tuple[Any, Any, Any]:
+        """Queries and keys with their positions, and values: `rows × tokens × heads × head_dim`."""
+        linear = self._torch.nn.functional.linear
+        heads, kv_heads = self._heads, self._kv_heads
+        qkv = linear(self._normed(x, layer.attention_norm), layer.qkv)
+        qkv = qkv.view(*x.shape[:2], heads + 2 * kv_heads, self._head_dim)
+        qk = qkv[:, :, : heads + kv_heads]
+        # transformers' `rotate_half`, the sign being in the table.
+        qk = (qk * cos).add_(qk.roll(self._head_dim // 2, -1).mul_(sin))
+        return qk[:, :, :heads], qk[:, :, heads:], qkv[:, :, heads + kv_heads :]
+
+    def _grouped(self, q: Any) -> Any:
+        group = self._heads // self._kv_heads
+        return q.reshape(len(q), self._kv_heads, group, self._head_dim)
+
+    def _after(self, layer: Layer, x: Any, mixed: Any) -> Any:
+        """What follows attention in a layer."""
+        functional = self._torch.nn.functional
+        x = x + functional.linear(mixed.reshape(*x.shape[:2], -1), layer.output)
+        both = functional.linear(self._normed(x, layer.mlp_norm), layer.gate_up)
+        fed = functional.silu(both[..., : self._inner]).mul_(both[..., self._inner :])
+        return x + functional.linear(fed, layer.down)
+
+    def _normed(self, x: Any, weight: Any) -> Any:
+        # Given the weight, `rms_norm` would round once where transformers rounds twice.
+        return self._torch.nn.functional.rms_norm(x, weight.shape, None, self._eps).mul_(weight)
+
+    def _logits_of(self, x: Any) -> Any:
+        return self._torch.nn.functional.linear(self._normed(x, self._norm), self._head)
+
+    def _rope_table(self, model: Any, positions: int) -> tuple[Any, Any]:
+        """Cosines, and sines that are negative in the first half: `positions × 1 × head_dim`."""
+        torch = self._torch
+        ids = torch.arange(positions, device=self._device)[None]
+        cos, sin = model.model.rotary_emb(model.model.norm.weight, ids)
+        sin[..., : self._head_dim // 2].neg_()
+        return cos[0, :, None].clone(), sin[0, :, None].clone()
+
+    def _take(self, layer: Any, rows: int, positions: int) -> Layer:
+        """Copy a layer's weights: joined, and out of the file that they may be mapped from."""
+        torch = self._torch
+        attention, mlp = layer.self_attn, layer.mlp
+        weight = layer.input_layernorm.weight
+
+        def cache() -> Any:
+            # Written, and so present, before the first request.
+            shape = (rows, self._kv_heads, positions, self._head_dim)
+            return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
+
+        def joined(*parts: Any) -> Any:
+            return torch.cat([part.weight.detach() for part in parts])
+
+        return Layer(
+            attention_norm=weight.detach().clone(),
+            qkv=joined(attention.q_proj, attention.k_proj, attention.v_proj),
+            output=joined(attention.o_proj),
+            mlp_norm=layer.post_attention_layernorm.weight.detach().clone(),
+            gate_up=joined(mlp.gate_proj, mlp.up_proj),
+            down=joined(mlp.down_proj),
+            keys=cache(),
+            values=cache(),
+        )
