@@ -1,0 +1,130 @@
+//! What `hello` says: version, build, and all that a reader of the numbers must
+//! know.
+
+use crate::log;
+use llama_cpp_sys_2 as sys;
+use protocol::wire::{Batching, Capabilities, Hello, Load, PROTOCOL};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
+
+/// Of the bindings, which bring llama.cpp's source. A test compares it with the
+/// lockfile.
+const CRATE: &str = "llama-cpp-sys-2 0.1.161";
+/// Read from CMake's files by the build script.
+const COMPILER: &str = env!("BENCH_GGML_COMPILER");
+
+/// Who this is.
+pub fn hello(load: &Load) -> Hello {
+    // First, since looking for devices is logged too.
+    log::take_over();
+    let [version, ggml] = names();
+    Hello {
+        protocol: PROTOCOL,
+        engine: "llamacpp".to_string(),
+        version,
+        build: BTreeMap::from([
+            ("crate".to_string(), CRATE.to_string()),
+            ("features".to_string(), features()),
+            ("ggml".to_string(), ggml),
+            ("ggml_compiler".to_string(), COMPILER.to_string()),
+        ]),
+        capabilities: Capabilities {
+            batching: Batching::Continuous,
+            score: true,
+            parallel_score: false,
+            position_gap: None,
+            notes: notes(load),
+        },
+    }
+}
+
+fn features() -> String {
+    let all = [
+        ("openmp", cfg!(feature = "openmp")),
+        ("cuda", cfg!(feature = "cuda")),
+    ];
+    let on = all.into_iter().filter(|(_, on)| *on).map(|(name, _)| name);
+    on.collect::<Vec<_>>().join(" ")
+}
+
+/// llama.cpp's version and what its CPU backend was compiled for.
+fn names() -> [String; 2] {
+    let text = |string: *const c_char| {
+        // SAFETY: both are C strings that nobody else changes meanwhile.
+        let string = unsafe { CStr::from_ptr(string) };
+        string
+            .to_string_lossy()
+            .trim_end_matches([' ', '|'])
+            .to_string()
+    };
+    // SAFETY: neither takes anything, and no other thread of ours runs yet.
+    unsafe {
+        [
+            text(sys::llama_version()),
+            text(sys::llama_print_system_info()),
+        ]
+    }
+}
+
+fn notes(load: &Load) -> Vec<String> {
+    let threads = if cfg!(feature = "openmp") {
+        "OpenMP's"
+    } else {
+        "ggml's own, kept between steps as llama-bench keeps them"
+    };
+    let mut notes = vec![
+        "llama.cpp through its C API. The scheduler is ours, after llama-server's: a step feeds \
+         one token of each running sequence and up to 2048 prompt tokens of new ones, over one \
+         unified KV cache; no prompt is cached."
+            .to_string(),
+        "Keys and values are f16, flash attention is auto: llama.cpp's defaults.".to_string(),
+        "Loading ends with an empty run of two tokens, as llama-server's does.".to_string(),
+        format!("ggml was compiled by {COMPILER}; threads are {threads}."),
+    ];
+    if load.backend == "cuda" {
+        notes.push("Every layer is on the GPU; built without ggml's VMM pool.".to_string());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crate_is_the_lockfiles() {
+        let lock = include_str!("../../../Cargo.lock");
+        let (name, version) = CRATE.split_once(' ').unwrap();
+        let entry = format!("name = \"{name}\"\nversion = \"{version}\"\n");
+        assert!(lock.contains(&entry), "{name} is not {version}");
+    }
+
+    #[test]
+    fn the_compiler_is_known() {
+        assert!(COMPILER.contains(' '), "{COMPILER}");
+    }
+
+    #[test]
+    fn ggml_was_compiled_for_what_we_were() {
+        let [version, ggml] = names();
+        assert!(
+            version.starts_with(|c: char| c.is_ascii_digit()),
+            "{version}"
+        );
+        for (ours, on, theirs) in [
+            ("avx2", cfg!(target_feature = "avx2"), "AVX2 = 1"),
+            ("fma", cfg!(target_feature = "fma"), "FMA = 1"),
+            ("avx512f", cfg!(target_feature = "avx512f"), "AVX512 = 1"),
+            (
+                "avx512vnni",
+                cfg!(target_feature = "avx512vnni"),
+                "AVX512_VNNI = 1",
+            ),
+        ] {
+            assert!(
+                !on || ggml.contains(theirs),
+                "{ours} without {theirs}: {ggml}"
+            );
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The adapter: one thread that owns llama.cpp and steps as long as there is
+//! something to do, and a channel into it.
+
+use crate::describe;
+use crate::llama::{self, Llama};
+use crate::slots::{Forced, Slots, Work};
+use protocol::engine::EngineError;
+use protocol::scheduler::{Job, Scheduler};
+use protocol::wire::{FailureKind, Hello, Load, Loaded};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// The engine.
+pub struct LlamaCpp {
+    /// `None` only while it is dropped: the thread ends with the channel.
+    work: Option<Sender<Work>>,
+    thread: Option<JoinHandle<()>>,
+    vocabulary: usize,
+}
+
+impl Scheduler for LlamaCpp {
+    fn hello(load: &Load) -> Hello {
+        describe::hello(load)
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        let (work, inbox) = channel();
+        let (ready, loading) = channel();
+        let wanted = load.clone();
+        // It loads there too: what llama.cpp makes never changes threads.
+        let run = move || match Llama::load(&wanted) {
+            Ok((llama, loaded)) => {
+                let vocabulary = llama.vocabulary();
+                let slots = Slots::new(llama, llama::sequences(&wanted));
+                if ready.send(Ok((vocabulary, loaded))).is_ok() {
+                    serve(slots, &inbox);
+                }
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        };
+        let thread = std::thread::Builder::new().name("llama".to_string());
+        let thread = thread.spawn(run).map_err(EngineError::internal)?;
+        let (vocabulary, loaded) = loading.recv().map_err(|_| gone())??;
+        let engine = Self {
+            work: Some(work),
+            thread: Some(thread),
+            vocabulary,
+        };
+        Ok((engine, loaded))
+    }
+
+    fn submit(&mut self, job: Job) {
+        // One bad id would fail everything that shares its step.
+        match self.check(job.prompt_ids()) {
+            // A job that can't be sent is dropped, which answers it.
+            Ok(()) => drop(self.send(Work::Generate(job))),
+            Err(error) => job.failed(error),
+        }
+    }
+
+    fn forced_logits(
+        &mut self,
+        prompt: &[u32],
+        forced: &[u32],
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
+        self.check(prompt)?;
+        self.check(forced)?;
+        let (reply, logits) = channel();
+        self.send(Work::Force(Forced {
+            prompt: prompt.to_vec(),
+            forced: forced.to_vec(),
+            reply,
+        }))?;
+        logits.recv().map_err(|_| gone())?
+    }
+}
+
+impl LlamaCpp {
+    fn check(&self, ids: &[u32]) -> Result<(), EngineError> {
+        let Some(id) = ids.iter().find(|&&id| id as usize >= self.vocabulary) else {
+            return Ok(());
+        };
+        let message = format!("id {id} is outside the vocabulary of {}", self.vocabulary);
+        Err(EngineError::new(FailureKind::BadRequest, message))
+    }
+
+    fn send(&self, work: Work) -> Result<(), EngineError> {
+        let channel = self.work.as_ref().ok_or_else(gone)?;
+        channel.send(work).map_err(|_| gone())
+    }
+}
+
+impl Drop for LlamaCpp {
+    /// llama.cpp is taken down before the process begins to end under it.
+    fn drop(&mut self) {
+        self.work = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // a panic there has been answered already
+        }
+    }
+}
+
+fn gone() -> EngineError {
+    EngineError::internal("llama.cpp's thread is gone; standard error says why")
+}
+
+/// Step until nobody can send any more.
+fn serve(mut slots: Slots<Llama>, inbox: &Receiver<Work>) {
+    loop {
+        if slots.idle() {
+            match inbox.recv() {
+                Ok(work) => slots.admit(work),
+                Err(_) => return,
+            }
+        }
+        for work in inbox.try_iter() {
+            slots.admit(work);
+        }
+        slots.step();
+    }
+}

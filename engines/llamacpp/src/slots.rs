@@ -1,0 +1,276 @@
+//! Which sequence feeds what in which step: the scheduler proper, pure. Every
+//! step feeds one token of each sequence that is past its prompt, then prompt
+//! tokens of the others, oldest first, as many as fit; sequences join and leave
+//! between steps. It deliberately knows nothing of llama.cpp or threads.
+
+use crate::argmax::argmax;
+use protocol::clock::now_ns;
+use protocol::engine::EngineError;
+use protocol::scheduler::{Answer, Job};
+use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
+
+/// What runs a step.
+pub trait Decoder {
+    /// Most tokens a step may feed.
+    fn tokens_max(&self) -> usize;
+
+    /// Put `token` of the sequence in `slot` into the next step; `wanted` if its
+    /// logits will be read.
+    fn feed(&mut self, slot: usize, position: usize, token: u32, wanted: bool);
+
+    /// Run the step over what was fed since the last one.
+    fn step(&mut self) -> Result<(), EngineError>;
+
+    /// Logits after the `index`th token of the last step.
+    fn logits(&mut self, index: usize) -> Result<&[f32], EngineError>;
+
+    /// Forget all that was fed in `slot`.
+    fn forget(&mut self, slot: usize);
+}
+
+/// Something to run.
+pub enum Work {
+    /// Greedy, for an answer with times.
+    Generate(Job),
+    /// Teacher-forced, for logits.
+    Force(Forced),
+}
+
+/// A sequence whose tokens are given, in place of chosen.
+pub struct Forced {
+    /// Fed first, as a prompt is.
+    pub prompt: Vec<u32>,
+    /// Fed after it, one a step.
+    pub forced: Vec<u32>,
+    /// Gets the logits after the prompt and after each forced token.
+    pub reply: Sender<Result<Vec<Vec<f32>>, EngineError>>,
+}
+
+/// All sequences, running and waiting.
+pub struct Slots<D> {
+    decoder: D,
+    slots: Vec<Option<Sequence>>,
+    waiting: VecDeque<Work>,
+    /// Slots with a prompt not yet fed whole, oldest first.
+    prompts: VecDeque<usize>,
+    /// Of the step in progress: index in the step and slot of each token whose
+    /// logits are wanted.
+    wanted: Vec<(usize, usize)>,
+}
+
+/// A sequence in a slot.
+struct Sequence {
+    work: Work,
+    /// How many of its tokens were fed.
+    fed: usize,
+    /// What to feed once the prompt is through.
+    next: u32,
+    answer: Answer,
+    logits: Vec<Vec<f32>>,
+    /// Whether the step in progress feeds any of it.
+    in_step: bool,
+}
+
+impl<D: Decoder> Slots<D> {
+    /// Room for `count` sequences at a time.
+    pub fn new(decoder: D, count: usize) -> Self {
+        Self {
+            decoder,
+            slots: (0..count).map(|_| None).collect(),
+            waiting: VecDeque::new(),
+            prompts: VecDeque::new(),
+            wanted: Vec::with_capacity(count),
+        }
+    }
+
+    /// Take up `work` as soon as there is a slot.
+    pub fn admit(&mut self, work: Work) {
+        self.waiting.push_back(work);
+    }
+
+    /// Whether there is nothing to do.
+    pub fn idle(&self) -> bool {
+        self.waiting.is_empty() && self.slots.iter().all(Option::is_none)
+    }
+
+    /// One step of everything, or nothing where there is nothing to do.
+    pub fn step(&mut self) {
+        self.seat();
+        self.compose();
+        if self.wanted.is_empty() && self.slots.iter().flatten().all(|s| !s.in_step) {
+            return;
+        }
+        if let Err(error) = self.decoder.step().and_then(|()| self.collect()) {
+            self.fail(&error);
+        }
+        self.release();
+    }
+
+    /// Waiting work into free slots, in order of arrival.
+    fn seat(&mut self) {
+        for (slot, place) in self.slots.iter_mut().enumerate() {
+            if place.is_some() {
+                continue;
+            }
+            let Some(work) = self.waiting.pop_front() else {
+                return;
+            };
+            *place = Some(Sequence::new(work));
+            self.prompts.push_back(slot);
+        }
+    }
+
+    /// Feed the next step.
+    fn compose(&mut self) {
+        let room = self.decoder.tokens_max();
+        let mut index = 0;
+        let mut batch = 0;
+        self.wanted.clear();
+        for (slot, sequence) in self.slots.iter_mut().enumerate() {
+            let Some(sequence) = sequence else { continue };
+            sequence.in_step = sequence.fed >= sequence.work.prompt().len();
+            if sequence.in_step {
+                self.decoder.feed(slot, sequence.fed, sequence.next, true);
+                sequence.fed += 1;
+                self.wanted.push((index, slot));
+                index += 1;
+                batch += 1;
+            }
+        }
+        while index < room {
+            let Some(&slot) = self.prompts.front() else {
+                break;
+            };
+            let Some(sequence) = &mut self.slots[slot] else {
+                self.prompts.pop_front();
+                continue;
+            };
+            if sequence.fed == 0 {
+                sequence.answer.started_ns = now_ns();
+            }
+            let prompt = sequence.work.prompt();
+            let end = prompt.len().min(sequence.fed + room - index);
+            for (position, &token) in prompt.iter().enumerate().take(end).skip(sequence.fed) {
+                let last = position + 1 == prompt.len();
+                self.decoder.feed(slot, position, token, last);
+                if last {
+                    self.wanted.push((index, slot));
+                }
+                index += 1;
+            }
+            if end == prompt.len() {
+                self.prompts.pop_front();
+            }
+            sequence.fed = end;
+            sequence.in_step = true;
+            batch += 1;
+        }
+        for sequence in self.slots.iter_mut().flatten().filter(|s| s.in_step) {
+            sequence.answer.batch = sequence.answer.batch.max(batch);
+        }
+    }
+
+    /// Choose a token for each sequence that has its logits.
+    fn collect(&mut self) -> Result<(), EngineError> {
+        for &(index, slot) in &self.wanted {
+            let logits = self.decoder.logits(index)?;
+            if let Some(sequence) = &mut self.slots[slot] {
+                sequence.take(logits);
+            }
+        }
+        Ok(())
+    }
+
+    /// What was in the step got no result; the rest may go on.
+    fn fail(&mut self, error: &EngineError) {
+        for (slot, place) in self.slots.iter_mut().enumerate() {
+            if let Some(sequence) = place.take_if(|sequence| sequence.in_step) {
+                self.decoder.forget(slot);
+                self.prompts.retain(|&prompt| prompt != slot);
+                sequence.fail(error.clone());
+            }
+        }
+    }
+
+    /// Finished sequences leave.
+    fn release(&mut self) {
+        for (slot, place) in self.slots.iter_mut().enumerate() {
+            if let Some(sequence) = place.take_if(|sequence| sequence.finished()) {
+                self.decoder.forget(slot);
+                sequence.finish();
+            }
+        }
+    }
+}
+
+impl Work {
+    fn prompt(&self) -> &[u32] {
+        match self {
+            Self::Generate(job) => job.prompt_ids(),
+            Self::Force(forced) => &forced.prompt,
+        }
+    }
+}
+
+impl Sequence {
+    fn new(work: Work) -> Self {
+        // All that its steps will write to, so that none of them allocates.
+        let tokens = match &work {
+            Work::Generate(job) => job.new_tokens() as usize,
+            Work::Force(_) => 0,
+        };
+        Self {
+            work,
+            fed: 0,
+            next: 0,
+            answer: Answer {
+                token_ns: Vec::with_capacity(tokens),
+                output_ids: Vec::with_capacity(tokens),
+                ..Answer::default()
+            },
+            logits: Vec::new(),
+            in_step: false,
+        }
+    }
+
+    fn take(&mut self, logits: &[f32]) {
+        match &self.work {
+            Work::Generate(_) => {
+                self.next = argmax(logits);
+                self.answer.token_ns.push(now_ns());
+                self.answer.output_ids.push(self.next);
+            }
+            Work::Force(forced) => {
+                let given = forced.forced.get(self.logits.len());
+                self.next = given.copied().unwrap_or(0);
+                self.logits.push(logits.to_vec());
+            }
+        }
+    }
+
+    fn finished(&self) -> bool {
+        match &self.work {
+            Work::Generate(job) => self.answer.output_ids.len() == job.new_tokens() as usize,
+            Work::Force(forced) => self.logits.len() > forced.forced.len(),
+        }
+    }
+
+    fn finish(self) {
+        match self.work {
+            Work::Generate(job) => job.done(self.answer),
+            // Whoever asked waits for it, or is gone with the process.
+            Work::Force(forced) => drop(forced.reply.send(Ok(self.logits))),
+        }
+    }
+
+    fn fail(self, error: EngineError) {
+        match self.work {
+            Work::Generate(job) => job.failed(error),
+            Work::Force(forced) => drop(forced.reply.send(Err(error))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
