@@ -1,0 +1,131 @@
+//! Which endpoint, from the environment. A request of the protocol names a model
+//! directory and no address, so that records of one machine fit another.
+
+use crate::secret::Secret;
+use protocol::engine::EngineError;
+use protocol::wire::FailureKind;
+
+/// Where and how to ask.
+pub struct Config {
+    /// Without a slash at its end, e.g. `http://127.0.0.1:8000/v1`.
+    pub base_url: String,
+    /// Sent as a bearer token.
+    pub key: Secret,
+    /// The server's name of the model; absent: the first it lists.
+    pub model: Option<String>,
+    /// Which route.
+    pub route: Route,
+}
+
+/// Which of the API's two routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// `/completions`: the prompt as it is.
+    Completions,
+    /// `/chat/completions`: the server puts its chat template around the prompt.
+    Chat,
+}
+
+impl Route {
+    /// Its path.
+    pub fn path(self) -> &'static str {
+        match self {
+            Route::Completions => "/completions",
+            Route::Chat => "/chat/completions",
+        }
+    }
+}
+
+impl Config {
+    /// From variables; `get` reads one.
+    pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, EngineError> {
+        let unavailable = |message: String| EngineError::new(FailureKind::Unavailable, message);
+        let set = |name: &str| get(name).filter(|value| !value.is_empty());
+        let base_url = set("OPENAI_BASE_URL").ok_or_else(|| {
+            unavailable(
+                "OPENAI_BASE_URL is not set: start a server and set it to its address, e.g. http://127.0.0.1:8000/v1".into(),
+            )
+        })?;
+        let bare = base_url
+            .strip_prefix("http://")
+            .or(base_url.strip_prefix("https://"));
+        // Not quoted below: what is wrong with it may be that a password stands in it.
+        if !bare.is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', '?', '#'])) {
+            return Err(unavailable(
+                "OPENAI_BASE_URL must be http:// or https://, a host and a path, and nothing else; a key belongs into OPENAI_API_KEY".into(),
+            ));
+        }
+        let key = Secret::new(get("OPENAI_API_KEY"))
+            .map_err(|why| unavailable(format!("OPENAI_API_KEY {why}")))?;
+        let route = match set("BENCH_OPENAI_ROUTE").as_deref() {
+            None | Some("completions") => Route::Completions,
+            Some("chat") => Route::Chat,
+            Some(other) => {
+                return Err(unavailable(format!(
+                    "BENCH_OPENAI_ROUTE is {other:?}: set it to completions or chat"
+                )));
+            }
+        };
+        Ok(Self {
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            key,
+            model: set("OPENAI_MODEL"),
+            route,
+        })
+    }
+
+    /// Whether the server is on this machine, as far as its name tells.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.base_url.split("://").nth(1).unwrap_or_default();
+        ["127.", "localhost", "[::1]"]
+            .iter()
+            .any(|name| host.starts_with(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Config, EngineError> {
+        Config::read(|name| {
+            let pair = pairs.iter().find(|(known, _)| *known == name);
+            pair.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn an_address_is_all_it_needs() {
+        let config = read(&[("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1/")]).unwrap();
+        assert_eq!(config.base_url, "http://127.0.0.1:8000/v1");
+        assert_eq!(
+            (config.model.as_deref(), config.route),
+            (None, Route::Completions)
+        );
+        assert!(config.is_loopback());
+        let far = read(&[("OPENAI_BASE_URL", "https://example.org/v1")]).unwrap();
+        assert!(!far.is_loopback());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_to_do_and_without_secrets() {
+        let fails = |pairs: &[(&str, &str)], word: &str| {
+            let error = read(pairs).err().unwrap();
+            assert_eq!(error.kind, FailureKind::Unavailable);
+            assert!(error.message.contains(word), "{}", error.message);
+            assert!(!error.message.contains("hunter2"), "{}", error.message);
+        };
+        fails(&[], "OPENAI_BASE_URL is not set");
+        fails(
+            &[("OPENAI_BASE_URL", "http://me:hunter2@host/v1")],
+            "OPENAI_API_KEY",
+        );
+        fails(&[("OPENAI_BASE_URL", "localhost:8000")], "http://");
+        let url = ("OPENAI_BASE_URL", "http://h/v1");
+        fails(&[url, ("OPENAI_API_KEY", "hunter2\n")], "OPENAI_API_KEY");
+        fails(
+            &[url, ("BENCH_OPENAI_ROUTE", "responses")],
+            "completions or chat",
+        );
+    }
+}

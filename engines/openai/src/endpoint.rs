@@ -1,0 +1,334 @@
+//! What the server is and takes, found out once with the smallest requests that
+//! tell: its model, its version, and whether a prompt may be token ids.
+
+use crate::client::{Client, HttpError};
+use crate::config::{Config, Route};
+use crate::reply::{Recording, Reply};
+use crate::words::Words;
+use protocol::clock::now_ns;
+use protocol::engine::EngineError;
+use protocol::wire::{FailureKind, Load};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// A server that answered.
+pub struct Endpoint {
+    client: Client,
+    words: Words,
+    route: Route,
+    model: String,
+    form: Form,
+    is_loopback: bool,
+    /// Its version by its own word, or `unknown`.
+    pub version: String,
+    /// What else it says of itself, for `hello`.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// How a request is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Form {
+    prompt: Prompt,
+    /// With what is not in OpenAI's own API.
+    extras: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prompt {
+    Ids,
+    Text { write_bos: bool },
+}
+
+/// A finished generation and when it was sent.
+pub struct Generated {
+    /// Just before the request was.
+    pub sent_ns: u64,
+    /// What came back.
+    pub reply: Reply,
+}
+
+/// The endpoint of this process: asked for by `hello` and by `load`, found once.
+pub fn find(load: &Load) -> Result<Arc<Endpoint>, EngineError> {
+    static FOUND: OnceLock<Result<Arc<Endpoint>, EngineError>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| Endpoint::new(load).map(Arc::new));
+    found.clone()
+}
+
+impl Endpoint {
+    fn new(load: &Load) -> Result<Self, EngineError> {
+        let config = Config::read(|name| std::env::var(name).ok())?;
+        let words = Words::load(Path::new(&load.model_dir))?;
+        let (route, is_loopback) = (config.route, config.is_loopback());
+        let named = config.model.clone();
+        let client = Client::new(config, load.max_batch.max(1) as usize);
+        // Answers to GET are for finding out; a server may lack either.
+        let models = client.get("/models");
+        let server = models.as_ref().ok().and_then(|(_, server)| server.clone());
+        let model = match (named, models) {
+            (Some(model), _) => model,
+            (None, Ok((list, _))) => first_model(&list)?,
+            (None, Err(error)) => return Err(unreachable(error)),
+        };
+        let text = Prompt::Text { write_bos: false };
+        let mut endpoint = Self {
+            client,
+            words,
+            route,
+            model,
+            form: Form {
+                prompt: text,
+                extras: true,
+            },
+            is_loopback,
+            version: String::new(),
+            facts: BTreeMap::new(),
+        };
+        let reply = endpoint.find_form()?;
+        let version = endpoint.client.get("../version").ok();
+        let version = version.and_then(|(json, _)| json["version"].as_str().map(str::to_owned));
+        let fingerprint = reply.fingerprint.map(|name| endpoint.client.clean(&name));
+        let version = version.map(|version| endpoint.client.clean(&version));
+        let facts = [
+            ("served_model", Some(endpoint.client.clean(&endpoint.model))),
+            ("server", server.clone()),
+            ("system_fingerprint", fingerprint.clone()),
+        ];
+        let known = facts
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        endpoint.facts = known.collect();
+        // `local` is what mistral.rs calls every build of itself.
+        let fingerprint = fingerprint.filter(|name| name != "local");
+        let version = version.or(fingerprint).or(server);
+        endpoint.version = version.unwrap_or_else(|| "unknown".into());
+        Ok(endpoint)
+    }
+
+    /// Try forms, the best first, until the server takes one.
+    fn find_form(&mut self) -> Result<Reply, EngineError> {
+        let sample = self.words.sample()?;
+        let text = Prompt::Text { write_bos: false };
+        let prompts = match self.route {
+            Route::Completions => vec![Prompt::Ids, text],
+            Route::Chat => vec![text],
+        };
+        let mut refusal = None;
+        for extras in [true, false] {
+            for &prompt in &prompts {
+                self.form = Form { prompt, extras };
+                match self.generate(&sample, 1) {
+                    Ok(generated) => {
+                        self.settle_bos(&sample, &generated.reply)?;
+                        return Ok(generated.reply);
+                    }
+                    Err(Failed::Http(error)) if is_about_the_form(&error) => {
+                        refusal.get_or_insert(error);
+                    }
+                    Err(Failed::Http(error)) => return Err(unreachable(error)),
+                    Err(Failed::Other(error)) => return Err(error),
+                }
+            }
+        }
+        Err(unreachable(refusal.expect("at least one form was tried")))
+    }
+
+    /// Whose BOS it is: the prompt must be exactly the sample's tokens long.
+    fn settle_bos(&mut self, sample: &[u32], reply: &Reply) -> Result<(), EngineError> {
+        if self.route == Route::Chat {
+            return Ok(()); // the template's tokens come on top
+        }
+        let counted = match reply.prompt_tokens {
+            Some(counted) => Some(counted),
+            None => self.count_prompt(sample),
+        };
+        let asked = sample.len() as u64;
+        match (self.form.prompt, counted) {
+            (_, Some(counted)) if counted == asked => Ok(()),
+            (Prompt::Text { .. }, Some(counted)) if counted + 1 == asked => {
+                self.form.prompt = Prompt::Text { write_bos: true };
+                match self.count_prompt(sample) {
+                    Some(counted) if counted == asked => Ok(()),
+                    counted => Err(miscounted(asked, counted)),
+                }
+            }
+            (_, counted @ Some(_)) => Err(miscounted(asked, counted)),
+            // It doesn't say; then it is taken to do as the tokenizer does.
+            (Prompt::Ids, None) => Ok(()),
+            (Prompt::Text { .. }, None) => {
+                let write_bos = !self.words.adds_bos();
+                self.form.prompt = Prompt::Text { write_bos };
+                Ok(())
+            }
+        }
+    }
+
+    /// How many tokens the server counts in a prompt, asked without streaming:
+    /// some servers give their usage only there.
+    fn count_prompt(&self, ids: &[u32]) -> Option<u64> {
+        let mut body = self.body(ids, 1).ok()?;
+        let fields = body.as_object_mut()?;
+        fields.remove("stream_options");
+        fields.insert("stream".into(), false.into());
+        let mut answer = self
+            .client
+            .post(self.route.path(), body.to_string().as_bytes())
+            .ok()?;
+        let text = answer.body_mut().read_to_string().ok()?;
+        let json: Value = serde_json::from_str(&text).ok()?;
+        json["usage"]["prompt_tokens"].as_u64()
+    }
+
+    /// One generation.
+    pub fn generate(&self, prompt_ids: &[u32], new_tokens: u32) -> Result<Generated, Failed> {
+        let body = self.body(prompt_ids, new_tokens).map_err(Failed::Other)?;
+        let body = body.to_string();
+        let expected_bytes = (new_tokens as usize + 4) * 512;
+        let broken = |why: String| {
+            let message = format!("POST {}: {}", self.route.path(), self.client.clean(&why));
+            let short: String = message.chars().take(400).collect();
+            Failed::Other(EngineError::internal(short))
+        };
+        let sent_ns = now_ns();
+        let posted = self.client.post(self.route.path(), body.as_bytes());
+        let mut answer = posted.map_err(Failed::Http)?;
+        let recording = Recording::make(answer.body_mut().as_reader(), expected_bytes)
+            .map_err(|error| broken(format!("the stream was cut off ({error})")))?;
+        let reply = recording.read(self.route).map_err(broken)?;
+        Ok(Generated { sent_ns, reply })
+    }
+
+    /// How many tokens a text is by itself.
+    pub fn count_text(&self, text: &str) -> usize {
+        self.words.count(text)
+    }
+
+    /// Whether the server read as many prompt tokens as it was meant to.
+    pub fn check_prompt(&self, prompt_ids: &[u32], reply: &Reply) -> Result<(), EngineError> {
+        let asked = prompt_ids.len() as u64;
+        match reply.prompt_tokens {
+            Some(counted) if self.route == Route::Completions && counted != asked => {
+                Err(miscounted(asked, Some(counted)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn body(&self, prompt_ids: &[u32], new_tokens: u32) -> Result<Value, EngineError> {
+        let mut body = json!({
+            "model": self.model,
+            "max_tokens": new_tokens,
+            "temperature": 0,
+            "stream": true,
+            "stream_options": { "include_usage": true },
+        });
+        let prompt = match self.form.prompt {
+            Prompt::Ids => json!(prompt_ids),
+            Prompt::Text { write_bos } => json!(self.words.prompt(prompt_ids, write_bos)?),
+        };
+        match self.route {
+            Route::Completions => body["prompt"] = prompt,
+            Route::Chat => body["messages"] = json!([{ "role": "user", "content": prompt }]),
+        }
+        if self.form.extras {
+            let extras = json!({
+                "ignore_eos": true,
+                "min_tokens": new_tokens,
+                "top_k": 1,
+                // Ids: vLLM's word for it, then llama.cpp's two.
+                "return_token_ids": true,
+                "return_tokens": true,
+                "verbose": true,
+                // llama.cpp would answer from what it remembers of the last prompt.
+                "cache_prompt": false,
+            });
+            let fields = body.as_object_mut().expect("it was made as an object");
+            fields.extend(extras.as_object().expect("so was this").clone());
+        }
+        Ok(body)
+    }
+
+    /// What a reader of the numbers must know.
+    pub fn notes(&self) -> Vec<String> {
+        let way = if self.is_loopback {
+            "over this machine's loopback"
+        } else {
+            "over the network to another machine"
+        };
+        let prompts = match (self.route, self.form.prompt) {
+            (Route::Chat, _) => {
+                "prompts are sent as chat messages: the server's template changes them, so the output can't be compared and the target can't pass the gate"
+            }
+            (_, Prompt::Ids) => "prompts are sent as token ids",
+            (_, Prompt::Text { .. }) => {
+                "the server takes no token ids: prompts are sent as text, and one that would be read as other tokens is refused"
+            }
+        };
+        let mut notes = vec![
+            format!("measured at the client, HTTP included, {way}; a request that fails is never repeated"),
+            prompts.to_owned(),
+            "what the server does with threads, precision and memory is its own affair: the target's name says what its user says it serves, and load time, memory and CPU are this client's".to_owned(),
+            "the batch size is how many requests this client had in flight".to_owned(),
+        ];
+        if !self.form.extras {
+            notes.push(
+                "the server refuses ignore_eos: an answer that ends early is an error".into(),
+            );
+        }
+        notes
+    }
+}
+
+/// Why a generation came to nothing.
+pub enum Failed {
+    /// By HTTP.
+    Http(HttpError),
+    /// By anything else.
+    Other(EngineError),
+}
+
+impl From<Failed> for EngineError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Http(error) => error.into_engine(FailureKind::Internal),
+            Failed::Other(error) => error,
+        }
+    }
+}
+
+/// Whether a refusal may be about what stands in the request, so that another
+/// form of it may pass. Some servers answer 500 to what they can't read.
+fn is_about_the_form(error: &HttpError) -> bool {
+    matches!(error.status, Some(400 | 415 | 422 | 500 | 501))
+}
+
+fn unreachable(error: HttpError) -> EngineError {
+    let what_to_do = match error.status {
+        Some(401 | 403) => "set OPENAI_API_KEY",
+        Some(404) => {
+            "check OPENAI_BASE_URL (it ends in /v1 mostly), OPENAI_MODEL and BENCH_OPENAI_ROUTE"
+        }
+        Some(_) => "see the server's log",
+        None => "is the server running at OPENAI_BASE_URL?",
+    };
+    let message = format!("{}; {what_to_do}", error.message);
+    EngineError::new(FailureKind::Unavailable, message)
+}
+
+fn first_model(list: &Value) -> Result<String, EngineError> {
+    let id = list["data"][0]["id"].as_str();
+    id.map(str::to_owned).ok_or_else(|| {
+        EngineError::new(
+            FailureKind::Unavailable,
+            "GET /models lists no model: set OPENAI_MODEL",
+        )
+    })
+}
+
+fn miscounted(asked: u64, counted: Option<u64>) -> EngineError {
+    let counted = counted.map_or("none".into(), |counted| counted.to_string());
+    EngineError::unsupported(format!(
+        "the server counts {counted} prompt tokens where {asked} were sent: it serves another model, or adds tokens of its own"
+    ))
+}

@@ -1,0 +1,198 @@
+//! One answer: bytes are only stamped and kept while they come, and read once the
+//! stream has ended, so that a slow parser can't delay a stamp.
+
+use crate::config::Route;
+use crate::sse::Events;
+use protocol::clock::now_ns;
+use serde_json::Value;
+use std::io::Read;
+
+/// A stream as it came: when each piece of it was here.
+pub struct Recording {
+    bytes: Vec<u8>,
+    pieces: Vec<Piece>,
+}
+
+struct Piece {
+    at_ns: u64,
+    end: usize,
+}
+
+/// What a stream said.
+#[derive(Debug, Default, PartialEq)]
+pub struct Reply {
+    /// The pieces with content, in the order they came.
+    pub chunks: Vec<Chunk>,
+    /// Why the server stopped, by its own word.
+    pub finish_reason: Option<String>,
+    /// `usage.prompt_tokens`.
+    pub prompt_tokens: Option<u64>,
+    /// `usage.completion_tokens`.
+    pub completion_tokens: Option<u64>,
+    /// What the server calls its build.
+    pub fingerprint: Option<String>,
+}
+
+/// A piece with content.
+#[derive(Debug, Default, PartialEq)]
+pub struct Chunk {
+    /// When it was here.
+    pub at_ns: u64,
+    /// Its text; empty where the server gave ids alone.
+    pub text: String,
+    /// Its token ids, from a server that gives them.
+    pub ids: Vec<u32>,
+    /// How many tokens it has log-probabilities for; 0 where there are none.
+    pub logprobs: usize,
+}
+
+impl Recording {
+    /// Read a body to its end.
+    pub fn make(mut body: impl Read, expected_bytes: usize) -> std::io::Result<Self> {
+        let mut bytes = Vec::with_capacity(expected_bytes);
+        let mut pieces = Vec::with_capacity(expected_bytes / 128);
+        let mut buffer = [0; 16 << 10];
+        loop {
+            let read = body.read(&mut buffer)?;
+            if read == 0 {
+                return Ok(Self { bytes, pieces });
+            }
+            let at_ns = now_ns();
+            bytes.extend_from_slice(&buffer[..read]);
+            pieces.push(Piece {
+                at_ns,
+                end: bytes.len(),
+            });
+        }
+    }
+
+    /// What it says. `Err` where it is cut short, no JSON, or an error of the server's.
+    pub fn read(&self, route: Route) -> Result<Reply, String> {
+        let mut reply = Reply::default();
+        let mut events = Events::default();
+        let mut is_done = false;
+        let mut begin = 0;
+        for piece in &self.pieces {
+            let complete = events.feed(&self.bytes[begin..piece.end])?;
+            begin = piece.end;
+            for data in complete {
+                if data.trim() == "[DONE]" {
+                    is_done = true;
+                } else {
+                    reply.add(&data, piece.at_ns, route)?;
+                }
+            }
+        }
+        if is_done && !events.is_amid() {
+            return Ok(reply);
+        }
+        Err(format!(
+            "the stream ended without [DONE], after {} bytes and {} pieces of content",
+            self.bytes.len(),
+            reply.chunks.len()
+        ))
+    }
+}
+
+impl Reply {
+    /// The whole text.
+    pub fn text(&self) -> String {
+        self.chunks
+            .iter()
+            .map(|chunk| chunk.text.as_str())
+            .collect()
+    }
+
+    fn add(&mut self, data: &str, at_ns: u64, route: Route) -> Result<(), String> {
+        let event: Value = serde_json::from_str(data)
+            .map_err(|error| format!("an event that is no JSON ({error}): {data}"))?;
+        if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
+            return Err(format!("the server broke off: {error}"));
+        }
+        if let Some(name) = event["system_fingerprint"].as_str() {
+            self.fingerprint.get_or_insert_with(|| name.to_owned());
+        }
+        let usage = &event["usage"];
+        self.prompt_tokens = usage["prompt_tokens"].as_u64().or(self.prompt_tokens);
+        self.completion_tokens = usage["completion_tokens"]
+            .as_u64()
+            .or(self.completion_tokens);
+        // The event with the usage has no choice.
+        let Some(choice) = event["choices"].get(0) else {
+            return Ok(());
+        };
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            self.finish_reason = Some(reason.to_owned());
+        }
+        let text = match route {
+            Route::Completions => choice["text"].as_str(),
+            Route::Chat => {
+                let content = choice["delta"]["content"].as_str();
+                content.or(choice["delta"]["reasoning_content"].as_str())
+            }
+        };
+        // vLLM's name for them, then llama.cpp's.
+        let ids = choice["token_ids"].as_array();
+        let ids = ids.or(event["__verbose"]["tokens"].as_array());
+        let ids = ids.into_iter().flatten().filter_map(|id| id.as_u64());
+        let logprobs = &choice["logprobs"];
+        let logprobs = logprobs["content"]
+            .as_array()
+            .or(logprobs["tokens"].as_array());
+        let chunk = Chunk {
+            at_ns,
+            text: text.unwrap_or_default().to_owned(),
+            ids: ids.map(|id| id as u32).collect(),
+            logprobs: logprobs.map_or(0, Vec::len),
+        };
+        if !chunk.text.is_empty() || !chunk.ids.is_empty() || chunk.logprobs > 0 {
+            self.chunks.push(chunk);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(stream: &str, route: Route) -> Result<Reply, String> {
+        Recording::make(stream.as_bytes(), 0).unwrap().read(route)
+    }
+
+    #[test]
+    fn content_usage_and_reason_are_found_on_both_routes() {
+        let stream = "data: {\"system_fingerprint\":\"b7\",\"choices\":[{\"text\":\" a\",\"token_ids\":[5],\"finish_reason\":null}]}\n\n\
+            data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\n\
+            data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n";
+        let reply = read(stream, Route::Completions).unwrap();
+        assert_eq!(reply.chunks.len(), 1);
+        assert_eq!(
+            (reply.text().as_str(), &reply.chunks[0].ids[..]),
+            (" a", &[5][..])
+        );
+        assert_eq!(
+            (reply.prompt_tokens, reply.completion_tokens),
+            (Some(3), Some(1))
+        );
+        assert_eq!(reply.finish_reason.as_deref(), Some("length"));
+        assert_eq!(reply.fingerprint.as_deref(), Some("b7"));
+
+        let chat = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n\
+            data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"logprobs\":{\"content\":[{},{}]}}]}\n\ndata: [DONE]\n\n";
+        let reply = read(chat, Route::Chat).unwrap();
+        assert_eq!((reply.text().as_str(), reply.chunks[0].logprobs), ("Hi", 2));
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_or_broken_is_an_error() {
+        let chunk = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n";
+        let error = read(chunk, Route::Completions).unwrap_err();
+        assert!(error.contains("without [DONE]"), "{error}");
+        let error = read("data: {oops\n\n", Route::Completions).unwrap_err();
+        assert!(error.contains("no JSON"), "{error}");
+        let told = "data: {\"error\":{\"message\":\"preempted\"}}\n\ndata: [DONE]\n\n";
+        let error = read(told, Route::Completions).unwrap_err();
+        assert!(error.contains("preempted"), "{error}");
+    }
+}

@@ -1,0 +1,168 @@
+//! Requests in flight: a thread and a connection each, as many as may ever be
+//! asked for at a time. What the server does with them is the server's business.
+
+use crate::count;
+use crate::endpoint::{self, Endpoint};
+use protocol::engine::EngineError;
+use protocol::scheduler::{Answer, Job, Scheduler};
+use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// An endpoint that takes requests.
+pub struct OpenAi {
+    jobs: Sender<Job>,
+}
+
+impl Scheduler for OpenAi {
+    fn hello(load: &Load) -> Hello {
+        let found = endpoint::find(load);
+        let (version, build, notes) = match &found {
+            Ok(endpoint) => (
+                endpoint.version.clone(),
+                endpoint.facts.clone(),
+                endpoint.notes(),
+            ),
+            // `load` says why.
+            Err(_) => ("unknown".to_owned(), Default::default(), Vec::new()),
+        };
+        Hello {
+            protocol: PROTOCOL,
+            engine: "openai".to_owned(),
+            version,
+            build,
+            capabilities: Capabilities {
+                batching: Batching::Continuous,
+                score: false,
+                parallel_score: false,
+                position_gap: None,
+                notes,
+            },
+        }
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        let endpoint = endpoint::find(load)?;
+        let (jobs, inbox) = channel();
+        let inbox = Arc::new(Mutex::new(inbox));
+        let flights = Arc::new(Flights::default());
+        for _ in 0..load.max_batch.max(1) {
+            let (endpoint, inbox) = (Arc::clone(&endpoint), Arc::clone(&inbox));
+            let flights = Arc::clone(&flights);
+            std::thread::spawn(move || {
+                while let Some(job) = next(&inbox) {
+                    serve(&endpoint, &flights, job);
+                }
+            });
+        }
+        let loaded = Loaded {
+            load_ns: 0,
+            weight_bytes: weight_bytes(load),
+            // The server's cache is of a kind that only the server knows.
+            kv_bytes_per_token: 0,
+        };
+        Ok((Self { jobs }, loaded))
+    }
+
+    fn submit(&mut self, job: Job) {
+        // A job that can't be sent is dropped, and so answered with an error.
+        let _ = self.jobs.send(job);
+    }
+
+    fn forced_logits(
+        &mut self,
+        _prompt: &[u32],
+        _forced: &[u32],
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
+        Err(EngineError::unsupported(
+            "the API gives no log-probabilities of forced tokens",
+        ))
+    }
+}
+
+fn next(inbox: &Mutex<Receiver<Job>>) -> Option<Job> {
+    inbox.lock().ok()?.recv().ok()
+}
+
+fn serve(endpoint: &Endpoint, flights: &Flights, job: Job) {
+    let flight = flights.join();
+    let answer = answer(endpoint, &job);
+    let batch = flights.leave(&flight);
+    match answer {
+        Ok(answer) => job.done(Answer { batch, ..answer }),
+        Err(error) => job.failed(error),
+    }
+}
+
+fn answer(endpoint: &Endpoint, job: &Job) -> Result<Answer, EngineError> {
+    let generated = endpoint.generate(job.prompt_ids(), job.new_tokens());
+    let generated = generated.map_err(EngineError::from)?;
+    let reply = &generated.reply;
+    endpoint.check_prompt(job.prompt_ids(), reply)?;
+    let tokens = count::tokens(reply, job.new_tokens(), |text| endpoint.count_text(text))
+        .map_err(EngineError::internal)?;
+    let output_text = tokens.ids.is_empty().then(|| reply.text());
+    Ok(Answer {
+        started_ns: generated.sent_ns,
+        token_ns: tokens.token_ns,
+        output_ids: tokens.ids,
+        output_text,
+        batch: 0,
+    })
+}
+
+/// What one decode step reads, if the server reads the file that is named.
+fn weight_bytes(load: &Load) -> u64 {
+    let path = Path::new(&load.model_dir).join(&load.weights);
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+/// How many requests are in flight, and the most that each of them met.
+#[derive(Default)]
+struct Flights(Mutex<Vec<Arc<AtomicU32>>>);
+
+impl Flights {
+    fn join(&self) -> Arc<AtomicU32> {
+        let mine = Arc::new(AtomicU32::new(0));
+        let mut all = self
+            .0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        all.push(Arc::clone(&mine));
+        let count = all.len() as u32;
+        for flight in all.iter() {
+            flight.fetch_max(count, Ordering::Relaxed);
+        }
+        mine
+    }
+
+    /// The most that were in flight while this one was.
+    fn leave(&self, mine: &Arc<AtomicU32>) -> u32 {
+        let mut all = self
+            .0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        all.retain(|flight| !Arc::ptr_eq(flight, mine));
+        mine.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flight_knows_the_most_it_met() {
+        let flights = Flights::default();
+        let first = flights.join();
+        let second = flights.join();
+        assert_eq!(flights.leave(&first), 2);
+        let third = flights.join();
+        assert_eq!(flights.leave(&third), 2);
+        assert_eq!(flights.leave(&second), 2);
+        let alone = flights.join();
+        assert_eq!(flights.leave(&alone), 1);
+    }
+}
