@@ -106,6 +106,32 @@ fn a_full_site_holds_together() {
 }
 
 #[test]
+fn an_engine_says_what_adopting_it_costs() {
+    let mut world = world(vec![run("cpu", 5, 5)]);
+    let page = |world: &common::World, engine: &str| {
+        let path = format!("engine/{engine}.html");
+        let pages = render(world);
+        html::read(&path, std::str::from_utf8(&pages[&path]).unwrap()).text
+    };
+    let text = page(&world, "candle");
+    for word in [
+        "What adopting it costs",
+        "11.8 MiB",
+        "libsynthetic.so.1, 3.00 GiB",
+        "321",
+        "61.5 s",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let python = page(&world, "pytorch");
+    assert!(python.contains("57, 7.00 GiB"), "{python}");
+    assert!(python.contains("was built before this run"), "{python}");
+    // A run that didn't measure it says nothing of it.
+    world.runs[0].header.provenance.adoption.clear();
+    assert!(!page(&world, "candle").contains("What adopting it costs"));
+}
+
+#[test]
 fn equal_data_gives_equal_bytes() {
     let make = || render(&world(vec![run("cpu", 5, 5)]));
     assert!(make() == make());

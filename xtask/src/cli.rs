@@ -60,6 +60,9 @@ enum Verb {
         /// no CUDA toolkit it is downloaded.
         #[arg(long)]
         cuda: bool,
+        /// Print what each program costs as JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// What this machine has, its measured ceilings, what is missing and how to get it.
     #[command(after_help = "Example:\n  cargo xtask doctor\n  cargo xtask doctor --json")]
@@ -156,7 +159,11 @@ impl Cli {
             Verb::Bench(args) => bench::bench(&repo, &args.options(false)),
             Verb::Verify(args) => verify::command::run(&repo, &args.options()),
             Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
-            Verb::Build { engines, cuda } => crate::build::command(&repo, &engines, cuda),
+            Verb::Build {
+                engines,
+                cuda,
+                json,
+            } => crate::build::command(&repo, &engines, cuda, json),
             Verb::Doctor { json, quick } => {
                 let options = doctor::Options {
                     build_dir: repo.build_dir.clone(),

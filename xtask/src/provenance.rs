@@ -30,6 +30,7 @@ pub fn provenance(
         lockfiles: lockfiles(&repo.root, registry),
         model_files: model_files(repo, plan)?,
         binaries: binaries(plan, programs)?,
+        adoption: build::adoption(repo, programs),
         facts,
     })
 }

@@ -3,7 +3,8 @@
 
 use super::cells::{CellView, status_words, swatch, view};
 use super::frame::{Frame, engine_path, scenario_path};
-use super::{Shown, case_label};
+use super::{Shown, adoption, case_label};
+use crate::chart::Table;
 use crate::html::slug;
 use crate::markdown::safe_href;
 use schema::registry::{Build, Target};
@@ -24,6 +25,7 @@ pub struct EnginePage {
     batching: Vec<String>,
     notes: Vec<String>,
     build_facts: Vec<(String, String)>,
+    adoption: Option<Table>,
     targets: Vec<TargetView>,
     unplanned: Vec<String>,
 }
@@ -110,6 +112,7 @@ pub fn page(shown: &Shown, id: &str) -> EnginePage {
         }),
         notes: said(&|log| log.ready.iter().flat_map(|r| r.notes.clone()).collect()),
         build_facts: build_facts(logs()),
+        adoption: adoption::table(shown, id),
         targets: planned
             .iter()
             .map(|target| target_view(shown, target))

@@ -5,6 +5,7 @@
 mod launch;
 
 use launch::{Noise, SPEEDS, launch};
+use schema::adoption::{Adoption, Built};
 use schema::model::{Model, Models, Source};
 use schema::parity::{Limit, ParityLimits};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
@@ -298,8 +299,36 @@ fn provenance() -> Provenance {
             .iter()
             .map(|s| (s.0.to_owned(), "ef".repeat(32)))
             .collect(),
+        adoption: adoption(),
         facts: facts.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
     }
+}
+
+/// Of a compiled program with everything, and of one that says little.
+fn adoption() -> BTreeMap<String, Adoption> {
+    let cost = |engine: &str| Adoption {
+        engine: engine.into(),
+        targets: vec![format!("{engine}.cpu.f32")],
+        ..Adoption::default()
+    };
+    let compiled = Adoption {
+        stripped_bytes: Some(12_345_678),
+        crates: Some(1234),
+        libraries: vec!["libsynthetic.so.1".into()],
+        libraries_bytes: Some(3 << 30),
+        adapter_lines: Some(321),
+        built: Some(Built {
+            build_s: 61.5,
+            crates_compiled: 1300,
+        }),
+        ..cost("candle")
+    };
+    let python = Adoption {
+        packages: Some(57),
+        packages_bytes: Some(7 << 30),
+        ..cost("pytorch")
+    };
+    [("candle".into(), compiled), ("pytorch".into(), python)].into()
 }
 
 fn verify() -> BTreeMap<String, VerifyRecord> {

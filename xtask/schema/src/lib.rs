@@ -5,6 +5,7 @@
 //! A load either returns a value that every consumer may trust or a
 //! [`DataError`] that names the file, the place in it and what to do.
 
+pub mod adoption;
 pub mod error;
 pub mod golden;
 pub mod model;

@@ -1,6 +1,7 @@
 //! A run: `data/results/<run-id>/run.json` and the record files beside it,
 //! loaded into one value that `stats` and `site` may trust.
 
+use crate::adoption::Adoption;
 use crate::error::{DataError, check_id, read_json};
 use crate::plan::Plan;
 use crate::record::{
@@ -51,6 +52,9 @@ pub struct Provenance {
     /// Target id → sha256 of its program.
     #[serde(default)]
     pub binaries: BTreeMap<String, String>,
+    /// Program → what adopting it costs, of those that could be built.
+    #[serde(default)]
+    pub adoption: BTreeMap<String, Adoption>,
     /// Everything else about the machine and tools, e.g. `rustc`, `cpu_model`,
     /// `cpu_flags`, `cpus`, `memory_bytes`, `kernel`, `governor`, `gpu`,
     /// `driver`, `cuda`, `python`, `memory_bandwidth_bytes_per_s`, `flops_f32_per_s`.

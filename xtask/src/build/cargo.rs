@@ -4,11 +4,13 @@ use super::needs::{self, Surroundings};
 use super::{failure, unavailable};
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;
+use schema::adoption::Built;
 use schema::registry::{Need, Registry};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// What Cargo is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +33,11 @@ pub struct Wanted<'a> {
 
 /// Build one binary in release, and keep a copy under the program's own name:
 /// the same package with other features is written to the same file.
-pub fn build(repo: &Repo, registry: &Registry, wanted: &Wanted) -> Result<Program, EngineFailure> {
+pub fn build(
+    repo: &Repo,
+    registry: &Registry,
+    wanted: &Wanted,
+) -> Result<(Program, Option<Built>), EngineFailure> {
     let surroundings = needs::provide(repo, registry, wanted.bin, wanted.needs)?;
     // An excluded workspace has its own lockfile, so it gets its own target directory too.
     let target_dir = match wanted.manifest {
@@ -47,18 +53,18 @@ pub fn build(repo: &Repo, registry: &Registry, wanted: &Wanted) -> Result<Progra
     let _alone = lock(&lock_path).map_err(|error| {
         unavailable(format!("{} can't be locked: {error}", lock_path.display()))
     })?;
-    run(repo, wanted, &surroundings, &target_dir)?;
-    let built = target_dir.join("release").join(wanted.bin);
-    keep(&built, &file).map_err(|error| {
+    let built = run(repo, wanted, &surroundings, &target_dir)?;
+    let made = target_dir.join("release").join(wanted.bin);
+    keep(&made, &file).map_err(|error| {
         unavailable(format!(
             "{} can't be copied to {}: {error}",
-            built.display(),
+            made.display(),
             file.display()
         ))
     })?;
     let argv = vec![file.display().to_string()];
     let program = Program::new(argv, vec![file], &repo.root, &repo.build_dir);
-    Ok(program.with_env(surroundings.run()))
+    Ok((program.with_env(surroundings.run()), built))
 }
 
 /// Where a program is kept, whatever its package is built into next.
@@ -88,7 +94,7 @@ fn run(
     wanted: &Wanted,
     surroundings: &Surroundings,
     target_dir: &Path,
-) -> Result<(), EngineFailure> {
+) -> Result<Option<Built>, EngineFailure> {
     let arguments = arguments(wanted);
     let manifest = repo.root.join(wanted.manifest.unwrap_or("Cargo.toml"));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -116,10 +122,14 @@ fn run(
     }
     let no_start = |error| unavailable(format!("cargo can't be started: {error}"));
     let mut child = command.spawn().map_err(no_start)?;
-    let said = tee(child.stderr.take().expect("stderr is piped"));
+    let (said, first_crate) = tee(child.stderr.take().expect("stderr is piped"), io::stderr());
     let status = child.wait().map_err(no_start)?;
     if status.success() {
-        return Ok(());
+        // Waiting for another build's lock is no building.
+        return Ok(first_crate.map(|start| Built {
+            build_s: start.elapsed().as_secs_f64(),
+            crates_compiled: compiled(&said),
+        }));
     }
     let why = failure::last_error(&said, &[&repo.root, &repo.build_dir]);
     Err(unavailable(format!(
@@ -131,17 +141,31 @@ fn run(
 /// Bytes of Cargo's messages that are kept.
 const SAID_BYTES_MAX: usize = 1 << 20;
 
-/// Show what comes, as it comes, and keep the end of it.
-fn tee(mut from: impl Read) -> String {
+/// What Cargo says when it begins a crate.
+const COMPILING: &str = "Compiling";
+
+/// How many crates it began.
+fn compiled(said: &str) -> u64 {
+    let said = failure::without_escapes(said);
+    let lines = said.split(['\n', '\r']).map(str::trim_start);
+    lines.filter(|line| line.starts_with(COMPILING)).count() as u64
+}
+
+/// Show what comes, as it comes, and keep the end of it; when the first crate began.
+fn tee(mut from: impl Read, mut to: impl Write) -> (String, Option<Instant>) {
     let (mut said, mut chunk) = (Vec::new(), [0; 4096]);
+    let mut first_crate = None;
     while let Ok(n @ 1..) = from.read(&mut chunk) {
-        let _ = io::stderr().write_all(&chunk[..n]); // a closed terminal stops no build
+        let _ = to.write_all(&chunk[..n]); // a closed terminal stops no build
         said.extend_from_slice(&chunk[..n]);
+        if first_crate.is_none() && String::from_utf8_lossy(&said).contains(COMPILING) {
+            first_crate = Some(Instant::now());
+        }
         if said.len() > 2 * SAID_BYTES_MAX {
             said.drain(..said.len() - SAID_BYTES_MAX);
         }
     }
-    String::from_utf8_lossy(&said).into_owned()
+    (String::from_utf8_lossy(&said).into_owned(), first_crate)
 }
 
 fn lock(path: &Path) -> io::Result<File> {
@@ -219,6 +243,15 @@ mod tests {
             own.join(" "),
             "build --release --locked --package a-bench --bin a-bench --no-default-features --features cuda,fast"
         );
+    }
+
+    #[test]
+    fn crates_are_counted_as_cargo_begins_them() {
+        let said = "\u{1b}[1m\u{1b}[32m   Compiling\u{1b}[0m a v1.0.0\n    Building [=>] 1/2: a\r   Compiling b v1.0.0 (/r/b)\nwarning: Compiling is slow\n    Finished\n";
+        assert_eq!(compiled(said), 2);
+        let (kept, first_crate) = tee(said.as_bytes(), io::sink());
+        assert!(kept == said && first_crate.is_some());
+        assert!(tee("    Finished\n".as_bytes(), io::sink()).1.is_none());
     }
 
     #[test]

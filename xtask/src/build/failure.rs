@@ -48,7 +48,7 @@ pub fn last_error(said: &str, paths: &[&Path]) -> String {
 }
 
 /// Without terminal colours.
-fn without_escapes(text: &str) -> String {
+pub fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(c) = rest.next() {

@@ -1,18 +1,22 @@
 //! Building engines: each program once, in release, on demand. What can't be built is a
 //! fact of this machine, not an error of the run.
 
+mod adoption;
 mod cargo;
 mod cuda;
 mod failure;
 mod needs;
 mod python;
+mod report;
 
+pub use adoption::adoption;
 pub use cuda::LOCK as CUDA_LOCK;
 pub use python::VENV;
 
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;
 use anyhow::{Result, bail};
+use schema::adoption::Built;
 use schema::record::Status;
 use schema::registry::{Build, Need, Registry, Target};
 use std::collections::BTreeMap;
@@ -24,13 +28,24 @@ use std::process::ExitCode;
 pub struct Programs {
     /// Target id → program.
     of: BTreeMap<String, String>,
-    made: BTreeMap<String, Result<Program, EngineFailure>>,
+    made: BTreeMap<String, Result<Made, EngineFailure>>,
+}
+
+/// A program and how it came to be.
+#[derive(Debug)]
+struct Made {
+    program: Program,
+    engine: String,
+    how: Build,
+    /// `None`: it was there already, or isn't Cargo's.
+    built: Option<Built>,
 }
 
 impl Programs {
     /// The program of a target that was asked for.
     pub fn get(&self, target: &Target) -> Result<&Program, &EngineFailure> {
-        self.made[&self.of[&target.id]].as_ref()
+        let made = self.made[&self.of[&target.id]].as_ref();
+        made.map(|made| &made.program)
     }
 
     /// Whether a target was asked for and its program is there.
@@ -59,7 +74,7 @@ pub fn build<'a>(
 fn build_with<'a>(
     registry: &Registry,
     targets: impl IntoIterator<Item = &'a Target>,
-    mut make: impl FnMut(&str, &Build) -> Result<Result<Program, EngineFailure>>,
+    mut make: impl FnMut(&str, &Build) -> Result<Result<(Program, Option<Built>), EngineFailure>>,
 ) -> Result<Programs> {
     let mut programs = Programs::default();
     for target in targets {
@@ -68,15 +83,27 @@ fn build_with<'a>(
         };
         let id = engine.program_id(&target.backend);
         if !programs.made.contains_key(&id) {
-            let program = make(&id, engine.build_for(&target.backend))?;
-            programs.made.insert(id.clone(), program);
+            let how = engine.build_for(&target.backend);
+            let made = make(&id, how)?.map(|(program, built)| Made {
+                program,
+                engine: engine.id.clone(),
+                how: how.clone(),
+                built,
+            });
+            programs.made.insert(id.clone(), made);
         }
         programs.of.insert(target.id.clone(), id);
     }
     Ok(programs)
 }
 
-fn make(repo: &Repo, registry: &Registry, id: &str, how: &Build) -> Result<Program, EngineFailure> {
+fn make(
+    repo: &Repo,
+    registry: &Registry,
+    id: &str,
+    how: &Build,
+) -> Result<(Program, Option<Built>), EngineFailure> {
+    let as_found = |program| (program, None);
     match how {
         Build::Cargo {
             package,
@@ -98,28 +125,36 @@ fn make(repo: &Repo, registry: &Registry, id: &str, how: &Build) -> Result<Progr
                 needs,
             },
         ),
-        Build::Prebuilt { path } => prebuilt(repo, path),
+        Build::Prebuilt { path } => prebuilt(repo, path).map(as_found),
         Build::Python {
             script,
             requirements,
-        } => python::build(repo, script, requirements),
+        } => python::build(repo, script, requirements).map(as_found),
     }
 }
 
 /// `cargo xtask build`: exit status 3 where something can't be built.
-pub fn command(repo: &Repo, names: &[String], cuda: bool) -> Result<ExitCode> {
+pub fn command(repo: &Repo, names: &[String], cuda: bool, json: bool) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let usual = repo.profile("cpu")?.backends;
     let targets = choose(&registry, &usual, names, cuda)?;
     let programs = build(repo, &registry, &targets)?;
-    let mut code = ExitCode::SUCCESS;
-    for (id, program) in &programs.made {
-        match program {
-            Ok(program) => println!("{id}: {}", program.argv.join(" ")),
-            Err(_) => code = ExitCode::from(3), // said when it happened
+    let costs = adoption(repo, &programs);
+    if json {
+        println!("{}", serde_json::to_string_pretty(&costs)?);
+    } else {
+        print!("{}", report::table(&costs));
+        for (id, made) in &programs.made {
+            if let Ok(made) = made {
+                println!("{id}: {}", made.program.argv.join(" "));
+            }
         }
     }
-    Ok(code)
+    // What failed was said when it happened.
+    Ok(match programs.made.values().all(Result::is_ok) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(3),
+    })
 }
 
 /// The targets whose programs are wanted: of the engines named (or all that aren't
@@ -229,12 +264,13 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }]
         let programs = build_with(&registry, &targets[..4], |id, how| {
             made.push(id.to_owned());
             Ok(match how {
-                Build::Prebuilt { .. } => Ok(Program::new(
-                    vec![id.to_owned()],
-                    vec![],
-                    "/r".as_ref(),
-                    "/b".as_ref(),
-                )),
+                Build::Prebuilt { .. } => {
+                    let argv = vec![id.to_owned()];
+                    Ok((
+                        Program::new(argv, vec![], "/r".as_ref(), "/b".as_ref()),
+                        None,
+                    ))
+                }
                 _ => Err(unavailable("no toolkit")),
             })
         })

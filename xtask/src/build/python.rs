@@ -29,11 +29,17 @@ pub fn build(repo: &Repo, script: &str, requirements: &str) -> Result<Program, E
     Ok(Program::new(argv, files, &repo.root, &repo.build_dir))
 }
 
+/// Where an environment's packages lie.
+pub fn packages_dir(venv: &Path) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(venv.join("lib")).ok()?.flatten();
+    let mut dirs = versions.map(|entry| entry.path().join("site-packages"));
+    dirs.find(|dir| dir.is_dir())
+}
+
 /// A directory of an installed package, such as `torch/lib`.
 pub fn package_dir(venv: &Path, name: &str) -> Option<PathBuf> {
-    let versions = std::fs::read_dir(venv.join("lib")).ok()?.flatten();
-    let mut dirs = versions.map(|entry| entry.path().join("site-packages").join(name));
-    dirs.find(|dir| dir.is_dir())
+    let dir = packages_dir(venv)?.join(name);
+    dir.is_dir().then_some(dir)
 }
 
 /// The environment of the engines in Python.
