@@ -1,0 +1,190 @@
+//! From a backend's name to an open Burn device, and what the model must know of
+//! it. One that isn't compiled in, or whose device is absent, is `unavailable`:
+//! Burn's bindings panic there, and that is caught here.
+
+use burn::tensor::{DType, Device, Tensor};
+use protocol::engine::EngineError;
+use protocol::wire::{FailureKind, Load};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// An open device.
+pub struct Backend {
+    /// Where tensors live.
+    pub device: Device,
+    /// Type of weights, activations and cache.
+    pub dtype: DType,
+    /// Which of Burn's implementations it is.
+    pub kind: Kind,
+    /// Compute threads, where they are ours to count.
+    pub threads: usize,
+}
+
+/// Burn's implementations, as far as the model treats them differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// burn-flex: Rust on the processor.
+    Flex,
+    /// burn-ndarray: its predecessor.
+    NdArray,
+    /// burn-tch: libtorch.
+    LibTorch,
+    /// CubeCL: kernels compiled at run time, for CUDA, Vulkan, Metal or the processor.
+    Cube,
+}
+
+/// Whether this build links libtorch. It is then `burn-tch-bench` and serves
+/// nothing else, so that nobody times another backend beside that library.
+pub const WITH_LIBTORCH: bool = cfg!(feature = "tch");
+
+impl Backend {
+    /// Open the device of `load`.
+    ///
+    /// # Errors
+    /// `unavailable` where it is not compiled in or absent, `unsupported` where
+    /// there is no such backend or it cannot compute in that precision.
+    pub fn open(load: &Load) -> Result<Self, EngineError> {
+        let kind = kind(&load.backend)?;
+        let dtype = dtype(&load.precision)?;
+        if matches!(kind, Kind::Flex | Kind::NdArray) && dtype != DType::F32 {
+            return Err(EngineError::unsupported(format!(
+                "{} on Burn's {} backend: its half precision converts to f32 and back in every \
+                 operation; use f32",
+                load.precision, load.backend
+            )));
+        }
+        set_threads(kind, load.threads.max(1));
+        let index = load.device as usize;
+        let device = caught(|| connect(&load.backend, index)).map_err(|message| {
+            unavailable(format!("no {} device {index}: {message}", load.backend))
+        })??;
+        if !device.supports_dtype(dtype) {
+            return Err(EngineError::unsupported(format!(
+                "{} on this {} device, which cannot compute in it",
+                load.precision, load.backend
+            )));
+        }
+        Ok(Self {
+            device,
+            dtype,
+            kind,
+            threads: load.threads.max(1) as usize,
+        })
+    }
+}
+
+/// flex takes rayon's number, which the runtime has set; these two have their own.
+fn set_threads(kind: Kind, threads: u32) {
+    match kind {
+        Kind::NdArray => {
+            // The batch of products has rayon's threads already; each of its
+            // products must not start more.
+            // SAFETY: as in the runtime: no thread that reads the environment runs.
+            unsafe { std::env::set_var("MATMUL_NUM_THREADS", "1") };
+        }
+        #[cfg(feature = "tch")]
+        Kind::LibTorch => {
+            tch::set_num_threads(threads as i32);
+            tch::set_num_interop_threads(1);
+        }
+        _ => {
+            let _ = threads;
+        }
+    }
+}
+
+fn kind(backend: &str) -> Result<Kind, EngineError> {
+    let kind = match backend {
+        // CubeCL's processor backend has a name of its own, so that `cpu` means
+        // one thing in every build.
+        "cpu" | "flex" => Kind::Flex,
+        "ndarray" => Kind::NdArray,
+        "tch" => Kind::LibTorch,
+        "cubecl-cpu" | "cuda" | "metal" | "vulkan" | "wgpu" => Kind::Cube,
+        other => {
+            return Err(EngineError::unsupported(format!(
+                "no backend {other:?}; there are flex, ndarray, tch, vulkan, wgpu, cuda, metal, \
+                 cubecl-cpu"
+            )));
+        }
+    };
+    match (kind == Kind::LibTorch, WITH_LIBTORCH) {
+        (true, false) => Err(unavailable("tch is burn-tch-bench's, another binary")),
+        (false, true) => Err(unavailable(format!(
+            "{backend} is burn-bench's, another binary"
+        ))),
+        _ => Ok(kind),
+    }
+}
+
+fn dtype(precision: &str) -> Result<DType, EngineError> {
+    match precision {
+        "f32" => Ok(DType::F32),
+        "f16" => Ok(DType::F16),
+        "bf16" => Ok(DType::BF16),
+        other => Err(EngineError::unsupported(format!(
+            "{other}: this Llama computes in f32, f16 or bf16. Burn's own int8 rounds otherwise \
+             than GGUF's q8_0, and its processor backends unpack it before every product"
+        ))),
+    }
+}
+
+/// The device, proven to work by an addition.
+#[allow(unused_variables, deprecated, reason = "depends on the features")]
+fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
+    let missing = |feature: &str| {
+        Err(unavailable(format!(
+            "this binary was built without Burn's {feature}; build with `--features {feature}`"
+        )))
+    };
+    let device = match backend {
+        #[cfg(feature = "portable")]
+        "cpu" | "flex" => Device::flex(),
+        #[cfg(feature = "portable")]
+        "ndarray" => Device::ndarray(),
+        #[cfg(feature = "portable")]
+        "vulkan" => Device::vulkan(graphics(index)),
+        #[cfg(feature = "portable")]
+        "wgpu" => Device::wgpu(graphics(index)),
+        #[cfg(feature = "tch")]
+        "tch" => Device::libtorch(),
+        #[cfg(feature = "cuda")]
+        "cuda" => Device::cuda(index),
+        #[cfg(feature = "metal")]
+        "metal" => Device::metal(graphics(index)),
+        #[cfg(feature = "cpu")]
+        "cubecl-cpu" => Device::cpu(),
+        #[cfg(not(feature = "cpu"))]
+        "cubecl-cpu" => return missing("cpu"),
+        #[cfg(not(feature = "portable"))]
+        "cpu" | "flex" | "ndarray" | "vulkan" | "wgpu" => return missing("portable"),
+        other => return missing(other),
+    };
+    let one = Tensor::<1>::ones([1], &device);
+    let two: f32 = (one.clone() + one).into_scalar();
+    device.sync().map_err(EngineError::internal)?;
+    debug_assert_eq!(two, 2.0);
+    Ok(device)
+}
+
+/// The adapter that wgpu prefers, or the further ones by number.
+#[cfg(any(feature = "portable", feature = "metal"))]
+fn graphics(index: usize) -> burn::tensor::DeviceKind {
+    match index {
+        0 => burn::tensor::DeviceKind::DefaultDevice,
+        further => burn::tensor::DeviceKind::DiscreteGpu(further),
+    }
+}
+
+fn unavailable(message: impl Into<String>) -> EngineError {
+    EngineError::new(FailureKind::Unavailable, message)
+}
+
+/// Burn panics where others return an error; the panic's first line is the error.
+pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        let text = text.unwrap_or_else(|| "a panic without a message".to_string());
+        text.lines().next().unwrap_or_default().to_string()
+    })
+}

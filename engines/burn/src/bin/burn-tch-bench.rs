@@ -1,0 +1,5 @@
+//! `burn-tch-bench`: the libtorch backend, and no other.
+
+fn main() -> std::process::ExitCode {
+    protocol::main::<burn_bench::engine::Burn>()
+}

@@ -1,0 +1,215 @@
+//! The adapter proper: token ids in, greedy ids out, and what `hello` says of
+//! the backend that was asked for.
+
+use crate::backend::{Backend, Kind, caught};
+use crate::config::Config;
+use crate::model::Llama;
+use crate::weights::Files;
+use burn::tensor::Tensor;
+use protocol::engine::{Engine, EngineError};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Of burn. A test compares it with the lockfile.
+const VERSION: &str = "0.22.1";
+
+/// The engine.
+pub struct Burn {
+    llama: Llama,
+    vocabulary: usize,
+    max_batch: usize,
+    max_context: usize,
+    /// Tokens fed so far in each row.
+    position: usize,
+    /// After the last step, rows × vocabulary, where they were computed.
+    logits: Option<Tensor<2>>,
+}
+
+impl Burn {
+    fn step(&mut self, ids: &[u32], rows: usize) -> Result<Vec<u32>, EngineError> {
+        let end = self.position + ids.len() / rows.max(1);
+        if rows == 0 || rows > self.max_batch || end > self.max_context {
+            return Err(EngineError::unsupported(format!(
+                "{rows} rows of {end} tokens; loaded for {} rows of {}",
+                self.max_batch, self.max_context
+            )));
+        }
+        // On a GPU a wrong index reads anything.
+        if let Some(id) = ids.iter().find(|id| **id as usize >= self.vocabulary) {
+            return Err(EngineError::new(
+                FailureKind::BadRequest,
+                format!("token id {id}; the vocabulary has {}", self.vocabulary),
+            ));
+        }
+        let forward = || {
+            let logits = self.llama.forward(ids, rows, self.position);
+            // Reading the few ids back is what waits for a GPU to finish.
+            let next = logits.clone().argmax(1).try_into_vec_as::<i64>();
+            (logits, next)
+        };
+        let (logits, next) = caught(forward).map_err(failed)?;
+        let next = next.map_err(|err| failed(err.to_string()))?;
+        self.position = end;
+        self.logits = Some(logits);
+        Ok(next.into_iter().map(|id| id as u32).collect())
+    }
+
+    /// Compile and tune the kernels that requests will need: the time that takes
+    /// belongs to loading. Autotuning goes by lengths rounded to powers of two.
+    fn warm_up(&mut self, kind: Kind) -> Result<(), EngineError> {
+        let longest = self.max_context.saturating_sub(1).max(1);
+        let lengths: Vec<usize> = match kind {
+            Kind::Cube => (3..).map(|n| 1 << n).take_while(|n| *n < longest).collect(),
+            _ => Vec::new(),
+        };
+        let row_counts = match self.max_batch {
+            1 => vec![1],
+            most => vec![1, most],
+        };
+        for rows in row_counts {
+            for &length in lengths.iter().chain([&longest.min(8)]) {
+                self.position = 0;
+                self.step(&vec![0; rows * length], rows)?;
+                if length < self.max_context {
+                    self.step(&vec![0; rows], rows)?;
+                }
+            }
+        }
+        self.position = 0;
+        self.logits = None;
+        Ok(())
+    }
+}
+
+impl Engine for Burn {
+    fn hello(load: &Load) -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            engine: "burn".to_string(),
+            version: VERSION.to_string(),
+            build: BTreeMap::from([("features".to_string(), features())]),
+            capabilities: Capabilities {
+                batching: Batching::StaticEqualLength,
+                score: true,
+                parallel_score: false,
+                position_gap: None,
+                notes: notes(&load.backend),
+            },
+        }
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        let dir = Path::new(&load.model_dir);
+        let config = Config::read(&dir.join("config.json"))?;
+        let (max_batch, max_context) = (load.max_batch.max(1) as usize, load.max_context as usize);
+        if let Some(window) = config.window.filter(|window| *window < max_context) {
+            return Err(EngineError::unsupported(format!(
+                "{}: sliding_window {window} is shorter than the {max_context} tokens asked for; \
+                 attention here sees everything",
+                dir.join("config.json").display()
+            )));
+        }
+        let backend = Backend::open(load)?;
+        let files = Files::map(&dir.join(&load.weights))?;
+        let tensors = files.tensors()?;
+        let element = backend.dtype.size() as u64;
+        let loaded = Loaded {
+            load_ns: 0,
+            weight_bytes: config.weights_read() * element,
+            kv_bytes_per_token: (2 * config.layers * config.kv_heads * config.head_dim) as u64
+                * element,
+        };
+        let vocabulary = config.vocabulary;
+        let llama = caught(|| Llama::load(config, &tensors, &backend, max_context, max_batch))
+            .map_err(failed)??;
+        let mut engine = Self {
+            llama,
+            vocabulary,
+            max_batch,
+            max_context,
+            position: 0,
+            logits: None,
+        };
+        engine.warm_up(backend.kind)?;
+        Ok((engine, loaded))
+    }
+
+    fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
+        self.position = 0;
+        self.step(&prompts.concat(), prompts.len())
+    }
+
+    fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
+        self.step(tokens, tokens.len())
+    }
+
+    fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {
+        let logits = self.logits.as_ref();
+        let logits = logits.ok_or_else(|| EngineError::internal("nothing was fed"))?;
+        let row = logits.clone().slice([row..row + 1, 0..self.vocabulary]);
+        row.try_into_vec_as::<f32>().map_err(EngineError::internal)
+    }
+}
+
+fn features() -> String {
+    let all = [
+        ("portable", cfg!(feature = "portable")),
+        ("cuda", cfg!(feature = "cuda")),
+        ("metal", cfg!(feature = "metal")),
+        ("cpu", cfg!(feature = "cpu")),
+        ("tch", cfg!(feature = "tch")),
+    ];
+    let on = all.iter().filter(|(_, on)| *on).map(|(name, _)| *name);
+    on.collect::<Vec<_>>().join(" ")
+}
+
+fn notes(backend: &str) -> Vec<String> {
+    let note = match backend {
+        "cpu" | "flex" => {
+            "flex multiplies one row by a matrix on one thread; here each matrix is a batch of \
+             column groups, which it spreads over all threads."
+        }
+        "ndarray" => {
+            "Burn 0.22 calls its ndarray backend deprecated. Each matrix is a batch of column \
+             groups, which it spreads over all threads."
+        }
+        "tch" => "Burn 0.22 calls its libtorch backend deprecated.",
+        _ => {
+            "CubeCL compiles and tunes kernels while the model loads, with prompts of 8, 16, 32, … \
+             tokens; a length of another shape may still compile once, in warm-up requests."
+        }
+    };
+    let llama = "A Llama of our own on Burn's public tensor operations; Burn itself brings none.";
+    vec![llama.to_string(), note.to_string()]
+}
+
+/// A failed step. Burn does not say what sort; a full GPU is worth telling apart.
+fn failed(message: String) -> EngineError {
+    let lower = message.to_lowercase();
+    let oom = [
+        "out of memory",
+        "out_of_memory",
+        "can't allocate",
+        "alloc failed",
+    ]
+    .iter()
+    .any(|sign| lower.contains(sign));
+    let kind = if oom {
+        FailureKind::Oom
+    } else {
+        FailureKind::Internal
+    };
+    EngineError::new(kind, message.lines().next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_lockfiles() {
+        let lock = include_str!("../../../Cargo.lock");
+        assert!(lock.contains(&format!("name = \"burn\"\nversion = \"{VERSION}\"\n")));
+    }
+}

@@ -1,0 +1,17 @@
+//! A Llama of our own on Burn, behind the protocol. Burn 0.22 chooses its
+//! backend when it runs, so `burn-bench` serves all of them but libtorch, whose
+//! library only `burn-tch-bench` needs to start.
+//!
+//! The whole model stands in [`model`]. It deliberately writes no kernel and
+//! reaches behind no public interface: it is what a team gets that writes a
+//! Llama on Burn with some care.
+
+pub mod backend;
+pub mod config;
+pub mod engine;
+pub mod linear;
+pub mod model;
+pub mod rope;
+#[cfg(test)]
+mod tests;
+pub mod weights;

@@ -1,0 +1,422 @@
+//! The model: embedding, layers of attention and feed-forward, output head, and
+//! the key/value cache. Plain tensor operations of Burn's public interface,
+//! arranged so that a step allocates no cache, copies no weights and reads
+//! nothing back.
+//!
+//! Between layers everything is `rows·tokens × hidden`, so that each product is
+//! one matrix product however many rows there are.
+
+use crate::backend::{Backend, Kind};
+use crate::config::Config;
+use crate::linear::{Linear, parts, upload};
+use crate::weights::Tensors;
+use burn::tensor::module::attention;
+use burn::tensor::ops::AttentionModuleOptions;
+use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData, activation};
+use protocol::engine::EngineError;
+
+/// Scores (rows × heads × queries × keys) computed at once; longer prompts
+/// attend in pieces.
+const SCORES_AT_ONCE: usize = 1 << 26;
+
+/// Compiled kernels depend on whether lengths are even multiples of the vector
+/// width, so on CubeCL the visible cache grows in steps of this many positions.
+const CUBE_STEP: usize = 64;
+
+/// The score of a position that is not looked at. Finite, because not every
+/// shading language can write an infinity; e to this is 0 all the same.
+const HIDDEN: f32 = -1e30;
+
+/// A model and its cache.
+pub struct Llama {
+    embedding: Tensor<2>, // vocabulary × hidden
+    layers: Vec<Layer>,
+    norm: Norm,
+    head: Linear,
+    cos: Tensor<4>, // 1 × 1 × positions × head_dim
+    sin: Tensor<4>,
+    columns: Tensor<4, Int>, // 1 × 1 × 1 × positions: 0, 1, 2, …
+    config: Config,
+    device: Device,
+    kind: Kind,
+    positions: usize,
+}
+
+struct Layer {
+    attention_norm: Norm,
+    qkv: Linear,
+    output: Linear,
+    mlp_norm: Norm,
+    gate_up: Linear,
+    down: Linear,
+    /// max_batch × kv_heads × positions × head_dim. Taken out while it is
+    /// written to: a tensor with one owner is changed in place.
+    keys: Option<Tensor<4>>,
+    values: Option<Tensor<4>>,
+}
+
+struct Norm {
+    weight: Tensor<2>, // 1 × hidden
+    eps: f64,
+}
+
+impl Norm {
+    /// In f32, whatever the precision is: squares leave f16's range.
+    fn forward(&self, x: &Tensor<2>) -> Tensor<2> {
+        let dtype = x.dtype();
+        let wide = widen(x.clone());
+        let mean = (wide.clone() * wide.clone()).mean_dim(1);
+        let normed = wide / (mean + self.eps).sqrt();
+        narrow(normed, dtype) * self.weight.clone()
+    }
+}
+
+/// Where the tokens of a step stand.
+struct Step {
+    rows: usize,
+    tokens: usize,
+    /// Position of the first.
+    start: usize,
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+    /// Cached positions that are looked at, and which of them to hide.
+    visible: usize,
+    hidden: Option<Tensor<4, Bool>>,
+}
+
+impl Llama {
+    /// Read the weights, allocate the cache.
+    ///
+    /// # Errors
+    /// If a tensor is missing or of another shape.
+    pub fn load(
+        config: Config,
+        tensors: &Tensors<'_>,
+        backend: &Backend,
+        positions: usize,
+        max_batch: usize,
+    ) -> Result<Self, EngineError> {
+        // CubeCL sees whole steps of the cache.
+        let positions = match backend.kind {
+            Kind::Cube => positions.next_multiple_of(CUBE_STEP),
+            _ => positions,
+        };
+        let Config {
+            hidden,
+            vocabulary,
+            head_dim,
+            kv_heads,
+            ..
+        } = config;
+        let reader = Reader {
+            tensors,
+            backend,
+            config: &config,
+        };
+        let table = tensors.read("model.embed_tokens.weight", &[vocabulary, hidden])?;
+        let cut = parts(vocabulary, backend).is_some();
+        let head = match (config.tied, cut) {
+            (true, false) => None,
+            (true, true) => Some(Linear::new(table.clone(), vocabulary, None, backend)),
+            (false, _) => Some(reader.linear("lm_head", vocabulary, hidden, false)?),
+        };
+        let embedding = upload(table, [vocabulary, hidden], backend);
+        let head = head.unwrap_or_else(|| Linear::tied(&embedding));
+
+        let cache = [max_batch, kv_heads, positions, head_dim];
+        let options = (&backend.device, backend.dtype);
+        let mut layers = Vec::with_capacity(config.layers);
+        for index in 0..config.layers {
+            let mut layer = reader.layer(&format!("model.layers.{index}"))?;
+            layer.keys = Some(Tensor::zeros(cache, options));
+            layer.values = Some(Tensor::zeros(cache, options));
+            layers.push(layer);
+        }
+        let (cos, sin) = config.rope.tables(head_dim, positions);
+        let columns = Tensor::<1, Int>::arange(0..positions as i64, &backend.device);
+        Ok(Self {
+            embedding,
+            layers,
+            norm: reader.norm("model.norm", hidden)?,
+            head,
+            cos: upload(cos, [1, 1, positions, head_dim], backend),
+            sin: upload(sin, [1, 1, positions, head_dim], backend),
+            columns: columns.reshape([1, 1, 1, positions]),
+            device: backend.device.clone(),
+            kind: backend.kind,
+            config,
+            positions,
+        })
+    }
+
+    /// Feed `ids` (`rows × tokens`) from position `start` on; the logits after
+    /// the last token of each row, `rows × vocabulary`.
+    pub fn forward(&mut self, ids: &[u32], rows: usize, start: usize) -> Tensor<2> {
+        let tokens = ids.len() / rows;
+        let step = self.step(rows, tokens, start);
+        let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
+        let ids = Tensor::<1, Int>::from_data(TensorData::new(ids, [rows * tokens]), &self.device);
+        let mut x = self.embedding.clone().select(0, ids);
+        for layer in &mut self.layers {
+            x = layer.forward(x, &self.config, self.kind, &step);
+        }
+        if tokens > 1 {
+            let hidden = self.config.hidden;
+            let last = x
+                .reshape([rows, tokens, hidden])
+                .slice([0..rows, tokens - 1..tokens]);
+            x = last.reshape([rows, hidden]);
+        }
+        self.head.forward(self.norm.forward(&x))
+    }
+
+    fn step(&self, rows: usize, tokens: usize, start: usize) -> Step {
+        let end = start + tokens;
+        let rotation = |table: &Tensor<4>| {
+            let head_dim = self.config.head_dim;
+            table.clone().slice([0..1, 0..1, start..end, 0..head_dim])
+        };
+        let visible = match self.kind {
+            Kind::Cube if tokens == 1 => end.next_multiple_of(CUBE_STEP).min(self.positions),
+            _ => end,
+        };
+        let hidden = (visible > end).then(|| {
+            let columns = self.columns.clone().slice([0..1, 0..1, 0..1, 0..visible]);
+            columns.greater_equal_elem(end as i64)
+        });
+        Step {
+            rows,
+            tokens,
+            start,
+            cos: rotation(&self.cos),
+            sin: rotation(&self.sin),
+            visible,
+            hidden,
+        }
+    }
+}
+
+impl Layer {
+    fn forward(&mut self, x: Tensor<2>, config: &Config, kind: Kind, step: &Step) -> Tensor<2> {
+        let attended = self.attention(self.attention_norm.forward(&x), config, kind, step);
+        let x = x + self.output.forward(attended);
+
+        let both = self.gate_up.forward(self.mlp_norm.forward(&x));
+        let [n, width] = both.dims();
+        let gate = both.clone().slice([0..n, 0..width / 2]);
+        let up = both.slice([0..n, width / 2..width]);
+        x + self.down.forward(activation::silu(gate) * up)
+    }
+
+    fn attention(&mut self, x: Tensor<2>, config: &Config, kind: Kind, step: &Step) -> Tensor<2> {
+        let Step {
+            rows,
+            tokens,
+            start,
+            ..
+        } = *step;
+        let (heads, kv_heads, dim) = (config.heads, config.kv_heads, config.head_dim);
+        let all = heads + 2 * kv_heads;
+        let qkv = self.qkv.forward(x).reshape([rows, tokens, all, dim]);
+        let qkv = qkv.swap_dims(1, 2); // rows × heads × tokens × dim
+        let part =
+            |from: usize, to: usize| qkv.clone().slice([0..rows, from..to, 0..tokens, 0..dim]);
+        let qk = rotate(part(0, heads + kv_heads), step);
+        let q = qk.clone().slice([0..rows, 0..heads, 0..tokens, 0..dim]);
+        let k = qk.slice([0..rows, heads..heads + kv_heads, 0..tokens, 0..dim]);
+        let v = part(heads + kv_heads, all);
+
+        let keys = write(&mut self.keys, k, rows, start);
+        let values = write(&mut self.values, v, rows, start);
+        let seen = [0..rows, 0..kv_heads, 0..step.visible, 0..dim];
+        let (keys, values) = (keys.slice(seen.clone()), values.slice(seen));
+        let out = match (tokens, kind) {
+            (1, _) => attend(q, keys, values, kv_heads, step.hidden.clone()),
+            // flex shares key/value heads itself, and skips what is hidden.
+            (_, Kind::Flex) => {
+                let options = AttentionModuleOptions {
+                    is_causal: true,
+                    ..Default::default()
+                };
+                attention(q, keys, values, None, None, options)
+            }
+            _ => attend_causally(q, keys, values, kv_heads),
+        };
+        out.swap_dims(1, 2).reshape([rows * tokens, heads * dim])
+    }
+}
+
+/// `x` (rows × heads × tokens × dim) turned by its positions' angles.
+fn rotate(x: Tensor<4>, step: &Step) -> Tensor<4> {
+    let [rows, heads, tokens, dim] = x.dims();
+    let half = |from: usize, to: usize| x.clone().slice([0..rows, 0..heads, 0..tokens, from..to]);
+    let swapped = Tensor::cat(vec![half(dim / 2, dim), half(0, dim / 2)], 3);
+    x * step.cos.clone() + swapped * step.sin.clone()
+}
+
+/// Write `new` (rows × kv_heads × tokens × dim) from `start` on; the whole cache.
+fn write(cache: &mut Option<Tensor<4>>, new: Tensor<4>, rows: usize, start: usize) -> Tensor<4> {
+    let [_, heads, tokens, dim] = new.dims();
+    let place = [0..rows, 0..heads, start..start + tokens, 0..dim];
+    let old = cache
+        .take()
+        .expect("the cache is put back after each write");
+    let written = old.slice_assign(place, new);
+    *cache = Some(written.clone());
+    written
+}
+
+/// A prompt's attention to itself, in pieces whose scores fit in memory.
+fn attend_causally(q: Tensor<4>, keys: Tensor<4>, values: Tensor<4>, kv_heads: usize) -> Tensor<4> {
+    let [rows, heads, tokens, dim] = q.dims();
+    let piece = (SCORES_AT_ONCE / (rows * heads * tokens)).clamp(1, tokens);
+    let device = q.device();
+    let pieces = (0..tokens).step_by(piece).map(|from| {
+        let to = (from + piece).min(tokens);
+        let before = [0..rows, 0..kv_heads, 0..to, 0..dim];
+        let mask = Tensor::<2, Bool>::tril_mask([to - from, to], from as i64, &device);
+        attend(
+            q.clone().slice([0..rows, 0..heads, from..to, 0..dim]),
+            keys.clone().slice(before.clone()),
+            values.clone().slice(before),
+            kv_heads,
+            Some(mask.unsqueeze::<4>()),
+        )
+    });
+    let mut pieces: Vec<_> = pieces.collect();
+    match pieces.len() {
+        1 => pieces.remove(0),
+        _ => Tensor::cat(pieces, 2),
+    }
+}
+
+/// softmax(q·kᵀ / √dim) · v. The query heads that share a key/value head are
+/// rows of one product, so nothing is repeated. `hidden` broadcasts to
+/// 1 × 1 × tokens × keys.
+fn attend(
+    q: Tensor<4>,
+    keys: Tensor<4>,
+    values: Tensor<4>,
+    kv_heads: usize,
+    hidden: Option<Tensor<4, Bool>>,
+) -> Tensor<4> {
+    let [rows, heads, tokens, dim] = q.dims();
+    let visible = keys.dims()[2];
+    let grouped = [rows, kv_heads, heads / kv_heads * tokens];
+    let [r, g, n] = grouped;
+    let q = q.reshape([r, g, n, dim]) / (dim as f64).sqrt();
+    let scores = q.matmul(keys.swap_dims(2, 3)); // rows × kv_heads × group·tokens × visible
+    let dtype = scores.dtype();
+    let mut scores = widen(scores);
+    if let Some(hidden) = hidden {
+        let masked = scores.reshape([rows, heads, tokens, visible]);
+        let hidden = hidden.expand([rows, heads, tokens, visible]);
+        scores = masked.mask_fill(hidden, HIDDEN).reshape([r, g, n, visible]);
+    }
+    let shares = narrow(activation::softmax(scores, 3), dtype);
+    shares.matmul(values).reshape([rows, heads, tokens, dim])
+}
+
+fn widen<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    narrow(x, DType::F32)
+}
+
+fn narrow<const D: usize>(x: Tensor<D>, dtype: DType) -> Tensor<D> {
+    if x.dtype() == dtype { x } else { x.cast(dtype) }
+}
+
+/// Reads the parts of a model.
+struct Reader<'a> {
+    tensors: &'a Tensors<'a>,
+    backend: &'a Backend,
+    config: &'a Config,
+}
+
+impl Reader<'_> {
+    fn norm(&self, name: &str, width: usize) -> Result<Norm, EngineError> {
+        let weight = self.tensors.read(&format!("{name}.weight"), &[width])?;
+        Ok(Norm {
+            weight: upload(weight, [1, width], self.backend),
+            eps: self.config.eps,
+        })
+    }
+
+    fn linear(
+        &self,
+        name: &str,
+        out: usize,
+        input: usize,
+        bias: bool,
+    ) -> Result<Linear, EngineError> {
+        self.stacked(&[(name.to_string(), out)], input, bias)
+    }
+
+    /// Several projections of one input as one: `(name, outputs)` of each.
+    fn stacked(
+        &self,
+        parts: &[(String, usize)],
+        input: usize,
+        bias: bool,
+    ) -> Result<Linear, EngineError> {
+        let (mut weight, mut biases) = (Vec::new(), Vec::new());
+        for (name, out) in parts {
+            let values = self
+                .tensors
+                .read(&format!("{name}.weight"), &[*out, input])?;
+            // The common single one is moved, not copied.
+            if weight.is_empty() {
+                weight = values;
+            } else {
+                weight.extend(values);
+            }
+            if bias {
+                biases.extend(self.tensors.read(&format!("{name}.bias"), &[*out])?);
+            }
+        }
+        let out = parts.iter().map(|(_, out)| out).sum();
+        Ok(Linear::new(
+            weight,
+            out,
+            bias.then_some(biases),
+            self.backend,
+        ))
+    }
+
+    fn layer(&self, name: &str) -> Result<Layer, EngineError> {
+        let config = self.config;
+        let (hidden, inner) = (config.hidden, config.inner);
+        let (q, kv) = (
+            config.heads * config.head_dim,
+            config.kv_heads * config.head_dim,
+        );
+        let within = |block: &str, part: &str| format!("{name}.{block}.{part}");
+        let attention = |part: &str| within("self_attn", part);
+        let mlp = |part: &str| within("mlp", part);
+        // Phi-3's fused matrices are these very stacks.
+        let (qkv, gate_up) = if config.fused {
+            (
+                vec![(attention("qkv_proj"), q + 2 * kv)],
+                vec![(mlp("gate_up_proj"), 2 * inner)],
+            )
+        } else {
+            (
+                vec![
+                    (attention("q_proj"), q),
+                    (attention("k_proj"), kv),
+                    (attention("v_proj"), kv),
+                ],
+                vec![(mlp("gate_proj"), inner), (mlp("up_proj"), inner)],
+            )
+        };
+        Ok(Layer {
+            attention_norm: self.norm(&format!("{name}.input_layernorm"), hidden)?,
+            qkv: self.stacked(&qkv, hidden, config.attention_bias)?,
+            output: self.linear(&attention("o_proj"), hidden, q, config.attention_bias)?,
+            mlp_norm: self.norm(&format!("{name}.post_attention_layernorm"), hidden)?,
+            gate_up: self.stacked(&gate_up, hidden, config.mlp_bias)?,
+            down: self.linear(&mlp("down_proj"), hidden, inner, config.mlp_bias)?,
+            keys: None,
+            values: None,
+        })
+    }
+}

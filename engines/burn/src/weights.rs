@@ -1,0 +1,112 @@
+//! Safetensors files, memory-mapped: one `model.safetensors` or the shards of a
+//! `model.safetensors.index.json`. It gives each tensor as f32, checked against
+//! the shape that the model expects; what becomes of it is not known here.
+
+use memmap2::Mmap;
+use protocol::engine::EngineError;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The mapped files of a model.
+pub struct Files(Vec<(PathBuf, Mmap)>);
+
+impl Files {
+    /// Map `path`, or every shard that `path` (an index) names.
+    ///
+    /// # Errors
+    /// If a file is missing or is of a format that is not read here.
+    pub fn map(path: &Path) -> Result<Self, EngineError> {
+        let mut files = Vec::new();
+        for path in shards(path)? {
+            let map = File::open(&path)
+                // SAFETY: a model's weight files are not written to while it runs.
+                .and_then(|file| unsafe { Mmap::map(&file) })
+                .map_err(|err| fault(&path, err))?;
+            files.push((path, map));
+        }
+        Ok(Self(files))
+    }
+
+    /// Read the headers.
+    ///
+    /// # Errors
+    /// If one is damaged.
+    pub fn tensors(&self) -> Result<Tensors<'_>, EngineError> {
+        let mut tensors = Vec::new();
+        for (path, map) in &self.0 {
+            let file = SafeTensors::deserialize(map).map_err(|err| fault(path, err))?;
+            tensors.push((path.as_path(), file));
+        }
+        Ok(Tensors(tensors))
+    }
+}
+
+/// The tensors of all files, by name.
+pub struct Tensors<'a>(Vec<(&'a Path, SafeTensors<'a>)>);
+
+impl Tensors<'_> {
+    /// The values of the tensor `name`, row by row.
+    ///
+    /// # Errors
+    /// If there is none, its shape is another, or its type is not floating point.
+    pub fn read(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
+        let (path, view) = self.find(name)?;
+        if view.shape() != shape {
+            let found = view.shape();
+            return Err(fault(
+                path,
+                format!("`{name}` is {found:?}, config.json says {shape:?}"),
+            ));
+        }
+        let bytes = view.data();
+        match view.dtype() {
+            Dtype::F32 => Ok(elements(bytes, f32::from_le_bytes)),
+            Dtype::F16 => Ok(elements(bytes, |b| half::f16::from_le_bytes(b).to_f32())),
+            Dtype::BF16 => Ok(elements(bytes, |b| half::bf16::from_le_bytes(b).to_f32())),
+            other => Err(EngineError::unsupported(format!(
+                "{}: `{name}` is {other:?}; read are F32, F16, BF16",
+                path.display()
+            ))),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<(&Path, TensorView<'_>), EngineError> {
+        let mut files = self.0.iter();
+        files
+            .find_map(|(path, file)| Some((*path, file.tensor(name).ok()?)))
+            .ok_or_else(|| fault(self.0[0].0, format!("no tensor `{name}` in it")))
+    }
+}
+
+fn elements<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    let (chunks, _) = bytes.as_chunks::<N>();
+    chunks.iter().map(|chunk| read(*chunk)).collect()
+}
+
+fn shards(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("safetensors") => Ok(vec![path.to_path_buf()]),
+        Some("json") => {
+            let text = std::fs::read_to_string(path).map_err(|err| fault(path, err))?;
+            let index: Value = serde_json::from_str(&text).map_err(|err| fault(path, err))?;
+            let names = index["weight_map"].as_object().into_iter().flatten();
+            let names: BTreeSet<&str> = names.filter_map(|(_, name)| name.as_str()).collect();
+            if names.is_empty() {
+                return Err(fault(path, "no weight_map in it"));
+            }
+            Ok(names.iter().map(|name| path.with_file_name(name)).collect())
+        }
+        _ => Err(EngineError::unsupported(format!(
+            "{}: neither .safetensors nor its .index.json; Burn reads no GGUF",
+            path.display()
+        ))),
+    }
+}
+
+fn fault(path: &Path, err: impl std::fmt::Display) -> EngineError {
+    EngineError::internal(format!("{}: {err}", path.display()))
+}
