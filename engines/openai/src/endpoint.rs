@@ -141,14 +141,16 @@ impl Endpoint {
         }
         let counted = match reply.prompt_tokens {
             Some(counted) => Some(counted),
-            None => self.count_prompt(sample),
+            None => self.count_unstreamed(sample),
         };
         let asked = sample.len() as u64;
         match (self.form.prompt, counted) {
             (_, Some(counted)) if counted == asked => Ok(()),
             (Prompt::Text { .. }, Some(counted)) if counted + 1 == asked => {
                 self.form.prompt = Prompt::Text { write_bos: true };
-                match self.count_prompt(sample) {
+                let streamed = self.generate(sample, 1).ok();
+                let counted = streamed.and_then(|generated| generated.reply.prompt_tokens);
+                match counted.or_else(|| self.count_unstreamed(sample)) {
                     Some(counted) if counted == asked => Ok(()),
                     counted => Err(miscounted(asked, counted)),
                 }
@@ -166,7 +168,7 @@ impl Endpoint {
 
     /// How many tokens the server counts in a prompt, asked without streaming:
     /// some servers give their usage only there.
-    fn count_prompt(&self, ids: &[u32]) -> Option<u64> {
+    fn count_unstreamed(&self, ids: &[u32]) -> Option<u64> {
         let mut body = self.body(ids, 1).ok()?;
         let fields = body.as_object_mut()?;
         fields.remove("stream_options");
