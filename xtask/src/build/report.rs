@@ -16,6 +16,9 @@ const HEAD: [&str; 7] = [
 
 /// The table, aligned. A dash: it doesn't apply or can't be read.
 pub fn table(costs: &BTreeMap<String, Adoption>) -> String {
+    if costs.is_empty() {
+        return String::new();
+    }
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(costs.iter().map(|(id, cost)| row(id, cost)));
     let widths: [usize; HEAD.len()] = std::array::from_fn(|column| {
@@ -45,7 +48,7 @@ fn row(id: &str, cost: &Adoption) -> [String; HEAD.len()] {
     };
     let built = cost
         .built
-        .map(|b| format!("{:.0} s, {} crates", b.build_s, b.crates_compiled));
+        .map(|b| format!("{:.1} s, {} crates", b.build_s, b.crates_compiled));
     [
         id.to_owned(),
         or_dash(cost.stripped_bytes.map(megabytes)),
@@ -89,7 +92,7 @@ mod tests {
         assert_eq!(
             table(&costs),
             "program  binary  crates  packages        libraries   adapter    built\n\
-             a-cuda   7.3 MB  120     -               1 (2.0 MB)  310 lines  61 s, 140 crates\n\
+             a-cuda   7.3 MB  120     -               1 (2.0 MB)  310 lines  61.4 s, 140 crates\n\
              b        -       -       60 (6800.0 MB)  -           -          was there\n"
         );
     }

@@ -5,5 +5,6 @@
 mod checkout;
 mod faults;
 mod input;
+mod programs;
 mod resume;
 mod timing;

@@ -1,0 +1,112 @@
+//! `cargo xtask build` in a checkout of tiny packages: each way of being built is a
+//! program of its own, and what can't be built says why.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const MAIN: &str = "fn main() {
+    let loud = if cfg!(feature = \"loud\") { \"loud\" } else { \"quiet\" };
+    println!(\"{loud} {}\", option_env!(\"BENCH_LOCKFILE\").is_some());
+}
+";
+
+/// A package without dependencies, with a feature; `more` ends its manifest.
+fn package(root: &Path, id: &str, more: &str) {
+    let dir = root.join("engines").join(id);
+    std::fs::create_dir_all(dir.join("src")).expect("a directory can be made");
+    let head = format!("name = \"{id}-bench\"\nversion = \"0.1.0\"\n");
+    let manifest = format!("[package]\n{head}edition = \"2024\"\n[features]\nloud = []\n{more}");
+    let lock = format!("version = 4\n\n[[package]]\n{head}");
+    for (name, text) in [
+        ("Cargo.toml", manifest.as_str()),
+        ("Cargo.lock", &lock),
+        ("src/main.rs", MAIN),
+    ] {
+        std::fs::write(dir.join(name), text).expect("a file can be written");
+    }
+}
+
+fn xtask(root: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(arguments)
+        .current_dir(root)
+        .env("CARGO_TARGET_DIR", root.join("target"))
+        .env("CARGO_NET_RETRY", "0")
+        .env_remove("BENCH_LOCKFILE")
+        .output()
+        .expect("the binary can be started")
+}
+
+#[test]
+fn each_way_of_being_built_is_a_program_of_its_own() {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let root = dir.path();
+    package(root, "a", "");
+    package(root, "apart", "[workspace]\n");
+    let nowhere = "[workspace]\n[dependencies]\nnope = { git = \"file:///no/such/repository\" }\n";
+    package(root, "lost", nowhere);
+    let from = |id: &str, more: &str| {
+        format!("{{ kind = \"cargo\", package = \"{id}-bench\", bin = \"{id}-bench\"{more} }}")
+    };
+    let apart = |id: &str| from(id, &format!(", manifest = \"engines/{id}/Cargo.toml\""));
+    let mut registry =
+        "baseline = \"a.cpu.f32\"\nreference = \"a.cpu.f32\"\ncross_check = \"a.cpu.f32\"\n"
+            .to_owned();
+    for (id, build, on) in [
+        ("a", from("a", ""), from("a", ", features = [\"loud\"]")),
+        ("apart", apart("apart"), apart("apart")),
+        ("lost", apart("lost"), apart("lost")),
+    ] {
+        let target = |backend| {
+            format!("{{ backend = \"{backend}\", precision = \"f32\", weights = \"w\" }}")
+        };
+        registry.push_str(&format!(
+            "[[engine]]\nid = \"{id}\"\nname = \"{id}\"\nabout = \"\"\nhomepage = \"\"\nbuild = {build}\non = {{ loud = {on} }}\ntarget = [{}, {}]\n",
+            target("cpu"),
+            target("loud")
+        ));
+    }
+    std::fs::write(root.join("engines/engines.toml"), registry).expect("a file can be written");
+    let workspace = "[workspace]\nresolver = \"3\"\nmembers = [\"engines/a\"]\nexclude = [\"engines/apart\", \"engines/lost\"]\n";
+    std::fs::write(root.join("Cargo.toml"), workspace).expect("a file can be written");
+    std::fs::copy(root.join("engines/a/Cargo.lock"), root.join("Cargo.lock"))
+        .expect("there is one");
+    let profiles = root.join("data/profiles");
+    std::fs::create_dir_all(&profiles).expect("a directory can be made");
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/profiles/cpu.toml");
+    std::fs::copy(ours, profiles.join("cpu.toml")).expect("there is one");
+
+    let all = [
+        "build",
+        "a.cpu.f32",
+        "a.loud.f32",
+        "apart",
+        "apart.loud.f32",
+        "lost",
+    ];
+    let built = xtask(root, &all);
+    let said = super::checkout::text(&built);
+    assert_eq!(built.status.code(), Some(3), "{said}");
+    assert!(said.contains("lost: unavailable: `cargo build"), "{said}");
+    assert!(said.contains("`nope`"), "{said}");
+    let run = |program: &str, bin: &str| {
+        let file = root.join("target/programs").join(program).join(bin);
+        let output = Command::new(&file).output();
+        let output = output.unwrap_or_else(|e| panic!("{}: {e}\n{said}", file.display()));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    assert_eq!(run("a", "a-bench"), "quiet false");
+    assert_eq!(run("a-loud", "a-bench"), "loud false");
+    // Its own lockfile is the one that is hashed.
+    assert_eq!(run("apart", "apart-bench"), "quiet true");
+    assert!(
+        !root.join("target/programs/apart-loud").exists(),
+        "it is built alike"
+    );
+
+    let again = xtask(root, &["build", "a.cpu.f32", "--json"]);
+    let costs: serde_json::Value = serde_json::from_slice(&again.stdout).expect("it is JSON");
+    assert_eq!(costs["a"]["targets"], serde_json::json!(["a.cpu.f32"]));
+    assert_eq!(costs["a"]["built"], serde_json::Value::Null, "it was there");
+    assert_eq!(costs["a"]["crates"], 0);
+}
