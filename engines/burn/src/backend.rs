@@ -159,11 +159,26 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
         "cpu" | "flex" | "ndarray" | "vulkan" | "wgpu" => return missing("portable"),
         other => return missing(other),
     };
+    #[cfg(feature = "portable")]
+    if let Some(name) = device.identity().and_then(crashing) {
+        return Err(unavailable(format!(
+            "no {backend} device {index} but {name}: the shader compiler of this software \
+             rasteriser crashes on CubeCL's SPIR-V (Mesa 22.3); it takes a GPU"
+        )));
+    }
     let one = Tensor::<1>::ones([1], &device);
     let two: f32 = (one.clone() + one).into_scalar();
     device.sync().map_err(EngineError::internal)?;
     debug_assert_eq!(two, 2.0);
     Ok(device)
+}
+
+/// The name of a device that would take this process down with it. lavapipe ends
+/// in a segmentation fault, which nothing here could catch.
+#[cfg(feature = "portable")]
+fn crashing(identity: burn::tensor::DeviceIdentity) -> Option<String> {
+    let crashes = identity.fingerprint.starts_with("spirv") && identity.name.contains("llvmpipe");
+    crashes.then_some(identity.name)
 }
 
 /// The adapter that wgpu prefers, or the further ones by number.
