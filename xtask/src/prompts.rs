@@ -24,8 +24,7 @@ impl Prompts {
     /// doesn't belong to the model.
     pub fn new(model_dir: &Path, seed: u64) -> Result<Self> {
         let path = model_dir.join("tokenizer.json");
-        let tokenizer = Tokenizer::from_file(&path)
-            .map_err(|error| anyhow::anyhow!("{}: not a tokenizer: {error}", path.display()))?;
+        let tokenizer = tokenizer(model_dir)?;
         let config = read_config(model_dir)?;
         let text = models::text::text(seed, TEXT_CHARS);
         let mut tokens = Vec::new();
@@ -115,6 +114,13 @@ impl Prompts {
         bytes.extend(self.tokens.iter().flat_map(|id| id.to_le_bytes()));
         sha256_hex(&bytes)
     }
+}
+
+/// A model's tokenizer.
+pub fn tokenizer(model_dir: &Path) -> Result<Tokenizer> {
+    let path = model_dir.join("tokenizer.json");
+    Tokenizer::from_file(&path)
+        .map_err(|error| anyhow::anyhow!("{}: not a tokenizer: {error}", path.display()))
 }
 
 /// A model's `config.json`.

@@ -154,6 +154,7 @@ pub fn launch(
                     token_ns,
                     batch: if batches { case.concurrency } else { 1 },
                     output_ids: vec![1; case.new_tokens as usize],
+                    output_text: None,
                 });
                 id += 1;
                 last = last.max(end + 100_000);

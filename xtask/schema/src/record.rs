@@ -91,8 +91,11 @@ pub struct RequestRecord {
     pub answered_ns: u64,
     /// Largest number of requests it shared a step with.
     pub batch: u32,
-    /// The output.
+    /// The output; empty where the engine gives text and no ids.
     pub output_ids: Vec<u32>,
+    /// The output as text, from an engine that gives no ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_text: Option<String>,
 }
 
 /// One reading of the engine process's counters. What a machine can't read is absent.

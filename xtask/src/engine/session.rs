@@ -163,7 +163,11 @@ impl Session {
                 check_done(&done, new_tokens)?;
                 Ok((done, read_ns))
             }
-            Event::Error(failure) => Err(refusal(failure)),
+            Event::Error(failure) => {
+                // Whoever goes on in spite of it waits for this one no more.
+                failure.id.and_then(|id| self.in_flight.remove(&id));
+                Err(refusal(failure))
+            }
             other => Err(unexpected("`done`", &other)),
         }
     }
@@ -321,7 +325,8 @@ fn next_event(
 
 fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailure> {
     let expected = new_tokens as usize;
-    if done.output_ids.len() == expected && done.token_ns.len() == expected {
+    let text_alone = done.output_ids.is_empty() && done.output_text.is_some();
+    if (text_alone || done.output_ids.len() == expected) && done.token_ns.len() == expected {
         return Ok(());
     }
     Err(EngineFailure::new(

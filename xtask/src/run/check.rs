@@ -4,16 +4,25 @@
 //! Where every token is the reference's own best, the output *is* the
 //! reference's greedy output; where not, each token must be within the tie width
 //! of the target's precision. Otherwise the cell's times don't count.
+//!
+//! An output that came as text is scored so where it encodes to as many ids as were
+//! generated, and those decode to it again: other ids of the same text can't make
+//! a wrong output right. Where it doesn't, or the reference rejects those ids
+//! (which needn't be the ones that were generated), it is held against the
+//! reference's own greedy text. If it leaves that at a tie, what follows can't be
+//! judged: the request is unchecked.
 
 use super::launch::CellPrompts;
 use super::record::Appender;
 use super::scenario;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
-use crate::prompts::Prompts;
+use crate::prompts::{self, Prompts};
+use crate::verify::output::{self, Output};
 use crate::verify::question::load_request;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use schema::golden::{GoldenPrompt, TOP};
 use schema::parity::ParityLimits;
 use schema::record::{CheckRecord, RequestRecord};
 use schema::registry::Target;
@@ -21,6 +30,7 @@ use schema::run::Run;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
+use tokenizers::Tokenizer;
 
 /// Who judges.
 pub struct Judge<'a> {
@@ -35,6 +45,9 @@ pub struct Judge<'a> {
 /// By how much (nats) the reference prefers another token, at worst; 0 where
 /// every token is its own best.
 type Gap = f64;
+
+/// A gap that stands for "another text".
+const OTHER_TEXT: Gap = f64::MAX;
 
 /// Judge all timed outputs of `run` that have no judgement yet and append the
 /// judgements to `check.jsonl`. Without a judge they are counted as unchecked.
@@ -82,6 +95,10 @@ pub fn check(
             tie_width_nats: limit.tie_width_nats,
             gap_nats_max: 0.0,
             method: match judge {
+                Some(judge) if cell.gives_text() => format!(
+                    "each distinct text scored by {0}, or held against {0}'s own",
+                    judge.target.id
+                ),
                 Some(judge) => format!("each distinct output scored by {}", judge.target.id),
                 None => "no reference on this machine".into(),
             },
@@ -100,7 +117,18 @@ pub fn check(
                     cell.target.id, cell.scenario, cell.case, request.prompt
                 )
             })?;
-            let gap = asker.gap(prompt, &request.output_ids)?;
+            let output = Output::new(request.output_ids.clone(), request.output_text.clone());
+            let gap = match output {
+                Output::Ids(ids) => Some(asker.gap(prompt, &ids)?),
+                Output::Text(text) => {
+                    let asked = request.token_ns.len();
+                    asker.gap_of_text(prompt, &text, asked, limit.tie_width_nats)?
+                }
+            };
+            let Some(gap) = gap else {
+                record.unchecked += 1;
+                continue;
+            };
             record.gap_nats_max = record.gap_nats_max.max(gap);
             if gap == 0.0 {
                 record.equal += 1;
@@ -124,6 +152,13 @@ struct OpenCell<'a> {
     scenario: &'a str,
     case: &'a str,
     requests: Vec<&'a RequestRecord>,
+}
+
+impl OpenCell<'_> {
+    fn gives_text(&self) -> bool {
+        let mut requests = self.requests.iter();
+        requests.any(|request| request.output_text.is_some())
+    }
 }
 
 /// Cells with timed requests and no judgement, in plan order.
@@ -167,7 +202,10 @@ fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
 struct Asker {
     session: Session,
     parallel: bool,
+    tokenizer: Tokenizer,
     known: BTreeMap<(Vec<u32>, Vec<u32>), Gap>,
+    /// The reference's own output, where texts are held against it.
+    own: BTreeMap<(Vec<u32>, usize), GoldenPrompt>,
 }
 
 impl Asker {
@@ -191,7 +229,9 @@ impl Asker {
         Ok(Self {
             session,
             parallel,
+            tokenizer: prompts::tokenizer(judge.model_dir)?,
             known: BTreeMap::new(),
+            own: BTreeMap::new(),
         })
     }
 
@@ -218,5 +258,65 @@ impl Asker {
         }
         self.known.insert(key, gap);
         Ok(gap)
+    }
+
+    /// Of an output of `new_tokens` tokens that came as text; `None` where it can't
+    /// be judged to its end.
+    fn gap_of_text(
+        &mut self,
+        prompt: &[u32],
+        text: &str,
+        new_tokens: usize,
+        tie_width_nats: f64,
+    ) -> Result<Option<Gap>, EngineFailure> {
+        if let Some(ids) = self.ids_of(text, new_tokens) {
+            let gap = self.gap(prompt, &ids)?;
+            if gap <= tie_width_nats {
+                return Ok(Some(gap));
+            }
+        }
+        let own = self.own(prompt, new_tokens)?;
+        let output = Output::Text(text.to_owned());
+        Ok(
+            match output::judge(&own, &output, tie_width_nats, &self.tokenizer) {
+                Ok(agreement) if agreement.judged == new_tokens => Some(0.0),
+                Ok(_) => None,
+                Err(_) => Some(OTHER_TEXT),
+            },
+        )
+    }
+
+    /// The ids that a text stands for, if it stands for that many.
+    fn ids_of(&self, text: &str, new_tokens: usize) -> Option<Vec<u32>> {
+        let encoding = self.tokenizer.encode(text, false).ok()?;
+        let ids = encoding.get_ids();
+        let again = self.tokenizer.decode(ids, true).ok()?;
+        (ids.len() == new_tokens && again == text).then(|| ids.to_vec())
+    }
+
+    /// What the reference itself generates, as a golden of one prompt.
+    fn own(&mut self, prompt: &[u32], new_tokens: usize) -> Result<GoldenPrompt, EngineFailure> {
+        let key = (prompt.to_vec(), new_tokens);
+        if let Some(own) = self.own.get(&key) {
+            return Ok(own.clone());
+        }
+        self.session
+            .send_generate(prompt.to_vec(), new_tokens as u32)?;
+        let (done, _) = self.session.next_done()?;
+        let mut own = GoldenPrompt {
+            name: "timed".into(),
+            prompt_ids: prompt.to_vec(),
+            output_ids: done.output_ids,
+            top_ids: Vec::new(),
+            top_logprobs: Vec::new(),
+        };
+        let nothing = vec![Vec::new(); new_tokens];
+        let scored = self
+            .session
+            .score(own.forced_ids(), nothing, TOP as u32, self.parallel)?;
+        own.top_ids = scored.top_ids;
+        own.top_logprobs = scored.top_logprobs;
+        self.own.insert(key, own.clone());
+        Ok(own)
     }
 }

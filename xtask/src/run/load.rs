@@ -238,6 +238,7 @@ impl Issuer<'_> {
             answered_ns,
             batch: done.batch,
             output_ids: done.output_ids,
+            output_text: done.output_text,
         })
     }
 }

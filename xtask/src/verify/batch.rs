@@ -5,13 +5,22 @@
 //! golden: the tie width of a coarse precision is so wide that a wrong mask could
 //! pass for a tie. Against itself only the order of summation differs, and how
 //! near two ids are is asked of the target's own log-probabilities.
+//!
+//! A target that gives none is asked for more of the same instead. What it says in
+//! company may differ from what it says alone only by leaving the reference where
+//! its own single output may, at a tie; and at each batch size the outputs must
+//! agree for [`JUDGED_MIN`] tokens on average, half of what is generated. A
+//! tie now and then passes, a mask that is wrong for every row does not.
 
-use super::gate;
+use super::gate::JUDGED_MIN;
+use super::output::{self, Output};
 use super::question::Question;
 use crate::engine::EngineFailure;
 use crate::engine::session::Session;
 use schema::golden::GoldenPrompt;
+use schema::record::Status;
 use std::collections::BTreeMap;
+use tokenizers::Tokenizer;
 
 /// Output tokens checked per request: enough for a wrong mask to show.
 const NEW_TOKENS: u32 = 16;
@@ -21,28 +30,78 @@ const NEW_TOKENS: u32 = 16;
 pub fn check(
     session: &mut Session,
     question: &Question,
+    tokenizer: &Tokenizer,
     verified_positions: u32,
 ) -> Result<Option<String>, EngineFailure> {
     let rows = equal_length_prompts(&question.golden.prompts);
+    let judge = |prompt: &GoldenPrompt, output: &Output| {
+        let golden = output::head(prompt, NEW_TOKENS as usize);
+        output::judge(&golden, output, question.limit.tie_width_nats, tokenizer)
+    };
     let mut alone = Vec::new();
     for prompt in &rows {
         session.send_generate(prompt.prompt_ids.clone(), NEW_TOKENS)?;
         let (done, _) = session.next_done()?;
+        let output = Output::from(done);
         let within = prompt.prompt_ids.len() as u32 + NEW_TOKENS <= verified_positions;
-        let judged = gate::judge_output(prompt, &done.output_ids, question.limit);
-        if let (true, Err(reason)) = (within, judged) {
+        if let (true, Err(reason)) = (within, judge(prompt, &output)) {
             return Ok(Some(format!("alone: {reason}")));
         }
-        alone.push(done.output_ids);
+        alone.push(output);
     }
     for &batch in question.batches.iter().filter(|&&batch| batch > 1) {
-        for (row, output) in generate(session, question, &rows, batch)? {
-            if let Some(reason) = differs(session, question, rows[row], &alone[row], &output)? {
-                return Ok(Some(format!("with {batch} in flight: {reason}")));
+        let outputs = generate(session, question, &rows, batch)?;
+        let reason = if session.hello.capabilities.score {
+            let mut reason = None;
+            for (row, output) in outputs {
+                let (Output::Ids(alone), Output::Ids(output)) = (&alone[row], &output) else {
+                    return Err(no_ids());
+                };
+                reason = differs(session, question, rows[row], alone, output)?;
+                if reason.is_some() {
+                    break;
+                }
             }
+            reason
+        } else {
+            differ_unscored(&outputs, &alone, |row, output| judge(rows[row], output))
+        };
+        if let Some(reason) = reason {
+            return Ok(Some(format!("with {batch} in flight: {reason}")));
         }
     }
     Ok(None)
+}
+
+fn no_ids() -> EngineFailure {
+    EngineFailure::new(
+        Status::ProtocolError,
+        "its hello says that it scores, but it answers with text and no ids",
+    )
+}
+
+/// Why what was said in company, (row, output) each, is not what each row says
+/// alone, as far as outputs tell.
+fn differ_unscored(
+    outputs: &[(usize, Output)],
+    alone: &[Output],
+    judge: impl Fn(usize, &Output) -> Result<output::Agreement, String>,
+) -> Option<String> {
+    let mut agreed = 0;
+    for (row, output) in outputs {
+        agreed += if *output == alone[*row] {
+            NEW_TOKENS as usize
+        } else {
+            match judge(*row, output) {
+                Ok(agreement) => agreement.judged,
+                Err(reason) => return Some(reason),
+            }
+        };
+    }
+    let mean = agreed as f64 / outputs.len().max(1) as f64;
+    (mean < JUDGED_MIN as f64).then(|| {
+        format!("outputs leave what it says alone after {mean:.1} tokens on average, at ties all of them, which a wrong mask does too")
+    })
 }
 
 /// Generate with `batch` requests in flight: (row, output) of each.
@@ -54,7 +113,7 @@ fn generate(
     question: &Question,
     rows: &[&GoldenPrompt],
     batch: u32,
-) -> Result<Vec<(usize, Vec<u32>)>, EngineFailure> {
+) -> Result<Vec<(usize, Output)>, EngineFailure> {
     let length = rows[0].prompt_ids.len();
     let mut others = question.golden.prompts.iter();
     if let Some(other) = others.find(|prompt| prompt.prompt_ids.len() != length) {
@@ -70,7 +129,7 @@ fn generate(
     while session.in_flight() > 0 {
         let (done, _) = session.next_done()?;
         if let Some(&row) = row_of.get(&done.id) {
-            outputs.push((row, done.output_ids));
+            outputs.push((row, Output::from(done)));
         }
     }
     Ok(outputs)
@@ -111,4 +170,37 @@ fn equal_length_prompts(prompts: &[GoldenPrompt]) -> Vec<&GoldenPrompt> {
     }
     let largest = groups.into_values().max_by_key(Vec::len);
     largest.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::output::Agreement;
+
+    #[test]
+    fn without_scores_a_tie_passes_and_many_do_not() {
+        let alone = [Output::Ids(vec![1]), Output::Ids(vec![2])];
+        let other = Output::Ids(vec![9]);
+        let judged = |judged| {
+            move |_: usize, _: &Output| {
+                Ok(Agreement {
+                    judged,
+                    ..Agreement::default()
+                })
+            }
+        };
+        let same = [(0, alone[0].clone()), (1, alone[1].clone())];
+        assert_eq!(differ_unscored(&same, &alone, judged(0)), None);
+        let one = [(0, alone[0].clone()), (1, other.clone())];
+        assert_eq!(differ_unscored(&one, &alone, judged(0)), None);
+        let both = [(0, other.clone()), (1, other.clone())];
+        assert_eq!(differ_unscored(&both, &alone, judged(8)), None);
+        let reason = differ_unscored(&both, &alone, judged(7)).unwrap();
+        assert!(reason.contains("after 7.0 tokens"), "{reason}");
+        let wrong = |_: usize, _: &Output| Err("by 2 nats".to_owned());
+        assert_eq!(
+            differ_unscored(&one, &alone, wrong).as_deref(),
+            Some("by 2 nats")
+        );
+    }
 }

@@ -1,4 +1,5 @@
-//! The judgement, pure: distributions and outputs against a golden.
+//! The judgement, pure: distributions against a golden, and what may be claimed of
+//! a target given all prompts. Outputs are `output`'s.
 //!
 //! A prompt passes if the target's argmax agrees wherever the reference's margin
 //! exceeds the tie width of the precision, and the mean KL divergence of its
@@ -8,6 +9,14 @@ use protocol::wire::Scored;
 use schema::golden::GoldenPrompt;
 use schema::parity::Limit;
 
+/// Positions that must be judged of a prompt before anything is claimed of it, and
+/// on average of all prompts. Scores always have all of theirs; an output is judged
+/// until it leaves the reference at a tie, and then no more. An engine that agrees
+/// at a share q of the positions gets q/(1−q) of them on average: 8 are 89 %.
+/// Measured at q8_0 on the two tiny models: targets that pass by their scores have
+/// 21 to 25, the mutants 0.0 to 2.1, an engine without RoPE scaling 0.9.
+pub const JUDGED_MIN: usize = 8;
+
 /// What was found at one prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptJudgement {
@@ -15,8 +24,10 @@ pub struct PromptJudgement {
     pub name: String,
     /// Context (tokens) the prompt and its positions span.
     pub context_tokens: u32,
-    /// Mean KL divergence over the positions, nats.
-    pub kl_nats: f64,
+    /// Positions that could be judged.
+    pub judged: usize,
+    /// Mean KL divergence over the positions, nats; `None` without log-probabilities.
+    pub kl_nats: Option<f64>,
     /// Positions where the reference's margin exceeds the tie width.
     pub decisive: usize,
     /// Of those, where the target's argmax agrees.
@@ -69,7 +80,8 @@ pub fn judge_scores(golden: &GoldenPrompt, scored: &Scored, limit: &Limit) -> Pr
     PromptJudgement {
         name: golden.name.clone(),
         context_tokens: (golden.prompt_ids.len() + positions) as u32,
-        kl_nats,
+        judged: positions,
+        kl_nats: Some(kl_nats),
         decisive,
         agreed,
         failure,
@@ -99,32 +111,6 @@ pub fn kl_divergence_nats(reference: &[f64], target: &[f64]) -> f64 {
     (kl + p_rest * (p_rest / q_rest).ln()).max(0.0)
 }
 
-/// Judge a greedy output against the reference's: equal, or first different
-/// where the reference itself is within the tie width (what follows a tie can't
-/// be judged against another continuation). `Err` says where it went wrong.
-pub fn judge_output(
-    golden: &GoldenPrompt,
-    output_ids: &[u32],
-    limit: &Limit,
-) -> Result<(), String> {
-    let different = golden
-        .output_ids
-        .iter()
-        .zip(output_ids)
-        .position(|(a, b)| a != b);
-    match different {
-        None => Ok(()),
-        Some(position) if golden.margin(position) <= limit.tie_width_nats => Ok(()),
-        Some(position) => Err(format!(
-            "prompt {:?}: output token {position} is {}, the reference says {} by {:.2} nats",
-            golden.name,
-            output_ids[position],
-            golden.output_ids[position],
-            golden.margin(position)
-        )),
-    }
-}
-
 /// What may be claimed of a target, given all prompts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scope {
@@ -137,10 +123,16 @@ pub enum Scope {
 }
 
 /// From judgements to scope. A limited scope needs a gap that the engine itself
-/// declares; without one, any failing prompt fails the target.
+/// declares; without one, any failing prompt fails the target. A prompt of which
+/// too little could be judged neither fails nor counts.
 pub fn scope(judgements: &[PromptJudgement], declares_position_gap: bool) -> Scope {
+    if judged_mean(judgements) < JUDGED_MIN as f64 {
+        return Scope::None;
+    }
+    let enough = |j: &&PromptJudgement| j.judged >= JUDGED_MIN;
     let longest = judgements
         .iter()
+        .filter(enough)
         .map(|j| j.context_tokens)
         .max()
         .unwrap_or(0);
@@ -158,12 +150,25 @@ pub fn scope(judgements: &[PromptJudgement], declares_position_gap: bool) -> Sco
     };
     let verified = judgements
         .iter()
+        .filter(enough)
         .map(|j| j.context_tokens)
         .filter(|&c| c < first_failing)
         .max();
     match verified {
         Some(positions) if declares_position_gap => Scope::Limited(positions),
         _ => Scope::None,
+    }
+}
+
+/// How many positions of a prompt could be judged on average, over those that
+/// didn't fail.
+pub fn judged_mean(judgements: &[PromptJudgement]) -> f64 {
+    let passing = judgements.iter().filter(|j| j.failure.is_empty());
+    let (sum, count) = passing.fold((0, 0), |(sum, count), j| (sum + j.judged, count + 1));
+    if count == 0 {
+        0.0
+    } else {
+        sum as f64 / f64::from(count)
     }
 }
 
@@ -247,28 +252,33 @@ mod tests {
         );
     }
 
+    fn judgement(context_tokens: u32, failure: &str) -> PromptJudgement {
+        PromptJudgement {
+            name: String::new(),
+            context_tokens,
+            judged: 64,
+            kl_nats: Some(0.0),
+            decisive: 1,
+            agreed: 1,
+            failure: failure.into(),
+        }
+    }
+
     #[test]
-    fn an_output_may_leave_the_reference_only_at_a_tie() {
-        let golden = golden(&[1.0, 0.1, 1.0]);
-        assert!(judge_output(&golden, &[7, 7, 7], &limit()).is_ok());
-        assert!(judge_output(&golden, &[7, 8, 9], &limit()).is_ok());
-        assert!(
-            judge_output(&golden, &[8, 7, 7], &limit())
-                .unwrap_err()
-                .contains("output token 0")
-        );
+    fn what_could_not_be_judged_is_not_claimed() {
+        let judged = |context_tokens, judged| PromptJudgement {
+            judged,
+            ..judgement(context_tokens, "")
+        };
+        let long_left_early = [judged(96, 20), judged(264, 8), judged(960, 7)];
+        assert_eq!(scope(&long_left_early, false), Scope::Whole(264));
+        // Three ties in a row at every prompt are no agreement.
+        assert_eq!(scope(&[judged(96, 3), judged(264, 12)], false), Scope::None);
+        assert_eq!(judged_mean(&[judged(96, 3), judged(264, 12)]), 7.5);
     }
 
     #[test]
     fn a_limited_scope_needs_a_declared_gap() {
-        let judgement = |context_tokens, failure: &str| PromptJudgement {
-            name: String::new(),
-            context_tokens,
-            kl_nats: 0.0,
-            decisive: 1,
-            agreed: 1,
-            failure: failure.into(),
-        };
         let long_fails = [judgement(74, ""), judgement(96, ""), judgement(1024, "x")];
         assert_eq!(scope(&long_fails, true), Scope::Limited(96));
         assert_eq!(scope(&long_fails, false), Scope::None);

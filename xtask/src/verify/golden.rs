@@ -107,7 +107,7 @@ pub fn bless(
                 judged.failure
             );
         }
-        kl_worst = kl_worst.max(judged.kl_nats);
+        kl_worst = kl_worst.max(judged.kl_nats.unwrap_or(f64::INFINITY));
     }
     let cross_check_name = format!("{} {}", cross_check.id, session.hello.version);
     let _ = session.close();

@@ -14,7 +14,7 @@ pub struct Question<'a> {
     pub golden: &'a Golden,
     /// The limit of the target's precision.
     pub limit: &'a Limit,
-    /// Directory of the model's files.
+    /// Directory of the model's files, its tokenizer among them.
     pub model_dir: &'a Path,
     /// Compute threads.
     pub threads: u32,

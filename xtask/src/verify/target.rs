@@ -1,13 +1,17 @@
-//! One target through the gate: score every golden prompt, generate at every
-//! batch size that will be timed, and say what was found as a record.
+//! One target through the gate: score every golden prompt, or compare what it
+//! generates where it can't; generate at every batch size that will be timed; and
+//! say what was found as a record.
 
 use super::batch;
-use super::gate::{self, PromptJudgement, Scope};
+use super::gate::{self, JUDGED_MIN, PromptJudgement, Scope};
+use super::output::{self, Output};
 use super::question::{Question, load_request};
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
+use schema::golden::GoldenPrompt;
 use schema::record::{Status, VerifyRecord};
 use schema::registry::Target;
+use tokenizers::Tokenizer;
 
 /// What was found: the record, and each prompt's judgement for whoever asks why.
 pub struct Verified {
@@ -64,6 +68,10 @@ fn ask(
         .max()
         .unwrap_or(1);
     let max_batch = question.batches.iter().copied().max().unwrap_or(1);
+    let tokenizer = crate::prompts::tokenizer(question.model_dir).map_err(|error| {
+        let failure = EngineFailure::new(Status::Unavailable, format!("{error:#}"));
+        (failure, String::new())
+    })?;
     let load = load_request(
         target,
         question.model_dir,
@@ -72,12 +80,24 @@ fn ask(
         max_batch,
     );
     let mut session = Session::open(program, &load, question.patience)?;
-    let result = questions(&mut session, question);
+    let scope = if session.hello.capabilities.score {
+        "logits"
+    } else {
+        "text"
+    };
+    let result = questions(&mut session, question, &tokenizer);
     match result {
         Ok((judgements, batch_failure)) => {
             let gap = session.hello.capabilities.position_gap.clone();
             let (_, _) = session.close();
-            Ok(conclude(target, question, judgements, batch_failure, gap))
+            Ok(conclude(
+                target,
+                question,
+                scope,
+                judgements,
+                batch_failure,
+                gap,
+            ))
         }
         Err(failure) => {
             let tail = session.abort();
@@ -88,32 +108,74 @@ fn ask(
 
 type Answers = (Vec<PromptJudgement>, Option<String>);
 
-fn questions(session: &mut Session, question: &Question) -> Result<Answers, EngineFailure> {
-    if !session.hello.capabilities.score {
-        return Err(EngineFailure::new(
-            Status::Unsupported,
-            "it reports no log-probabilities, and a text-only scope isn't implemented",
-        ));
-    }
+fn questions(
+    session: &mut Session,
+    question: &Question,
+    tokenizer: &Tokenizer,
+) -> Result<Answers, EngineFailure> {
     let mut judgements = Vec::new();
     for prompt in &question.golden.prompts {
-        let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
-        judgements.push(gate::judge_scores(prompt, &scored, question.limit));
+        judgements.push(if session.hello.capabilities.score {
+            let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
+            gate::judge_scores(prompt, &scored, question.limit)
+        } else {
+            judge_generated(session, question, tokenizer, prompt)?
+        });
     }
     judgements.sort_by_key(|judgement| judgement.context_tokens);
     let declared = session.hello.capabilities.position_gap.is_some();
     let batch_failure = match gate::scope(&judgements, declared) {
         Scope::Whole(positions) | Scope::Limited(positions) => {
-            batch::check(session, question, positions)?
+            batch::check(session, question, tokenizer, positions)?
         }
         Scope::None => None, // it has failed already
     };
     Ok((judgements, batch_failure))
 }
 
+/// Judge one prompt by what the target generates.
+fn judge_generated(
+    session: &mut Session,
+    question: &Question,
+    tokenizer: &Tokenizer,
+    prompt: &GoldenPrompt,
+) -> Result<PromptJudgement, EngineFailure> {
+    let positions = prompt.output_ids.len();
+    session.send_generate(prompt.prompt_ids.clone(), positions as u32)?;
+    let judged = match session.next_done() {
+        Ok((done, _)) => {
+            let tie_width_nats = question.limit.tie_width_nats;
+            output::judge(prompt, &Output::from(done), tie_width_nats, tokenizer)
+        }
+        // A prompt that it can't be asked is one of which nothing is known.
+        Err(failure) if failure.status == Status::Unsupported => Ok(output::Agreement::default()),
+        Err(failure) => return Err(failure),
+    };
+    let (agreement, failure) = match judged {
+        Ok(agreement) => (agreement, String::new()),
+        Err(failure) => (output::Agreement::default(), failure),
+    };
+    // Only what was compared is claimed; a failure counts against all of its length.
+    let reached = if failure.is_empty() {
+        agreement.judged
+    } else {
+        positions
+    };
+    Ok(PromptJudgement {
+        name: prompt.name.clone(),
+        context_tokens: (prompt.prompt_ids.len() + reached) as u32,
+        judged: agreement.judged,
+        kl_nats: None,
+        decisive: agreement.decisive,
+        agreed: agreement.decisive,
+        failure,
+    })
+}
+
 fn conclude(
     target: &Target,
     question: &Question,
+    scope_name: &str,
     judgements: Vec<PromptJudgement>,
     batch_failure: Option<String>,
     position_gap: Option<String>,
@@ -125,11 +187,24 @@ fn conclude(
             j.name, j.context_tokens, j.failure
         )
     });
+    let judged_mean = gate::judged_mean(&judgements);
+    let first_failure = first_failure.unwrap_or_else(|| {
+        format!(
+            "its output leaves the reference's at a tie after {judged_mean:.1} tokens on average, and a wrong engine's might too: {JUDGED_MIN} must be judged"
+        )
+    });
     let (mut status, mut positions, mut reason) = match scope {
+        Scope::Whole(positions) if scope_name == "text" => (
+            Status::Ok,
+            Some(positions),
+            format!(
+                "no log-probabilities: its output was compared, {judged_mean:.1} tokens a prompt on average"
+            ),
+        ),
         Scope::Whole(positions) => (Status::Ok, Some(positions), String::new()),
         Scope::Limited(positions) => {
             let gap = position_gap.unwrap_or_default();
-            let why = first_failure.unwrap_or_default();
+            let why = first_failure;
             (
                 Status::Ok,
                 Some(positions),
@@ -137,7 +212,7 @@ fn conclude(
             )
         }
         Scope::None => {
-            let why = first_failure.unwrap_or_default();
+            let why = first_failure;
             match position_gap {
                 // By its own word the engine doesn't do what this model needs.
                 Some(gap) => (Status::Unsupported, None, format!("{gap}; {why}")),
@@ -161,7 +236,7 @@ fn conclude(
         .collect();
     let decisive: usize = within.iter().map(|j| j.decisive).sum();
     let agreed: usize = within.iter().map(|j| j.agreed).sum();
-    let kl_nats = within.iter().map(|j| j.kl_nats).fold(0.0, f64::max);
+    let kl_nats = within.iter().filter_map(|j| j.kl_nats).reduce(f64::max);
     let record = VerifyRecord {
         target: target.id.clone(),
         model: question.golden.model.clone(),
@@ -169,12 +244,12 @@ fn conclude(
         reason,
         verified_positions: positions,
         scope: if status == Status::Ok {
-            "logits"
+            scope_name
         } else {
             "none"
         }
         .into(),
-        kl_nats: kl_nats.is_finite().then_some(kl_nats),
+        kl_nats: kl_nats.filter(|kl| kl.is_finite()),
         argmax_agreement: (decisive > 0).then(|| agreed as f64 / decisive as f64),
         batches: question.batches.to_vec(),
     };

@@ -27,6 +27,7 @@ fn request(id: u64, due_ms: u64, tokens_ms: &[u64]) -> RequestRecord {
         answered_ns: last * MS + 100_000,
         batch: 1,
         output_ids: vec![0; tokens_ms.len()],
+        output_text: None,
     }
 }
 

@@ -290,6 +290,7 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             answered_ns: at + 60_000,
             batch: 1,
             output_ids: vec![1; NEW_TOKENS as usize],
+            output_text: None,
         });
         now = at + 80_000;
     }
