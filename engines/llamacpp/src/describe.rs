@@ -78,6 +78,8 @@ fn notes(load: &Load) -> Vec<String> {
          unified KV cache; no prompt is cached."
             .to_string(),
         "Keys and values are f16, flash attention is auto: llama.cpp's defaults.".to_string(),
+        "In company its kernels add up in another order than alone: near-ties may fall otherwise."
+            .to_string(),
         "Loading ends with an empty run of two tokens, as llama-server's does.".to_string(),
         format!("ggml was compiled by {COMPILER}; threads are {threads}."),
     ];
