@@ -1,0 +1,205 @@
+//! The adapter proper: device, precision and threads in, token ids through the
+//! model, the greedy choice made where the logits are.
+
+use crate::config::Config;
+use crate::model::{Model, Place, failed};
+use crate::weights::Weights;
+use protocol::engine::{Engine, EngineError};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tch::{Cuda, Device, Kind, Tensor};
+
+/// The engine.
+pub struct Tch {
+    model: Model,
+    /// Tokens fed so far in each row.
+    position: i64,
+    /// After the last step, rows × vocabulary, where they were computed.
+    logits: Option<Tensor>,
+}
+
+impl Tch {
+    fn step(&mut self, ids: &[u32], rows: usize) -> Result<Vec<u32>, EngineError> {
+        let logits = self.model.forward(ids, rows as i64, self.position)?;
+        let chosen = logits
+            .f_argmax(-1, false)
+            // The copy to the host is what waits for a GPU to finish.
+            .and_then(|chosen| Vec::<i64>::try_from(&chosen))
+            .map_err(|err| failed(&err))?;
+        self.position += (ids.len() / rows) as i64;
+        self.logits = Some(logits);
+        Ok(chosen.into_iter().map(|id| id as u32).collect())
+    }
+}
+
+impl Engine for Tch {
+    fn hello(_: &Load) -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            engine: "tch".to_string(),
+            // libtorch does the work; `tch` binds it.
+            version: env!("BENCH_LIBTORCH").to_string(),
+            build: BTreeMap::from([("tch".to_string(), TCH_VERSION.to_string())]),
+            capabilities: Capabilities {
+                batching: Batching::StaticEqualLength,
+                score: true,
+                parallel_score: false,
+                position_gap: None,
+                notes: vec![
+                    "our own forward pass over libtorch: fused attention, joined q/k/v and \
+                     gate/up weights, a key/value cache allocated at load"
+                        .to_string(),
+                ],
+            },
+        }
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        if !load.variant.is_empty() {
+            let message = format!("tch has no variant {:?}", load.variant);
+            return Err(EngineError::unsupported(message));
+        }
+        let kind = kind(&load.precision)?;
+        let dir = Path::new(&load.model_dir);
+        let config_path = dir.join("config.json");
+        let name = config_path.display().to_string();
+        let text = std::fs::read_to_string(&config_path).map_err(|err| {
+            let message = format!("{name}: {err}; fetch the model again");
+            EngineError::new(FailureKind::Unavailable, message)
+        })?;
+        let config = Config::from_json(&text, &name, load.max_context)?;
+        let mut weights = Weights::open(&dir.join(&load.weights))?;
+
+        set_threads(load.threads);
+        let place = Place {
+            device: device(&load.backend, load.device)?,
+            kind,
+            rows: i64::from(load.max_batch),
+            positions: i64::from(load.max_context),
+        };
+        let kv_bytes = config.kv_elements() as usize * kind.elt_size_in_bytes();
+        let model = Model::load(config, &mut weights, &place)?;
+        if let Device::Cuda(index) = place.device {
+            Cuda::synchronize(index as i64);
+        }
+        let loaded = Loaded {
+            load_ns: 0,
+            weight_bytes: model.weight_bytes(),
+            kv_bytes_per_token: kv_bytes as u64,
+        };
+        let engine = Self {
+            model,
+            position: 0,
+            logits: None,
+        };
+        Ok((engine, loaded))
+    }
+
+    fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
+        // The last batch's memory is free before this one's is taken.
+        self.logits = None;
+        self.position = 0;
+        self.step(&prompts.concat(), prompts.len())
+    }
+
+    fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
+        self.step(tokens, tokens.len())
+    }
+
+    fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {
+        let logits = self
+            .logits
+            .as_ref()
+            .ok_or_else(|| EngineError::internal("nothing was fed"))?;
+        logits
+            .f_get(row as i64)
+            .and_then(|row| Vec::try_from(&row))
+            .map_err(|err| failed(&err))
+    }
+}
+
+/// Of the crate. A test compares it with the lockfile.
+const TCH_VERSION: &str = "0.22.0";
+
+fn kind(precision: &str) -> Result<Kind, EngineError> {
+    match precision {
+        "f32" => Ok(Kind::Float),
+        "f16" => Ok(Kind::Half),
+        "bf16" => Ok(Kind::BFloat16),
+        other => Err(EngineError::unsupported(format!(
+            "tch runs f32, f16 and bf16, not {other}"
+        ))),
+    }
+}
+
+/// One pool for each operator's work and none beside it: operators run one after
+/// the other, so a second would only use more threads than were asked for.
+fn set_threads(threads: u32) {
+    tch::set_num_threads(threads as i32);
+    // libtorch lets it be set once.
+    if tch::get_num_interop_threads() != 1 {
+        tch::set_num_interop_threads(1);
+    }
+}
+
+fn device(backend: &str, index: u32) -> Result<Device, EngineError> {
+    match backend {
+        "cpu" => Ok(Device::Cpu),
+        "cuda" => match cuda_devices() {
+            Ok(devices) if index < devices => Ok(Device::Cuda(index as usize)),
+            Ok(0) => Err(unavailable(index, "libtorch finds none on this machine")),
+            Ok(devices) => Err(unavailable(index, &format!("this machine has {devices}"))),
+            Err(why) => Err(unavailable(index, &why)),
+        },
+        other => Err(EngineError::unsupported(format!(
+            "tch has no backend {other:?}; there are cpu, cuda"
+        ))),
+    }
+}
+
+fn unavailable(index: u32, why: &str) -> EngineError {
+    let message = format!("no CUDA device {index}: {why}");
+    EngineError::new(FailureKind::Unavailable, message)
+}
+
+/// How many there are. libtorch's CUDA half is opened here and not linked, so
+/// that CPU targets neither wait for it nor count it as their memory.
+fn cuda_devices() -> Result<u32, String> {
+    // SAFETY: opening runs the library's initialisers, which register its
+    // kernels; they expect nothing of us. It is never closed.
+    let library = unsafe {
+        libc::dlopen(
+            c"libtorch_cuda.so".as_ptr(),
+            libc::RTLD_NOW | libc::RTLD_GLOBAL,
+        )
+    };
+    if library.is_null() {
+        let libtorch = env!("BENCH_LIBTORCH");
+        return Err(format!("libtorch {libtorch} came without libtorch_cuda.so"));
+    }
+    // It counts devices as an `int` that is never negative.
+    Ok(Cuda::device_count().max(0) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_lockfiles() {
+        let lock = include_str!("../../../Cargo.lock");
+        let entry = format!("name = \"tch\"\nversion = \"{TCH_VERSION}\"\n");
+        assert!(lock.contains(&entry));
+        assert_ne!(env!("BENCH_LIBTORCH"), "unknown");
+    }
+
+    #[test]
+    fn a_missing_device_is_unavailable() {
+        assert_eq!(device("cpu", 0).unwrap(), Device::Cpu);
+        assert_eq!(device("tpu", 0).unwrap_err().kind, FailureKind::Unsupported);
+        let error = device("cuda", 99).unwrap_err();
+        assert_eq!(error.kind, FailureKind::Unavailable);
+        assert!(error.message.starts_with("no CUDA device 99: "));
+    }
+}

@@ -1,0 +1,342 @@
+//! The forward pass: a Llama out of libtorch's operators, with a key/value cache
+//! that is allocated once. It rounds where transformers rounds (norms and softmax
+//! in f32), so that at bf16 both are the same model. Joined weights (q, k, v; gate,
+//! up) and one fused attention operator are what it does for speed.
+
+use crate::config::{Config, Layout};
+use crate::weights::Weights;
+use protocol::engine::EngineError;
+use protocol::wire::FailureKind;
+use tch::{Device, Kind, TchError, Tensor};
+
+/// A loaded model with its cache. Rows of a batch have equal lengths.
+pub struct Model {
+    config: Config,
+    embedding: Tensor, // vocabulary × dim
+    layers: Vec<Layer>,
+    norm: Tensor, // dim
+    head: Tensor, // vocabulary × dim; the embedding itself, where they are tied
+    cos: Tensor,  // positions × 1 × head_dim
+    sin: Tensor,  // positions × 1 × head_dim, negative in the first half
+    rows: i64,
+    positions: i64,
+    device: Device,
+}
+
+struct Layer {
+    attention_norm: Tensor, // dim
+    qkv: Tensor,            // (heads + 2 · kv_heads) · head_dim × dim
+    output: Tensor,         // dim × heads · head_dim
+    mlp_norm: Tensor,       // dim
+    gate_up: Tensor,        // 2 · inner × dim
+    down: Tensor,           // dim × inner
+    keys: Tensor,           // rows × kv_heads × positions × head_dim
+    values: Tensor,         // rows × kv_heads × positions × head_dim
+}
+
+/// What a model is loaded for.
+pub struct Place {
+    /// Where it runs.
+    pub device: Device,
+    /// Precision of weights, activations and cache.
+    pub kind: Kind,
+    /// Most rows of a batch.
+    pub rows: i64,
+    /// Longest sequence, in tokens.
+    pub positions: i64,
+}
+
+impl Model {
+    /// Read all weights, converted to `place.kind`, and allocate the cache.
+    pub fn load(config: Config, weights: &mut Weights, at: &Place) -> Result<Self, EngineError> {
+        let mut loader = Loader {
+            config: &config,
+            weights,
+            at,
+        };
+        let embedding = ("model.embed_tokens".to_string(), config.vocabulary);
+        let embedding = loader.joined(&[embedding], config.dim)?;
+        let head = if config.tied {
+            embedding.shallow_clone()
+        } else {
+            loader.joined(&[("lm_head".to_string(), config.vocabulary)], config.dim)?
+        };
+        let layers = (0..config.layers).map(|layer| loader.layer(layer));
+        let layers = layers.collect::<Result<_, _>>()?;
+        let norm = loader.vector("model.norm")?;
+        let (cos, sin) = loader.rope().map_err(|err| failed(&err))?;
+        Ok(Self {
+            embedding,
+            layers,
+            norm,
+            head,
+            cos,
+            sin,
+            rows: at.rows,
+            positions: at.positions,
+            device: at.device,
+            config,
+        })
+    }
+
+    /// Bytes of weights that one decode step reads: of an embedding that is not
+    /// the output head too, a step reads only a line a row.
+    pub fn weight_bytes(&self) -> u64 {
+        let of_layers = self.layers.iter().flat_map(|layer| {
+            [
+                &layer.attention_norm,
+                &layer.qkv,
+                &layer.output,
+                &layer.mlp_norm,
+                &layer.gate_up,
+                &layer.down,
+            ]
+        });
+        of_layers
+            .chain([&self.norm, &self.head])
+            .map(|weight| (weight.numel() * weight.kind().elt_size_in_bytes()) as u64)
+            .sum()
+    }
+
+    /// Feed `ids` (rows × tokens) from `position` on; the logits after the last
+    /// token (rows × vocabulary). More than one token a row: from position 0 only.
+    pub fn forward(&self, ids: &[u32], rows: i64, position: i64) -> Result<Tensor, EngineError> {
+        let tokens = ids.len() as i64 / rows;
+        if rows > self.rows || position + tokens > self.positions {
+            return Err(EngineError::internal(format!(
+                "{rows} rows up to position {}, where the cache was made for {} up to {}",
+                position + tokens,
+                self.rows,
+                self.positions
+            )));
+        }
+        // Nothing here needs a gradient; this spares the check at every operator.
+        tch::no_grad(|| self.step(ids, rows, tokens, position)).map_err(|err| failed(&err))
+    }
+
+    fn step(&self, ids: &[u32], rows: i64, tokens: i64, position: i64) -> Result<Tensor, TchError> {
+        let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
+        let ids = Tensor::f_from_slice(&ids)?
+            .f_reshape([rows, tokens])?
+            .f_to_device(self.device)?;
+        let span = Span {
+            rows,
+            tokens,
+            position,
+            cos: self.cos.f_narrow(0, position, tokens)?,
+            sin: self.sin.f_narrow(0, position, tokens)?,
+        };
+        let mut x = Tensor::f_embedding(&self.embedding, &ids, -1, false, false)?;
+        for layer in &self.layers {
+            let attended = layer.attend(
+                &self.config,
+                &self.norm_of(&x, &layer.attention_norm)?,
+                &span,
+            )?;
+            x = x.f_add(&attended)?;
+            let fed = layer.feed(&self.config, &self.norm_of(&x, &layer.mlp_norm)?)?;
+            x = x.f_add(&fed)?;
+        }
+        let last = x.f_narrow(1, tokens - 1, 1)?.f_reshape([rows, -1])?;
+        linear(&self.norm_of(&last, &self.norm)?, &self.head)
+    }
+
+    /// Normalised in f32, rounded, then weighted: given the weight, libtorch would
+    /// round once, and at bf16 that is another model than transformers'.
+    fn norm_of(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor, TchError> {
+        x.f_rms_norm([self.config.dim], None::<&Tensor>, self.config.eps)?
+            .f_mul_(weight)
+    }
+}
+
+/// What a step feeds, and where.
+struct Span {
+    rows: i64,
+    tokens: i64,
+    position: i64,
+    cos: Tensor, // tokens × 1 × head_dim
+    sin: Tensor, // tokens × 1 × head_dim
+}
+
+impl Layer {
+    fn attend(&self, config: &Config, x: &Tensor, span: &Span) -> Result<Tensor, TchError> {
+        let Config {
+            heads,
+            kv_heads,
+            head_dim,
+            ..
+        } = *config;
+        let &Span {
+            rows,
+            tokens,
+            position,
+            ..
+        } = span;
+        let qkv = linear(x, &self.qkv)?.f_view([rows, tokens, config.all_heads(), head_dim])?;
+        // Queries and keys are rotated as one.
+        let unrotated = qkv.f_narrow(2, 0, heads + kv_heads)?;
+        let mut swapped = unrotated.f_roll([head_dim / 2], [-1])?;
+        let swapped = swapped.f_mul_(&span.sin)?;
+        let rotated = unrotated.f_mul(&span.cos)?.f_add_(&swapped)?;
+
+        let end = position + tokens;
+        let new = |heads_of: &Tensor, first: i64| {
+            heads_of.f_narrow(2, first, kv_heads)?.f_transpose(1, 2)
+        };
+        let keys = self.keys.f_narrow(0, 0, rows)?.f_narrow(2, 0, end)?;
+        let values = self.values.f_narrow(0, 0, rows)?.f_narrow(2, 0, end)?;
+        keys.f_narrow(2, position, tokens)?
+            .f_copy_(&new(&rotated, heads)?)?;
+        values
+            .f_narrow(2, position, tokens)?
+            .f_copy_(&new(&qkv, heads + kv_heads)?)?;
+
+        let queries = rotated.f_narrow(2, 0, heads)?;
+        let out = if tokens == 1 {
+            // The heads that share keys go in as if they were positions: nothing is
+            // masked at the end of a sequence, and each key is read once for all.
+            let queries = queries.f_reshape([rows, kv_heads, config.group(), head_dim])?;
+            attention(&queries, &keys, &values, false)?
+        } else {
+            attention(&queries.f_transpose(1, 2)?, &keys, &values, true)?.f_transpose(1, 2)?
+        };
+        linear(
+            &out.f_reshape([rows, tokens, heads * head_dim])?,
+            &self.output,
+        )
+    }
+
+    fn feed(&self, config: &Config, x: &Tensor) -> Result<Tensor, TchError> {
+        let both = linear(x, &self.gate_up)?;
+        let gate = both.f_narrow(-1, 0, config.inner)?.f_silu()?;
+        let up = both.f_narrow(-1, config.inner, config.inner)?;
+        linear(&{ gate }.f_mul_(&up)?, &self.down)
+    }
+}
+
+fn linear(x: &Tensor, weight: &Tensor) -> Result<Tensor, TchError> {
+    x.f_linear(weight, None::<&Tensor>)
+}
+
+/// Scaled by 1/√head_dim; fewer key heads than query heads are shared in order.
+fn attention(
+    queries: &Tensor,
+    keys: &Tensor,
+    values: &Tensor,
+    causal: bool,
+) -> Result<Tensor, TchError> {
+    let shared = queries.size()[1] != keys.size()[1];
+    let mask = None::<&Tensor>;
+    Tensor::f_scaled_dot_product_attention(queries, keys, values, mask, 0.0, causal, None, shared)
+}
+
+/// Reads weights straight to where they stay.
+struct Loader<'a> {
+    config: &'a Config,
+    weights: &'a mut Weights,
+    at: &'a Place,
+}
+
+impl Loader<'_> {
+    fn layer(&mut self, layer: i64) -> Result<Layer, EngineError> {
+        let &Config {
+            dim,
+            inner,
+            heads,
+            kv_heads,
+            head_dim,
+            ..
+        } = self.config;
+        let name = |part: &str| format!("model.layers.{layer}.{part}");
+        let (q, kv) = (heads * head_dim, kv_heads * head_dim);
+        let (qkv, gate_up) = match self.config.layout {
+            Layout::Split => (
+                vec![
+                    (name("self_attn.q_proj"), q),
+                    (name("self_attn.k_proj"), kv),
+                    (name("self_attn.v_proj"), kv),
+                ],
+                vec![(name("mlp.gate_proj"), inner), (name("mlp.up_proj"), inner)],
+            ),
+            Layout::Fused => (
+                vec![(name("self_attn.qkv_proj"), q + 2 * kv)],
+                vec![(name("mlp.gate_up_proj"), 2 * inner)],
+            ),
+        };
+        Ok(Layer {
+            attention_norm: self.vector(&name("input_layernorm"))?,
+            qkv: self.joined(&qkv, dim)?,
+            output: self.joined(&[(name("self_attn.o_proj"), dim)], q)?,
+            mlp_norm: self.vector(&name("post_attention_layernorm"))?,
+            gate_up: self.joined(&gate_up, dim)?,
+            down: self.joined(&[(name("mlp.down_proj"), dim)], inner)?,
+            keys: self.cache()?,
+            values: self.cache()?,
+        })
+    }
+
+    /// Matrices of `columns` columns, each with its rows, on top of one another.
+    fn joined(&mut self, parts: &[(String, i64)], columns: i64) -> Result<Tensor, EngineError> {
+        let rows = parts.iter().map(|(_, rows)| rows).sum();
+        let options = (self.at.kind, self.at.device);
+        let whole = Tensor::f_empty([rows, columns], options).map_err(|err| failed(&err))?;
+        let mut first = 0;
+        for (name, rows) in parts {
+            let part = self
+                .weights
+                .read(&format!("{name}.weight"), &[*rows, columns])?;
+            whole
+                .f_narrow(0, first, *rows)
+                .and_then(|mut place| place.f_copy_(&part))
+                .map_err(|err| failed(&err))?;
+            first += rows;
+        }
+        Ok(whole)
+    }
+
+    fn vector(&mut self, name: &str) -> Result<Tensor, EngineError> {
+        let vector = self
+            .weights
+            .read(&format!("{name}.weight"), &[self.config.dim])?;
+        vector
+            .f_to_kind(self.at.kind)
+            .and_then(|vector| vector.f_to_device(self.at.device))
+            .map_err(|err| failed(&err))
+    }
+
+    /// Written, and so present, before the first request.
+    fn cache(&self) -> Result<Tensor, EngineError> {
+        let shape = [
+            self.at.rows,
+            self.config.kv_heads,
+            self.at.positions,
+            self.config.head_dim,
+        ];
+        Tensor::f_zeros(shape, (self.at.kind, self.at.device)).map_err(|err| failed(&err))
+    }
+
+    fn rope(&self) -> Result<(Tensor, Tensor), TchError> {
+        let (positions, head_dim) = (self.at.positions, self.config.head_dim);
+        let table = self.config.rope.table(head_dim, positions);
+        let tensor = |values: &[f32]| {
+            Tensor::f_from_slice(values)?
+                .f_reshape([positions, 1, head_dim])?
+                .f_to_kind(self.at.kind)?
+                .f_to_device(self.at.device)
+        };
+        Ok((tensor(&table.cos)?, tensor(&table.sin)?))
+    }
+}
+
+/// What libtorch says without its C++ stack; memory that ran out is told apart.
+pub fn failed(error: &TchError) -> EngineError {
+    let text = error.to_string();
+    let lower = text.to_lowercase();
+    let oom = lower.contains("out of memory") || lower.contains("can't allocate memory");
+    let kind = if oom {
+        FailureKind::Oom
+    } else {
+        FailureKind::Internal
+    };
+    EngineError::new(kind, text.lines().next().unwrap_or_default())
+}

@@ -1,0 +1,233 @@
+//! Tensors out of safetensors files: one file, or the shards of an index. They
+//! are read one by one and not mapped, so that no page of the file counts as
+//! memory of this process. What the tensors mean is [`crate::model`]'s.
+
+use protocol::engine::EngineError;
+use protocol::wire::FailureKind;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use tch::{Kind, Tensor};
+
+/// No header is longer; a number that says otherwise is no length.
+const HEADER_BYTES_MAX: u64 = 100 << 20;
+
+/// Where a tensor lies.
+struct Place {
+    file: usize,
+    start: u64,
+    bytes: usize,
+    shape: Vec<i64>,
+    kind: Kind,
+}
+
+/// The open files and what is in them.
+pub struct Weights {
+    files: Vec<(PathBuf, File)>,
+    places: HashMap<String, Place>,
+}
+
+impl Weights {
+    /// Open a `.safetensors` file or an `.index.json`, and read the headers.
+    pub fn open(path: &Path) -> Result<Self, EngineError> {
+        let mut weights = Self {
+            files: Vec::new(),
+            places: HashMap::new(),
+        };
+        for path in shards(path)? {
+            weights.add(path)?;
+        }
+        Ok(weights)
+    }
+
+    fn add(&mut self, path: PathBuf) -> Result<(), EngineError> {
+        let mut file = File::open(&path).map_err(|err| unusable(&path, err))?;
+        let size = file.metadata().map_err(|err| unusable(&path, err))?.len();
+        let mut length = [0; 8];
+        file.read_exact(&mut length)
+            .map_err(|err| unusable(&path, err))?;
+        let length = u64::from_le_bytes(length);
+        if length > HEADER_BYTES_MAX.min(size) {
+            return Err(unusable(&path, "no safetensors file"));
+        }
+        let mut header = vec![0; length as usize];
+        file.read_exact(&mut header)
+            .map_err(|err| unusable(&path, err))?;
+        let header: serde_json::Map<String, Value> =
+            serde_json::from_slice(&header).map_err(|err| unusable(&path, err))?;
+        for (name, entry) in header {
+            if name == "__metadata__" {
+                continue;
+            }
+            let place = place(&entry, self.files.len(), 8 + length)
+                .ok_or_else(|| unusable(&path, format!("{name}'s entry makes no sense")))?;
+            if place.start + place.bytes as u64 > size {
+                return Err(unusable(&path, format!("{name} lies beyond its end")));
+            }
+            self.places.insert(name, place);
+        }
+        self.files.push((path, file));
+        Ok(())
+    }
+
+    /// A tensor as it lies in the file, on the CPU; its shape must be `shape`.
+    pub fn read(&mut self, name: &str, shape: &[i64]) -> Result<Tensor, EngineError> {
+        let place = self.places.get(name).ok_or_else(|| {
+            let path = self.files.first().map_or(Path::new("?"), |(path, _)| path);
+            unusable(path, format!("there is no {name} in it"))
+        })?;
+        let (path, file) = &mut self.files[place.file];
+        if place.shape != shape {
+            let found = &place.shape;
+            let why = format!("{name} has the shape {found:?}, config.json says {shape:?}");
+            return Err(unusable(path, why));
+        }
+        let mut data = vec![0; place.bytes];
+        file.seek(SeekFrom::Start(place.start))
+            .and_then(|_| file.read_exact(&mut data))
+            .map_err(|err| unusable(path, err))?;
+        Tensor::f_from_data_size(&data, shape, place.kind).map_err(|err| unusable(path, err))
+    }
+}
+
+/// The entry of a header; `None` where it contradicts itself.
+fn place(entry: &Value, file: usize, data: u64) -> Option<Place> {
+    let kind = match entry["dtype"].as_str()? {
+        "F32" => Kind::Float,
+        "F16" => Kind::Half,
+        "BF16" => Kind::BFloat16,
+        _ => return None,
+    };
+    let shape: Option<Vec<i64>> = entry["shape"]
+        .as_array()?
+        .iter()
+        .map(|size| size.as_i64().filter(|size| *size > 0))
+        .collect();
+    let shape = shape?;
+    let start = entry["data_offsets"][0].as_u64()?;
+    let bytes = entry["data_offsets"][1].as_u64()?.checked_sub(start)?;
+    let elements = shape
+        .iter()
+        .try_fold(1i64, |n, size| n.checked_mul(*size))?;
+    if elements as u64 * kind.elt_size_in_bytes() as u64 != bytes {
+        return None;
+    }
+    Some(Place {
+        file,
+        start: data.checked_add(start)?,
+        bytes: usize::try_from(bytes).ok()?,
+        shape,
+        kind,
+    })
+}
+
+/// The file itself, or the shards that an index names.
+fn shards(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    let name = path.to_string_lossy();
+    if name.ends_with(".safetensors") {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    if !name.ends_with(".safetensors.index.json") {
+        return Err(EngineError::unsupported(format!(
+            "{name}: tch-bench reads .safetensors and .safetensors.index.json"
+        )));
+    }
+    let text = std::fs::read(path).map_err(|err| unusable(path, err))?;
+    let index: Value = serde_json::from_slice(&text).map_err(|err| unusable(path, err))?;
+    let shards: BTreeSet<&str> = index["weight_map"]
+        .as_object()
+        .into_iter()
+        .flat_map(|map| map.values().filter_map(Value::as_str))
+        .collect();
+    if shards.is_empty() {
+        return Err(unusable(path, "it names no weight files"));
+    }
+    Ok(shards
+        .into_iter()
+        .map(|shard| path.with_file_name(shard))
+        .collect())
+}
+
+fn unusable(path: &Path, why: impl std::fmt::Display) -> EngineError {
+    let message = format!("{}: {why}; fetch the model again", path.display());
+    EngineError::new(FailureKind::Unavailable, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn file(header: &Value, data: &[u8]) -> Vec<u8> {
+        let header = header.to_string();
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend(header.as_bytes());
+        file.extend(data);
+        file
+    }
+
+    #[test]
+    fn reads_what_is_there_and_names_what_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("model.safetensors");
+        let header = json!({
+            "__metadata__": {"format": "pt"},
+            "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+            "b": {"dtype": "BF16", "shape": [1, 2], "data_offsets": [8, 12]},
+        });
+        let mut data = Vec::new();
+        for value in [1.5f32, -2.0] {
+            data.extend(value.to_le_bytes());
+        }
+        data.extend([0x80, 0x3f, 0x00, 0x40]); // 1 and 2
+        std::fs::write(&path, file(&header, &data)).unwrap();
+
+        let mut weights = Weights::open(&path).unwrap();
+        let values = |tensor: Tensor| Vec::<f32>::try_from(tensor.view([-1])).unwrap();
+        assert_eq!(values(weights.read("a", &[2]).unwrap()), [1.5, -2.0]);
+        assert_eq!(values(weights.read("b", &[1, 2]).unwrap()), [1.0, 2.0]);
+        for (name, shape, word) in [("c", [2], "no c"), ("a", [3], "shape")] {
+            let error = weights.read(name, &shape).unwrap_err();
+            assert_eq!(error.kind, FailureKind::Unavailable);
+            assert!(error.message.contains(word), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_unavailable() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("model.safetensors");
+        let entry =
+            |bytes: u64| json!({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, bytes]}});
+        for content in [
+            Vec::new(),
+            vec![0xff; 64],
+            file(&json!({"a": 1}), &[]),
+            file(&entry(8), &[0; 7]),
+            file(&entry(4), &[0; 8]),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            let error = Weights::open(&path).err().unwrap();
+            assert_eq!(error.kind, FailureKind::Unavailable);
+        }
+        let gguf = Weights::open(&dir.path().join("model.gguf")).err().unwrap();
+        assert_eq!(gguf.kind, FailureKind::Unsupported);
+    }
+
+    #[test]
+    fn an_index_names_its_shards() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = dir.path().join("model.safetensors.index.json");
+        std::fs::write(
+            &index,
+            r#"{"weight_map": {"a": "2.safetensors", "b": "1.safetensors"}}"#,
+        )
+        .unwrap();
+        let names = ["1.safetensors", "2.safetensors"].map(|name| dir.path().join(name));
+        assert_eq!(shards(&index).unwrap(), names);
+        std::fs::write(&index, "{}").unwrap();
+        assert!(shards(&index).is_err());
+    }
+}
