@@ -1,0 +1,78 @@
+//! What a GGUF file's header says of itself: what mistral.rs' model will make of
+//! it, and what it will ignore. The weights are mistral.rs' to load.
+
+use crate::load::catching;
+use candle_core::quantized::GgmlDType;
+use candle_core::quantized::gguf_file::Content;
+use protocol::wire::Capabilities;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+/// Add to `capabilities` what a GGUF file brings with it. An unreadable file
+/// adds nothing: `load` will say what is wrong with it.
+pub fn describe(path: &Path, capabilities: &mut Capabilities) {
+    let Ok(content) = open(path) else {
+        return;
+    };
+    if content.tensor_infos.contains_key("rope_freqs.weight") {
+        capabilities.position_gap = Some(
+            "mistral.rs' GGUF Llama ignores rope_freqs.weight (Llama 3's RoPE scaling): \
+             far positions are wrong"
+                .to_string(),
+        );
+    }
+}
+
+/// Read the header.
+pub fn open(path: &Path) -> Result<Content, String> {
+    let mut reader = BufReader::new(File::open(path).map_err(|err| err.to_string())?);
+    catching(|| Content::read(&mut reader).map_err(|err| err.to_string()))
+}
+
+/// A file of another precision would be timed under a wrong name. Mixtures like
+/// `q4_k_m` go by what most of their weights are.
+pub fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
+    let dtype = main_type(content).ok_or("no weights of a Llama in it")?;
+    let plain = |name: &str| name.to_lowercase().replace('_', "");
+    let held = format!("{dtype:?}");
+    if plain(precision).starts_with(&plain(&held)) {
+        return Ok(());
+    }
+    Err(format!("its weights are {held}, not {precision}"))
+}
+
+/// What a decode step reads: of an embedding that is not also the output head
+/// only single rows; what is not quantised is held as f32.
+pub fn weight_bytes(content: &Content) -> u64 {
+    let untied = content.tensor_infos.contains_key("output.weight");
+    let unread = |name: &str| name == "rope_freqs.weight" || untied && name == "token_embd.weight";
+    let read = content
+        .tensor_infos
+        .iter()
+        .filter(|(name, _)| !unread(name));
+    read.map(|(_, info)| {
+        let dtype = match info.ggml_dtype {
+            GgmlDType::F16 | GgmlDType::BF16 => GgmlDType::F32,
+            held => held,
+        };
+        (info.shape.elem_count() / dtype.block_size() * dtype.type_size()) as u64
+    })
+    .sum()
+}
+
+/// The type of most weights in the layers.
+fn main_type(content: &Content) -> Option<GgmlDType> {
+    let mut elements: BTreeMap<String, (usize, GgmlDType)> = BTreeMap::new();
+    for (name, info) in &content.tensor_infos {
+        if name.starts_with("blk.") && info.shape.rank() == 2 {
+            let key = format!("{:?}", info.ggml_dtype);
+            elements.entry(key).or_insert((0, info.ggml_dtype)).0 += info.shape.elem_count();
+        }
+    }
+    elements
+        .into_values()
+        .max_by_key(|(elements, _)| *elements)
+        .map(|(_, dtype)| dtype)
+}

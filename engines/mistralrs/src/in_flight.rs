@@ -1,0 +1,69 @@
+//! How many requests are in mistral.rs' hands together. Which of them share a
+//! step is its scheduler's secret; this is the upper bound that can be known.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The peak of each request in flight.
+#[derive(Clone, Default)]
+pub struct InFlight(Arc<Mutex<Vec<Arc<AtomicU32>>>>);
+
+/// A request's place among them; it leaves when this is dropped.
+pub struct Seat {
+    all: InFlight,
+    peak: Arc<AtomicU32>,
+}
+
+impl InFlight {
+    /// One more.
+    pub fn join(&self) -> Seat {
+        let peak = Arc::new(AtomicU32::new(0));
+        let mut peaks = self.peaks();
+        peaks.push(peak.clone());
+        let together = peaks.len() as u32;
+        for peak in peaks.iter() {
+            peak.fetch_max(together, Ordering::Relaxed);
+        }
+        drop(peaks);
+        Seat {
+            all: self.clone(),
+            peak,
+        }
+    }
+
+    fn peaks(&self) -> MutexGuard<'_, Vec<Arc<AtomicU32>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// Most that were in flight since it joined, itself included.
+    pub fn peak(&self) -> u32 {
+        self.peak.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.all
+            .peaks()
+            .retain(|peak| !Arc::ptr_eq(peak, &self.peak));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_is_of_ones_own_life() {
+        let all = InFlight::default();
+        let first = all.join();
+        let second = all.join();
+        drop(first);
+        let third = all.join();
+        assert_eq!((second.peak(), third.peak()), (2, 2));
+        drop((second, third));
+        assert_eq!(all.join().peak(), 1);
+    }
+}

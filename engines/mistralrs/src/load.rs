@@ -1,0 +1,300 @@
+//! From a model directory to a running mistral.rs: its own loaders, given paths
+//! instead of a model's name, so that nothing is looked for on a network.
+
+use crate::safetensors::{self, in_file};
+use crate::{gguf, request::failed};
+use candle_core::Device;
+use mistralrs::core::{
+    AdapterPaths, DefaultSchedulerMethod, GGUFLoaderBuilder, GGUFSpecificConfig, Loader,
+    LocalModelPaths, MistralRsBuilder, ModelPaths, NormalLoaderBuilder, NormalSpecificConfig,
+    Pipeline, SchedulerConfig,
+};
+use mistralrs::{
+    DeviceMapSetting, IsqType, MemoryGpuConfig, MistralRs, ModelDType, NormalLoaderType,
+    PagedAttentionConfig, PagedCacheType, paged_attn_supported,
+};
+use protocol::engine::EngineError;
+use protocol::wire::{FailureKind, Load};
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+use tokio::sync::Mutex;
+
+/// Bytes and weights of a q8_0 block.
+const Q8_0_BLOCK: (u64, u64) = (34, 32);
+const MIB: u64 = 1 << 20;
+/// Positions in a block of mistral.rs' paged key/value cache, where nobody says otherwise.
+const PAGE_POSITIONS: u64 = 32;
+
+/// A running mistral.rs.
+pub struct Loading {
+    /// The engine, at work on a thread of its own.
+    pub runner: Arc<MistralRs>,
+    /// As in [`protocol::wire::Loaded::weight_bytes`].
+    pub weight_bytes: u64,
+    /// As in [`protocol::wire::Loaded::kv_bytes_per_token`].
+    pub kv_bytes_per_token: u64,
+    /// Positions that the model is made for.
+    pub positions: usize,
+}
+
+/// What to give mistral.rs' loader.
+struct Plan {
+    loader: Box<dyn Loader>,
+    files: Vec<PathBuf>,
+    dtype: ModelDType,
+    quantise: Option<IsqType>,
+}
+
+/// What an end-of-sequence token does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eos {
+    /// Ends the sequence, as its users expect.
+    Stops,
+    /// Nothing: every sequence is as long as was asked for.
+    Ignored,
+}
+
+/// Load the model, start the engine and let it do its own dry run.
+pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineError> {
+    let weights = weights(load);
+    let device = device(&load.backend, load.device as usize)?;
+    let (plan, header) = if is_gguf(load) {
+        let header =
+            gguf::open(&weights).map_err(|err| in_file(FailureKind::Internal, &weights, err))?;
+        gguf::check_precision(&header, &load.precision)
+            .map_err(|err| in_file(FailureKind::Unsupported, &weights, err))?;
+        (gguf_plan(load), Some(header))
+    } else {
+        (safetensors_plan(load)?, None)
+    };
+    let paged = paged(&load.backend);
+    let pipeline = start(&plan, load, &device, paged)
+        .map_err(|err| in_file(failed(&err).kind, &weights, err))?;
+
+    let metadata = runtime.block_on(pipeline.lock()).get_metadata();
+    let element_bytes = metadata.activation_dtype.size_in_bytes() as u64;
+    let model = metadata.model_metadata.as_ref();
+    let kv_elements = model.map_or(0, |model| {
+        model.num_layers() * model.kv_cache_elements_per_token()
+    });
+    let weight_bytes = match header {
+        Some(header) => gguf::weight_bytes(&header),
+        None => {
+            let config = Path::new(&load.model_dir).join("config.json");
+            let quantised = plan.quantise.map(|_| Q8_0_BLOCK);
+            safetensors::weight_bytes(&plan.files, &config, element_bytes, quantised)?
+        }
+    };
+    let max_batch = NonZeroUsize::new(load.max_batch as usize).unwrap_or(NonZeroUsize::MIN);
+    let scheduler = match metadata.cache_config.clone() {
+        Some(config) if paged => SchedulerConfig::PagedAttentionMeta {
+            max_num_seqs: max_batch.get(),
+            config,
+        },
+        _ => SchedulerConfig::DefaultScheduler {
+            method: DefaultSchedulerMethod::Fixed(max_batch),
+        },
+    };
+    let runner = MistralRsBuilder::new(pipeline, scheduler, false, None)
+        .with_no_prefix_cache(true)
+        .with_disable_eos_stop(eos == Eos::Ignored)
+        .build();
+    Ok(Loading {
+        runner: runtime.block_on(runner),
+        weight_bytes,
+        kv_bytes_per_token: kv_elements as u64 * element_bytes,
+        positions: metadata.max_seq_len,
+    })
+}
+
+/// The weight file.
+pub fn weights(load: &Load) -> PathBuf {
+    Path::new(&load.model_dir).join(&load.weights)
+}
+
+/// Whether it is a GGUF file.
+pub fn is_gguf(load: &Load) -> bool {
+    weights(load)
+        .extension()
+        .is_some_and(|extension| extension == "gguf")
+}
+
+/// Whether the key/value cache is paged: mistral.rs can where there is a GPU.
+pub fn paged(backend: &str) -> bool {
+    backend != "cpu" && paged_attn_supported()
+}
+
+/// What mistral.rs calls the model; it looks nothing up under this name.
+fn name(load: &Load) -> String {
+    let name = Path::new(&load.model_dir).file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn gguf_plan(load: &Load) -> Plan {
+    let loader = GGUFLoaderBuilder::new(
+        None,
+        None,
+        name(load),
+        vec![load.weights.clone()],
+        GGUFSpecificConfig::default(),
+        false,
+        None,
+    );
+    Plan {
+        loader: loader.build(),
+        files: vec![weights(load)],
+        // What mistral.rs itself always takes for a GGUF file.
+        dtype: ModelDType::Auto,
+        quantise: None,
+    }
+}
+
+fn safetensors_plan(load: &Load) -> Result<Plan, EngineError> {
+    let (dtype, quantise) = match (load.variant.as_str(), load.precision.as_str()) {
+        ("", "f32") => (ModelDType::F32, None),
+        ("", "f16") => (ModelDType::F16, None),
+        ("", "bf16") => (ModelDType::BF16, None),
+        ("isq", "q8_0") => (ModelDType::Auto, Some(IsqType::Q8_0)),
+        (variant, precision) => {
+            return Err(EngineError::unsupported(format!(
+                "no {precision} of variant {variant:?} from safetensors: f32, f16 or bf16, or \
+                 q8_0 of variant \"isq\"; for {precision} as it is, give it a GGUF file"
+            )));
+        }
+    };
+    let files = safetensors::files(&weights(load))?;
+    let loader = NormalLoaderBuilder::new(
+        NormalSpecificConfig::default(),
+        None,
+        None,
+        Some(name(load)),
+        false,
+        None,
+    );
+    let loader = loader
+        .build(Some(NormalLoaderType::Llama))
+        .map_err(EngineError::internal)?;
+    Ok(Plan {
+        loader,
+        files,
+        dtype,
+        quantise,
+    })
+}
+
+fn start(
+    plan: &Plan,
+    load: &Load,
+    device: &Device,
+    paged: bool,
+) -> Result<Arc<Mutex<dyn Pipeline>>, String> {
+    let dir = Path::new(&load.model_dir);
+    let template = dir.join("tokenizer_config.json");
+    let paths = LocalModelPaths {
+        tokenizer_filename: dir.join("tokenizer.json"),
+        config_filename: dir.join("config.json"),
+        template_filename: template.exists().then_some(template),
+        filenames: plan.files.clone(),
+        adapter_paths: AdapterPaths::None,
+        // Sampling defaults: every request says for itself what it wants.
+        gen_conf: None,
+        preprocessor_config: None,
+        processor_config: None,
+        chat_template_json_filename: None,
+    };
+    let paths: Box<dyn ModelPaths> = Box::new(paths);
+    let paged = paged.then(|| cache(load)).transpose()?;
+    catching(|| {
+        let pipeline = plan.loader.load_model_from_path(
+            &paths,
+            &plan.dtype,
+            device,
+            true,
+            // All of it on the one device.
+            DeviceMapSetting::dummy(),
+            plan.quantise,
+            paged,
+        );
+        match pipeline {
+            Ok(pipeline) => Ok(pipeline as Arc<Mutex<dyn Pipeline>>),
+            Err(err) => Err(format!("{err:#}")),
+        }
+    })
+}
+
+/// A paged cache that holds what the harness will ask for, instead of all that is
+/// free on the GPU: memory is measured too.
+fn cache(load: &Load) -> Result<PagedAttentionConfig, String> {
+    let config = Path::new(&load.model_dir).join("config.json");
+    let elements = safetensors::kv_elements(&config).map_err(|err| err.message)?;
+    let positions = u64::from(load.max_context).next_multiple_of(PAGE_POSITIONS);
+    // As if every element were f32, which no cache exceeds.
+    let bytes = positions * u64::from(load.max_batch.max(1)) * elements * 4;
+    let size = MemoryGpuConfig::MbAmount(bytes.div_ceil(MIB) as usize + 1);
+    PagedAttentionConfig::new(None, size, PagedCacheType::Auto).map_err(|err| err.to_string())
+}
+
+fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
+    type Open = fn(usize) -> candle_core::Result<Device>;
+    let (name, built, open): (_, _, Open) = match backend {
+        "cpu" => return Ok(Device::Cpu),
+        "cuda" => ("CUDA", cfg!(feature = "cuda"), Device::new_cuda),
+        "metal" => ("Metal", cfg!(feature = "metal"), Device::new_metal),
+        other => {
+            return Err(EngineError::unsupported(format!(
+                "no backend {other:?}; there are cpu, cuda, metal"
+            )));
+        }
+    };
+    let opened = if built {
+        // Without a driver the bindings panic instead of failing.
+        catching(|| open(index).map_err(|err| err.to_string()))
+    } else {
+        Err(format!(
+            "this mistralrs-bench was built without its `{backend}` feature"
+        ))
+    };
+    opened.map_err(|message| {
+        let message = format!("no {name} device {index}: {message}");
+        EngineError::new(FailureKind::Unavailable, message)
+    })
+}
+
+/// mistral.rs unwraps here and there: a panic is an error like any other.
+pub fn catching<T>(call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let result = match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result,
+        Err(panic) => Err(panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
+            .unwrap_or_else(|| "a panic".to_string())),
+    };
+    // Without the backtrace that Candle appends where one is enabled.
+    result.map_err(|message| message.lines().next().unwrap_or_default().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_device_is_unavailable() {
+        assert!(device("cpu", 0).is_ok());
+        assert_eq!(device("tpu", 0).unwrap_err().kind, FailureKind::Unsupported);
+        if !cfg!(feature = "cuda") {
+            let missing = device("cuda", 0).unwrap_err();
+            assert_eq!(missing.kind, FailureKind::Unavailable);
+            assert!(missing.message.starts_with("no CUDA device 0: "));
+        }
+    }
+
+    #[test]
+    fn a_panic_is_an_error_of_one_line() {
+        let caught = catching(|| -> Result<(), String> { panic!("no driver\nbacktrace") });
+        assert_eq!(caught.unwrap_err(), "no driver");
+    }
+}

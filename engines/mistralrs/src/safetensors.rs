@@ -1,0 +1,160 @@
+//! How much of a safetensors file a decode step reads, from its header and
+//! `config.json`. The weights themselves are mistral.rs' to load.
+
+use protocol::engine::EngineError;
+use protocol::wire::FailureKind;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// No real header is longer; a wrong file must not make us allocate its first
+/// eight bytes.
+const HEADER_BYTES_MAX: u64 = 100 << 20;
+
+/// The file itself, or the shards of an index.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    let extension = path.extension().unwrap_or_default();
+    if extension == "safetensors" {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    if extension != "json" {
+        let message = "neither .safetensors, nor its .index.json, nor .gguf";
+        return Err(in_file(FailureKind::Unsupported, path, message));
+    }
+    let index = json(path)?;
+    let map = index["weight_map"]
+        .as_object()
+        .ok_or_else(|| in_file(FailureKind::Internal, path, "no weight_map"))?;
+    let shards: BTreeSet<&str> = map.values().filter_map(Value::as_str).collect();
+    Ok(shards
+        .into_iter()
+        .map(|shard| path.with_file_name(shard))
+        .collect())
+}
+
+/// Bytes that a decode step reads, with `element_bytes` a weight, and `quantised`
+/// (bytes, per elements) for what in-situ quantisation makes smaller: every linear
+/// layer, but not an output head that is also the embedding.
+pub fn weight_bytes(
+    files: &[PathBuf],
+    config: &Path,
+    element_bytes: u64,
+    quantised: Option<(u64, u64)>,
+) -> Result<u64, EngineError> {
+    let tied = json(config)?["tie_word_embeddings"] == true;
+    // Of an embedding that is not also the output head only single rows are read.
+    let unread = if tied {
+        "lm_head.weight"
+    } else {
+        "model.embed_tokens.weight"
+    };
+    let mut total = 0;
+    for file in files {
+        let header = header(file)?;
+        let tensors = header.as_object().into_iter().flatten();
+        for (name, tensor) in tensors.filter(|(name, _)| name.ends_with(".weight")) {
+            if name == unread {
+                continue;
+            }
+            let shape = tensor["shape"].as_array().into_iter().flatten();
+            let elements: u64 = shape.filter_map(Value::as_u64).product();
+            let linear = name.ends_with("_proj.weight") || name == "lm_head.weight";
+            total += match quantised {
+                Some((bytes, per)) if linear => elements / per * bytes,
+                _ => elements * element_bytes,
+            };
+        }
+    }
+    Ok(total)
+}
+
+/// Key/value elements of a position.
+pub fn kv_elements(config: &Path) -> Result<u64, EngineError> {
+    let values = json(config)?;
+    let number = |key: &str| {
+        values[key]
+            .as_u64()
+            .ok_or_else(|| in_file(FailureKind::Internal, config, format!("no {key}")))
+    };
+    let heads = number("num_attention_heads")?;
+    let head_dim = number("hidden_size")? / heads.max(1);
+    let kv_heads = values["num_key_value_heads"].as_u64().unwrap_or(heads);
+    Ok(2 * number("num_hidden_layers")? * kv_heads * head_dim)
+}
+
+fn header(path: &Path) -> Result<Value, EngineError> {
+    let fault = |message: String| in_file(FailureKind::Internal, path, message);
+    let mut file = File::open(path).map_err(|err| fault(err.to_string()))?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length)
+        .map_err(|err| fault(err.to_string()))?;
+    let length = u64::from_le_bytes(length);
+    if length > HEADER_BYTES_MAX {
+        return Err(fault(format!("a header of {length} bytes")));
+    }
+    let mut header = vec![0; length as usize];
+    file.read_exact(&mut header)
+        .map_err(|err| fault(err.to_string()))?;
+    serde_json::from_slice(&header).map_err(|err| fault(err.to_string()))
+}
+
+fn json(path: &Path) -> Result<Value, EngineError> {
+    let fault = |message: String| in_file(FailureKind::Internal, path, message);
+    let text = std::fs::read(path).map_err(|err| fault(err.to_string()))?;
+    serde_json::from_slice(&text).map_err(|err| fault(err.to_string()))
+}
+
+/// An error with the file it is about.
+pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> EngineError {
+    EngineError::new(kind, format!("{}: {err}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_step_reads_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let tensor = |shape: &[u64]| serde_json::json!({"dtype": "F32", "shape": shape, "data_offsets": [0, 0]});
+        let header = serde_json::json!({
+            "__metadata__": {"format": "pt"},
+            "model.embed_tokens.weight": tensor(&[10, 32]),
+            "model.norm.weight": tensor(&[32]),
+            "model.layers.0.self_attn.q_proj.weight": tensor(&[32, 32]),
+            "lm_head.weight": tensor(&[10, 32]),
+        })
+        .to_string();
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.bytes());
+        let weights = dir.path().join("model.safetensors");
+        std::fs::write(&weights, bytes).unwrap();
+        let config = dir.path().join("config.json");
+        let count = |tied: bool, quantised| {
+            let text = serde_json::json!({ "tie_word_embeddings": tied }).to_string();
+            std::fs::write(&config, text).unwrap();
+            weight_bytes(&files(&weights).unwrap(), &config, 2, quantised).unwrap()
+        };
+        assert_eq!(count(true, None), (320 + 32 + 1024) * 2);
+        assert_eq!(count(false, None), (320 + 32 + 1024) * 2);
+        // 34 bytes for 32 weights; a tied head keeps its two bytes a weight.
+        assert_eq!(count(true, Some((34, 32))), (320 + 32) * 2 + 1024 / 32 * 34);
+        assert_eq!(
+            count(false, Some((34, 32))),
+            32 * 2 + (320 + 1024) / 32 * 34
+        );
+    }
+
+    #[test]
+    fn an_index_names_its_shards_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = dir.path().join("model.safetensors.index.json");
+        let map = serde_json::json!({"weight_map": {"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"}});
+        std::fs::write(&index, map.to_string()).unwrap();
+        assert_eq!(files(&index).unwrap().len(), 2);
+        let other = dir.path().join("model.bin");
+        assert_eq!(files(&other).unwrap_err().kind, FailureKind::Unsupported);
+    }
+}
