@@ -11,6 +11,7 @@ use crate::repo::Repo;
 use crate::results;
 use crate::run::check::{Judge, check};
 use crate::run::pending::pending;
+use crate::run::pilot;
 use crate::run::record::Appender;
 use crate::verify::command::{limit, load_golden, threads};
 use crate::verify::question::Question;
@@ -52,15 +53,29 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     };
     let plan = &header.plan;
     verify_targets(repo, plan, &run_dir, &programs)?;
+    let model_dir = repo.model_dir(&plan.model);
     let loaded = Run::load(&run_dir)?;
-    let left = pending(plan, &loaded.launches, &loaded.verify);
+    let budget = match loaded.budget {
+        None if plan.budget_s > 0.0 => Some(pilot::run(
+            &pilot::Pilots {
+                plan,
+                baseline: &registry.baseline,
+                model_dir: &model_dir,
+                programs: &programs,
+                prompts: &prompts,
+                verify: &loaded.verify,
+            },
+            &run_dir,
+        )?),
+        known => known,
+    };
+    let left = pending(plan, &loaded.launches, &loaded.verify, budget.as_ref());
     eprintln!(
         "Measuring {} of {} launches into {}",
         left.len(),
         plan.launches.len(),
         run_dir.display()
     );
-    let model_dir = repo.model_dir(&plan.model);
     run::run(plan, &run_dir, &model_dir, &programs, &prompts, left).with_context(|| {
         format!(
             "what was measured is kept; go on with `cargo xtask bench-all --resume {}`",

@@ -2,7 +2,7 @@
 //! is its module's.
 
 use crate::repo::Repo;
-use crate::{bench, doctor, export, fetch, page, plan, results, test, tidy, verify};
+use crate::{adapters, bench, doctor, export, fetch, page, plan, results, test, tidy, verify};
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -33,6 +33,12 @@ enum Verb {
         after_help = "Example:\n  cargo xtask bench --engines lmrs,candle --scenarios single_request"
     )]
     Bench(BenchArgs),
+    /// What our adapters cost: each engine through its adapter and driven directly, in
+    /// interleaved pairs on the same file. Exit status 3 where one costs over 2 %.
+    #[command(
+        after_help = "Example:\n  cargo xtask bench-adapters\n  cargo xtask bench-adapters --engines candle --model llama-3.2-1b-shape --pairs 3"
+    )]
+    BenchAdapters(AdapterArgs),
     /// Put every target through the parity gate.
     #[command(
         after_help = "Example:\n  cargo xtask verify\n  cargo xtask verify --model tiny-llama --engines candle\n  cargo xtask verify --mutants"
@@ -131,15 +137,43 @@ struct BenchArgs {
 }
 
 #[derive(Args)]
+struct AdapterArgs {
+    /// Engine ids, comma-separated; by default all that have a direct program.
+    #[arg(long, value_delimiter = ',')]
+    engines: Vec<String>,
+    /// The model both load.
+    #[arg(long, default_value = "tiny-llama")]
+    model: String,
+    /// Pairs per engine.
+    #[arg(long, default_value_t = 10)]
+    pairs: u32,
+    /// Prompt length (tokens).
+    #[arg(long, default_value_t = 50)]
+    prompt_tokens: usize,
+    /// Output length (tokens).
+    #[arg(long, default_value_t = 64)]
+    new_tokens: u32,
+    /// Requests timed in each process.
+    #[arg(long, default_value_t = 20)]
+    iterations: u32,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
 struct VerifyArgs {
     /// Models, comma-separated; by default tiny-llama and tiny-llama3.
     #[arg(long, value_delimiter = ',')]
     model: Vec<String>,
-    /// Engine or target ids, comma-separated; by default all CPU targets.
+    /// Engine or target ids, comma-separated; by default all of the profile's.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
+    /// Whose targets: cpu, cpu-1b, gpu or smoke.
+    #[arg(long, default_value = "cpu")]
+    profile: String,
     /// Test the gate itself: seven mutants must fail at every precision.
-    #[arg(long, conflicts_with_all = ["model", "engines", "bless"])]
+    #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless"])]
     mutants: bool,
     /// Make the goldens anew from the reference first.
     #[arg(long)]
@@ -157,6 +191,7 @@ impl Cli {
         match self.verb {
             Verb::BenchAll(args) => bench::bench(&repo, &args.options(true)),
             Verb::Bench(args) => bench::bench(&repo, &args.options(false)),
+            Verb::BenchAdapters(args) => adapters::run(&repo, &args.options()),
             Verb::Verify(args) => verify::command::run(&repo, &args.options()),
             Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
             Verb::Build {
@@ -221,10 +256,25 @@ impl BenchArgs {
     }
 }
 
+impl AdapterArgs {
+    fn options(self) -> adapters::Options {
+        adapters::Options {
+            engines: self.engines,
+            model: self.model,
+            pairs: self.pairs,
+            prompt_tokens: self.prompt_tokens,
+            new_tokens: self.new_tokens,
+            iterations: self.iterations,
+            json: self.json,
+        }
+    }
+}
+
 impl VerifyArgs {
     fn options(self) -> verify::command::Options {
         verify::command::Options {
             models: self.model,
+            profile: self.profile,
             engines: self.engines,
             mutants: self.mutants,
             bless: self.bless,

@@ -3,7 +3,9 @@
 //! A module a stage. The harness knows no engine by name: what an engine is and
 //! can do stands in `engines/engines.toml` and in its own `hello`.
 
+pub mod adapters;
 pub mod bench;
+pub mod budget;
 pub mod build;
 pub mod cli;
 pub mod doctor;

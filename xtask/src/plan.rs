@@ -38,7 +38,7 @@ pub fn plan(
     choice: &Choice,
     threads: u32,
 ) -> Result<Plan, PlanError> {
-    let targets = choose_targets(all_targets, &profile.backends, &choice.engines)?;
+    let targets = profile_targets(profile, all_targets, &choice.engines)?;
     let scenarios = choose_scenarios(profile, scenarios, &choice.scenarios)?;
     let launches = order(&targets, &scenarios, profile.invocations, profile.seed);
     Ok(Plan {
@@ -58,10 +58,24 @@ pub fn plan(
         warmup_requests: profile.warmup_requests,
         request_timeout_s: profile.request_timeout_s,
         load_timeout_s: profile.load_timeout_s,
+        budget_s: profile.budget_s,
         targets,
         scenarios,
         launches,
     })
+}
+
+/// The targets that a profile runs, unless `engines` names others.
+pub fn profile_targets(
+    profile: &Profile,
+    all: &[Target],
+    engines: &[String],
+) -> Result<Vec<Target>, PlanError> {
+    let wanted = match engines.is_empty() {
+        true => &profile.targets,
+        false => engines,
+    };
+    choose_targets(all, &profile.backends, wanted)
 }
 
 /// The targets a command line means. `engines` holds engine or target ids.

@@ -179,7 +179,12 @@ fn as_tested(command: &str) -> Option<String> {
     {
         return None;
     }
-    if command.starts_with("cargo xtask bench")
+    let measures = [
+        "cargo xtask bench-all",
+        "cargo xtask bench ",
+        "cargo xtask verify",
+    ];
+    if measures.iter().any(|verb| command.starts_with(verb))
         && !command.contains("--profile")
         && !command.contains("--resume")
     {
@@ -276,6 +281,10 @@ mod tests {
         assert_eq!(
             as_tested("cargo xtask bench-all").as_deref(),
             Some("cargo xtask bench-all --profile smoke")
+        );
+        assert_eq!(
+            as_tested("cargo xtask verify").as_deref(),
+            Some("cargo xtask verify --profile smoke")
         );
         assert_eq!(as_tested("cargo xtask test"), None);
         assert_eq!(

@@ -82,12 +82,15 @@ impl Engine for Candle {
         if is_gguf(load) {
             gguf::describe(load, &mut capabilities);
         }
-        let features = if cfg!(feature = "cuda") { "cuda" } else { "" };
+        if safetensors::uses_flash_attention(&load.backend, &load.precision) {
+            let note = "Attention by candle-flash-attn.".to_string();
+            capabilities.notes.push(note);
+        }
         Hello {
             protocol: PROTOCOL,
             engine: "candle".to_string(),
             version: VERSION.to_string(),
-            build: BTreeMap::from([("features".to_string(), features.to_string())]),
+            build: BTreeMap::from([("features".to_string(), features())]),
             capabilities,
         }
     }
@@ -136,6 +139,19 @@ impl Engine for Candle {
     }
 }
 
+/// What this binary was built with.
+fn features() -> String {
+    let all = [
+        ("cuda", cfg!(feature = "cuda")),
+        ("cudnn", cfg!(feature = "cudnn")),
+        ("flash-attn", cfg!(feature = "flash-attn")),
+        ("mkl", cfg!(feature = "mkl")),
+        ("metal", cfg!(feature = "metal")),
+    ];
+    let enabled = all.iter().filter(|(_, on)| *on).map(|(name, _)| *name);
+    enabled.collect::<Vec<_>>().join(" ")
+}
+
 fn is_gguf(load: &Load) -> bool {
     Path::new(&load.weights)
         .extension()
@@ -148,16 +164,23 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
         "cpu" => Ok(Device::Cpu),
         "cuda" if !cfg!(feature = "cuda") => unavailable(
             "this candle-bench was built without its `cuda` feature; \
-             build with `--features cuda` where there is a CUDA toolkit"
+             `cargo xtask build --cuda` builds it with that"
                 .to_string(),
         ),
+        "metal" if !cfg!(feature = "metal") => {
+            unavailable("this candle-bench was built without its `metal` feature".to_string())
+        }
         // Without a driver the CUDA bindings panic instead of failing.
         "cuda" => match catching(|| Device::new_cuda(index)) {
             Ok(device) => Ok(device),
             Err(message) => unavailable(format!("no CUDA device {index}: {message}")),
         },
+        "metal" => match catching(|| Device::new_metal(index)) {
+            Ok(device) => Ok(device),
+            Err(message) => unavailable(format!("no Metal device {index}: {message}")),
+        },
         other => Err(EngineError::unsupported(format!(
-            "no backend {other:?}; there are cpu, cuda"
+            "no backend {other:?}; there are cpu, cuda, metal"
         ))),
     }
 }

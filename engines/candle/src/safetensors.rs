@@ -39,7 +39,8 @@ impl Model for Plain {
 pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
     let dtype = dtype(&load.precision, device)?;
     let dir = Path::new(&load.model_dir);
-    let config = config(&dir.join("config.json"))?;
+    let flash = uses_flash_attention(&load.backend, &load.precision);
+    let config = config(&dir.join("config.json"), flash)?;
     let path = dir.join(&load.weights);
     let files = files(&path)?;
     let fault = |message: String| in_file(FailureKind::Internal, &path, message);
@@ -71,6 +72,11 @@ pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
     })
 }
 
+/// Its kernels take 16-bit numbers on CUDA, and are there if they were built in.
+pub fn uses_flash_attention(backend: &str, precision: &str) -> bool {
+    cfg!(feature = "flash-attn") && backend == "cuda" && matches!(precision, "f16" | "bf16")
+}
+
 fn dtype(precision: &str, device: &Device) -> Result<DType, EngineError> {
     match precision {
         "f32" => Ok(DType::F32),
@@ -85,7 +91,7 @@ fn dtype(precision: &str, device: &Device) -> Result<DType, EngineError> {
     }
 }
 
-fn config(path: &Path) -> Result<Config, EngineError> {
+fn config(path: &Path, flash: bool) -> Result<Config, EngineError> {
     let text =
         std::fs::read_to_string(path).map_err(|err| in_file(FailureKind::Internal, path, err))?;
     let wrong = |err| in_file(FailureKind::Internal, path, err);
@@ -111,12 +117,19 @@ fn config(path: &Path) -> Result<Config, EngineError> {
             let message = format!("Candle's Llama knows no {what}");
             Err(in_file(FailureKind::Unsupported, path, message))
         }
-        None => Ok(config.into_config(false)),
+        None => Ok(config.into_config(flash)),
     }
 }
 
 /// The file itself, or the shards of an index.
 fn files(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
+    // A large model's weights are in shards, which an index beside them lists.
+    let index = path.with_extension("safetensors.index.json");
+    let path = if !path.exists() && index.exists() {
+        &index
+    } else {
+        path
+    };
     let fault = |message: String| in_file(FailureKind::Internal, path, message);
     if path
         .extension()

@@ -6,6 +6,7 @@
 //! [`DataError`] that names the file, the place in it and what to do.
 
 pub mod adoption;
+pub mod budget;
 pub mod error;
 pub mod golden;
 pub mod model;

@@ -27,6 +27,9 @@ pub struct Plan {
     pub request_timeout_s: u32,
     /// See the profile.
     pub load_timeout_s: u32,
+    /// See the profile.
+    #[serde(default)]
+    pub budget_s: f64,
     /// The targets, in the registry's order.
     pub targets: Vec<Target>,
     /// The scenarios with their cases.

@@ -24,6 +24,9 @@ pub struct Profile {
     pub model: String,
     /// Backends of the targets it runs.
     pub backends: Vec<String>,
+    /// Ids of the targets it runs, where these are not all of its backends'.
+    #[serde(default)]
+    pub targets: Vec<String>,
     /// Process launches per target and scenario; the blocks of the design.
     pub invocations: u32,
     /// Seed of prompts and order.
@@ -36,6 +39,9 @@ pub struct Profile {
     pub request_timeout_s: u32,
     /// Likewise for loading.
     pub load_timeout_s: u32,
+    /// Seconds that measuring may take; a pilot decides what has no time. 0 = any.
+    #[serde(default)]
+    pub budget_s: f64,
     /// Sizes by scenario id. A scenario that isn't named isn't run.
     pub scenarios: BTreeMap<String, Sizes>,
 }
@@ -73,6 +79,9 @@ impl Profile {
             return fail(
                 "invocations, request_timeout_s and load_timeout_s must be at least 1".into(),
             );
+        }
+        if !profile.budget_s.is_finite() || profile.budget_s < 0.0 {
+            return fail("budget_s must be a number of seconds, 0 (no limit) or more".into());
         }
         for (id, sizes) in &profile.scenarios {
             if sizes.prompt_tokens.is_empty()

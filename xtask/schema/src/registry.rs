@@ -38,12 +38,26 @@ pub struct Engine {
     /// Backends that need a program of their own: other features, another binary.
     #[serde(default)]
     pub on: BTreeMap<String, Build>,
+    /// A program that drives the engine without our adapter, to see what that costs.
+    #[serde(default)]
+    pub direct: Option<Direct>,
     /// Not part of a normal run: chosen only by name (fakes, mutants).
     #[serde(default)]
     pub hidden: bool,
     /// What it runs.
     #[serde(rename = "target")]
     pub targets: Vec<TargetEntry>,
+}
+
+/// An engine without our adapter: a program that reads the request which an adapter
+/// answers by hand and prints one JSON object with `output_tok_per_s` and `output_ids`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Direct {
+    /// How it is made.
+    pub build: Build,
+    /// The weight file inside the model's directory that both load, on the processor.
+    pub weights: String,
 }
 
 /// How an engine's program is made.

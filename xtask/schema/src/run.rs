@@ -2,6 +2,7 @@
 //! loaded into one value that `stats` and `site` may trust.
 
 use crate::adoption::Adoption;
+use crate::budget::Budget;
 use crate::error::{DataError, check_id, read_json};
 use crate::plan::Plan;
 use crate::record::{
@@ -92,6 +93,8 @@ pub struct Run {
     pub launches: Vec<LaunchLog>,
     /// The gate's judgements, the last one per target.
     pub verify: BTreeMap<String, VerifyRecord>,
+    /// How its time was shared out; absent where there was no limit.
+    pub budget: Option<Budget>,
     /// Judgements of timed outputs, by (target, scenario, case).
     pub checks: BTreeMap<(String, String, String), CheckRecord>,
 }
@@ -133,10 +136,16 @@ impl Run {
             .into_iter()
             .map(|c| ((c.target.clone(), c.scenario.clone(), c.case.clone()), c))
             .collect();
+        let budget_path = dir.join("budget.json");
+        let budget = budget_path
+            .exists()
+            .then(|| read_json(&budget_path))
+            .transpose()?;
         Ok(Self {
             header,
             launches,
             verify,
+            budget,
             checks,
         })
     }

@@ -18,7 +18,7 @@ use crate::repo::Repo;
 use anyhow::{Result, bail};
 use schema::adoption::Built;
 use schema::record::Status;
-use schema::registry::{Build, Need, Registry, Target};
+use schema::registry::{Build, Direct, Need, Registry, Target};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -68,6 +68,17 @@ pub fn build<'a>(
         }
         Ok(program)
     })
+}
+
+/// Build an engine's direct program.
+pub fn direct(
+    repo: &Repo,
+    registry: &Registry,
+    engine: &str,
+    direct: &Direct,
+) -> Result<Program, EngineFailure> {
+    let id = format!("{engine}-direct");
+    make(repo, registry, &id, &direct.build).map(|(program, _)| program)
 }
 
 /// Which programs there must be; `make` is called once for each.

@@ -1,7 +1,7 @@
 //! Measuring: the plan's launches, one after the other, each into its own
 //! append-only file.
 //!
-//! `load` issues requests, `telemetry` reads counters, `record` writes,
+//! `pilot` learns each target's pace, `load` issues requests, `telemetry` reads counters, `record` writes,
 //! `launch` is one process from start to end, `pending` says what is left to do,
 //! `progress` shows it, `check` judges the timed outputs afterwards.
 
@@ -9,6 +9,7 @@ pub mod check;
 pub mod launch;
 pub mod load;
 pub mod pending;
+pub mod pilot;
 pub mod progress;
 pub mod record;
 pub mod telemetry;

@@ -2,6 +2,7 @@
 //! is the same path as a fresh start.
 
 use super::{refusal, scenario};
+use schema::budget::Budget;
 use schema::plan::{Launch, Plan};
 use schema::record::{Status, VerifyRecord};
 use schema::run::LaunchLog;
@@ -25,6 +26,7 @@ pub fn pending(
     plan: &Plan,
     logs: &[LaunchLog],
     verify: &BTreeMap<String, VerifyRecord>,
+    budget: Option<&Budget>,
 ) -> Vec<Pending> {
     let mut lost: BTreeSet<(&str, &str)> = BTreeSet::new();
     for log in logs {
@@ -62,7 +64,10 @@ pub fn pending(
                 let done = earlier
                     .iter()
                     .any(|log| log.case_ends.iter().any(|end| end.case == **id));
-                !done && refusal(verify, &launch.target, case).is_none()
+                let over = budget
+                    .and_then(|b| b.refusal(&launch.target, &launch.scenario, id))
+                    .is_some();
+                !done && !over && refusal(verify, &launch.target, case).is_none()
             })
             .cloned()
             .collect();
@@ -124,6 +129,7 @@ mod tests {
             warmup_requests: 1,
             request_timeout_s: 1,
             load_timeout_s: 1,
+            budget_s: 0.0,
             targets: vec![],
             scenarios: vec![PlannedScenario {
                 id: "s".into(),
@@ -186,7 +192,7 @@ mod tests {
     }
 
     fn left(logs: &[LaunchLog], positions: u32) -> Vec<(u32, u32, Vec<String>)> {
-        pending(&plan(), logs, &verified(positions))
+        pending(&plan(), logs, &verified(positions), None)
             .into_iter()
             .map(|p| (p.launch.invocation, p.attempt, p.launch.cases))
             .collect()
@@ -222,6 +228,22 @@ mod tests {
     fn nothing_is_timed_beyond_what_is_verified() {
         let short = vec!["p10".to_owned()];
         assert_eq!(left(&[], 96), [(0, 0, short.clone()), (1, 0, short)]);
-        assert!(pending(&plan(), &[], &BTreeMap::new()).is_empty());
+        assert!(pending(&plan(), &[], &BTreeMap::new(), None).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_timed_that_there_is_no_time_for() {
+        let budget = Budget {
+            over: vec![schema::budget::OverBudget {
+                target: "t".into(),
+                scenario: "s".into(),
+                case: "p10".into(),
+                estimate_s: 1.0,
+                reason: "slow".into(),
+            }],
+            ..Budget::default()
+        };
+        let left = pending(&plan(), &[], &verified(1024), Some(&budget));
+        assert_eq!(left[0].launch.cases, ["p500"]);
     }
 }

@@ -6,7 +6,7 @@ use super::question::{Question, default_patience};
 use super::target::{Verified, not_verified, verify};
 use crate::build::{self, Programs};
 use crate::fetch;
-use crate::plan::choose_targets;
+use crate::plan::profile_targets;
 use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
 use schema::golden::Golden;
@@ -24,7 +24,9 @@ pub const BATCHES: [u32; 3] = [1, 4, 8];
 pub struct Options {
     /// Models; empty = the two embedded tiny ones.
     pub models: Vec<String>,
-    /// Engine or target ids; empty = all CPU targets.
+    /// Whose targets, where `engines` names none.
+    pub profile: String,
+    /// Engine or target ids; empty = all of the profile's.
     pub engines: Vec<String>,
     /// Test the gate itself.
     pub mutants: bool,
@@ -46,7 +48,11 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if options.mutants {
         return mutants::run(repo, &registry);
     }
-    let targets = choose_targets(&registry.targets(), &["cpu".to_owned()], &options.engines)?;
+    let targets = profile_targets(
+        &repo.profile(&options.profile)?,
+        &registry.targets(),
+        &options.engines,
+    )?;
     let judges = registry.judges();
     let judges = judges.iter().filter(|_| options.bless);
     let programs = build::build(repo, &registry, targets.iter().chain(judges))?;

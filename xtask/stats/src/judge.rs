@@ -21,6 +21,7 @@ pub(crate) fn judge(
     evidence: &Evidence,
 ) -> Result<(), Refusal> {
     verified(run, target, case, evidence)?;
+    had_time(run, target, scenario, case)?;
     outputs_accepted(run, target, scenario, case)?;
     complete(evidence)?;
     for attempt in &evidence.complete {
@@ -68,6 +69,20 @@ fn verified(run: &Run, target: &str, case: &Case, evidence: &Evidence) -> Result
                 positions.unwrap_or(0)
             ),
         )),
+    }
+}
+
+/// The pilot found time for it.
+fn had_time(
+    run: &Run,
+    target: &str,
+    scenario: &PlannedScenario,
+    case: &Case,
+) -> Result<(), Refusal> {
+    let budget = run.budget.as_ref();
+    match budget.and_then(|budget| budget.refusal(target, &scenario.id, &case.id)) {
+        Some(reason) => Err((Status::OverBudget, reason.to_owned())),
+        None => Ok(()),
     }
 }
 

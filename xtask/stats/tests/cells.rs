@@ -2,6 +2,7 @@
 
 mod common;
 use common::{CASE, Engine, SCENARIO, check, log, made, metric, plain};
+use schema::budget::{Budget, OverBudget};
 use schema::record::{End, Status};
 use stats::analysis::MetricId;
 
@@ -37,6 +38,23 @@ fn a_complete_cell_is_ok() {
     assert!(shape.p90.is_some() && shape.p95.is_none() && shape.p99.is_none());
     let ids: Vec<_> = cell.metrics.iter().map(|m| m.id).collect();
     assert!(ids.is_sorted());
+}
+
+#[test]
+fn a_cell_without_time_is_over_budget_and_says_why() {
+    let mut made = made(&[plain()], 5, 22);
+    made.run.launches.clear();
+    made.run.budget = Some(Budget {
+        over: vec![OverBudget {
+            target: plain().target.into(),
+            scenario: SCENARIO.into(),
+            case: CASE.into(),
+            estimate_s: 300.0,
+            reason: "about 300 s by the pilot".into(),
+        }],
+        ..Budget::default()
+    });
+    assert_refused(&made, Status::OverBudget, "about 300 s");
 }
 
 #[test]

@@ -97,6 +97,7 @@ pub fn made(engines: &[Engine], invocations: u32, requests: u32) -> Made {
             header: header(targets, invocations, requests, launches),
             launches: logs,
             verify,
+            budget: None,
             checks: BTreeMap::new(),
         },
         scenarios: vec![scenario(&["ttft_ns", "itl_ns"])],
@@ -211,6 +212,7 @@ fn header(
             warmup_requests: 1,
             request_timeout_s: 60,
             load_timeout_s: 60,
+            budget_s: 0.0,
             targets,
             scenarios: vec![PlannedScenario {
                 id: SCENARIO.into(),

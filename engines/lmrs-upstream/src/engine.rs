@@ -1,0 +1,186 @@
+//! The adapter proper: an LMRS file, made on first use, and token ids through
+//! `Transformer`.
+
+use crate::config::{self, Config};
+use crate::convert::{Storage, convert};
+use memmap2::Mmap;
+use protocol::engine::{Engine, EngineError};
+use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+use upstream::transformer::Transformer;
+
+/// The date and revision of the commit in `Cargo.toml`.
+const VERSION: &str = "2024-10-19 aa6db5c";
+/// It caps every context at this.
+const POSITIONS_MAX: u32 = 8192;
+
+/// The engine.
+pub struct Upstream {
+    /// Never dropped: its destructor frees what it did not allocate that way.
+    model: ManuallyDrop<Transformer<'static>>,
+    position: u32,
+    logits: Vec<f32>,
+}
+
+impl Upstream {
+    fn step(&mut self, token: u32) -> u32 {
+        let logits = self.model.forward(token, self.position);
+        self.position += 1;
+        let mut best = 0;
+        for (id, logit) in logits.iter().enumerate() {
+            if *logit > logits[best] {
+                best = id;
+            }
+        }
+        self.logits.copy_from_slice(logits);
+        best as u32
+    }
+}
+
+impl Engine for Upstream {
+    fn hello(load: &Load) -> Hello {
+        // What is wrong with a config that can't be read, `load` will say.
+        let config = config::read(Path::new(&load.model_dir)).ok();
+        Hello {
+            protocol: PROTOCOL,
+            engine: "lmrs-upstream".to_string(),
+            version: VERSION.to_string(),
+            build: BTreeMap::from([("features".to_string(), String::new())]),
+            capabilities: Capabilities {
+                batching: Batching::None,
+                score: true,
+                parallel_score: false,
+                position_gap: config.and_then(|config| config.position_gap),
+                notes: vec![
+                    "Its int8 has groups of 128 weights with an f32 scale, written by us in its LMRS format; the first load includes the conversion.".to_string(),
+                    "Prompts go through fill_kv_cache, which its own chat uses for pictures only; text there goes one token at a time.".to_string(),
+                ],
+            },
+        }
+    }
+
+    fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
+        if load.backend != "cpu" {
+            let message = format!("no backend {:?}; there is cpu", load.backend);
+            return Err(EngineError::unsupported(message));
+        }
+        let model_dir = Path::new(&load.model_dir);
+        let config = config::read(model_dir).map_err(EngineError::unsupported)?;
+        let storage = Storage::of(&load.precision, config.hidden_size).ok_or_else(|| {
+            let message = format!("no precision {:?}; there are f32, q8_0", load.precision);
+            EngineError::unsupported(message)
+        })?;
+        if load.max_context > POSITIONS_MAX.min(config.max_position) {
+            let message = format!("it has {POSITIONS_MAX} positions at most");
+            return Err(EngineError::unsupported(message));
+        }
+        let path = lmrs_file(
+            &model_dir.join(&load.weights),
+            &load.precision,
+            |source, path| convert(source, &config, storage, path),
+        )
+        .map_err(EngineError::internal)?;
+        let file = File::open(&path).map_err(|e| in_file(&path, e))?;
+        // SAFETY: written whole before it got its name, and never again.
+        let map = unsafe { Mmap::map(&file) }.map_err(|e| in_file(&path, e))?;
+        let (model, _) = Transformer::new(Box::leak(Box::new(map)));
+        let engine = Self {
+            logits: vec![0.0; config.vocab_size as usize],
+            model: ManuallyDrop::new(model),
+            position: 0,
+        };
+        Ok((engine, loaded(&config, storage)))
+    }
+
+    fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
+        self.position = 0;
+        let [prompt] = prompts else {
+            return Err(EngineError::unsupported("one request at a time"));
+        };
+        let Some((last, before)) = prompt.split_last() else {
+            return Err(EngineError::new(
+                FailureKind::BadRequest,
+                "the prompt is empty",
+            ));
+        };
+        if !before.is_empty() {
+            let mut embeddings = self.model.get_embeddings(before);
+            self.position = self.model.fill_kv_cache(&mut embeddings, 0);
+        }
+        Ok(vec![self.step(*last)])
+    }
+
+    fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
+        Ok(vec![self.step(tokens[0])])
+    }
+
+    fn logits(&mut self, _row: usize) -> Result<Vec<f32>, EngineError> {
+        Ok(self.logits.clone())
+    }
+}
+
+/// The LMRS file of some weights, beside them, made where it isn't there. Its name
+/// has the weights' size and time of change, so that new weights get a new file.
+fn lmrs_file(
+    source: &Path,
+    precision: &str,
+    make: impl FnOnce(&Path, &Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
+    let meta = std::fs::metadata(source).map_err(|e| format!("{}: {e}", source.display()))?;
+    let changed = meta.modified().ok();
+    let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let changed_ns = changed.map_or(0, |since| since.as_nanos());
+    let name = format!("model-{precision}-{:x}-{changed_ns:x}.lmrs", meta.len());
+    let path = source.with_file_name(name);
+    if !path.exists() {
+        make(source, &path)?;
+    }
+    Ok(path)
+}
+
+fn loaded(config: &Config, storage: Storage) -> Loaded {
+    let (hidden, layers) = (u64::from(config.hidden_size), u64::from(config.layers));
+    let q = u64::from(config.heads * config.head_dim);
+    let kv = u64::from(config.kv_heads * config.head_dim);
+    let layer = 2 * hidden * q + 2 * hidden * kv + 3 * hidden * u64::from(config.intermediate_size);
+    let matrices = layers * layer + hidden * u64::from(config.vocab_size);
+    let norms = (2 * layers + 1) * hidden;
+    Loaded {
+        load_ns: 0,
+        weight_bytes: storage.bytes(matrices) + 4 * norms,
+        kv_bytes_per_token: 2 * 4 * layers * kv,
+    }
+}
+
+fn in_file(path: &Path, error: std::io::Error) -> EngineError {
+    EngineError::internal(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_weights_get_a_new_file_and_old_ones_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = dir.path().join("model.safetensors");
+        std::fs::write(&source, "one").unwrap();
+        let make = |_: &Path, path: &Path| std::fs::write(path, "x").map_err(|e| e.to_string());
+        let first = lmrs_file(&source, "q8_0", make).unwrap();
+        let refuse = |_: &Path, _: &Path| Err("made twice".to_string());
+        assert_eq!(lmrs_file(&source, "q8_0", refuse).unwrap(), first);
+        std::fs::write(&source, "other").unwrap();
+        assert_ne!(lmrs_file(&source, "q8_0", make).unwrap(), first);
+    }
+
+    #[test]
+    fn the_version_is_the_lockfiles() {
+        let lock = include_str!("../Cargo.lock");
+        let revision = VERSION.split(' ').next_back().unwrap();
+        assert!(lock.contains(&format!("#{revision}")));
+    }
+}

@@ -1,0 +1,293 @@
+//! Sharing out a run's time. Pure: estimates in, cells that don't fit out.
+//!
+//! The sample floor stands, so a cell is measured whole or not at all. Time is
+//! shared by max–min fairness over targets: one that needs less than its share
+//! leaves the rest to the others; one that needs more gives up its costliest
+//! cells until it fits. The baseline gives up nothing: every ratio needs it.
+
+use schema::budget::{OverBudget, Pilot, Round};
+use schema::plan::{Case, Plan, PlannedScenario};
+use schema::scenario::LoadShape;
+
+/// The shapes of all cases, each once, in order of work: what a pilot tries.
+pub fn shapes(plan: &Plan) -> Vec<Round> {
+    let mut shapes: Vec<Round> = Vec::new();
+    for case in plan.scenarios.iter().flat_map(|s| &s.cases) {
+        if !shapes.iter().any(|round| same(round, case)) {
+            shapes.push(Round {
+                prompt_tokens: case.prompt_tokens,
+                new_tokens: case.new_tokens,
+                concurrency: case.concurrency,
+                round_s: 0.0,
+            });
+        }
+    }
+    shapes.sort_by_key(|r| (r.prompt_tokens + r.new_tokens) * r.concurrency);
+    shapes
+}
+
+fn same(round: &Round, case: &Case) -> bool {
+    (round.prompt_tokens, round.new_tokens, round.concurrency)
+        == (case.prompt_tokens, case.new_tokens, case.concurrency)
+}
+
+/// What all cells of the plan would take a target (s); `None` where its pilot
+/// lacks a shape.
+pub fn planned_s(plan: &Plan, pilot: &Pilot) -> Option<f64> {
+    let cells = cells(plan, pilot)?;
+    Some(total_s(plan, pilot, &cells))
+}
+
+/// The most each target may take (`None`: all fit), and the cells that must go.
+pub fn share_out(plan: &Plan, pilots: &[Pilot], budget_s: f64, baseline: &str) -> Shared {
+    let exempt: f64 = pilots
+        .iter()
+        .filter(|pilot| pilot.target == baseline)
+        .map(|pilot| pilot.planned_s)
+        .sum();
+    let others: Vec<&Pilot> = pilots
+        .iter()
+        .filter(|pilot| pilot.target != baseline)
+        .collect();
+    let costs = others.iter().map(|pilot| pilot.planned_s).collect();
+    let Some(share_s) = fair_share(costs, (budget_s - exempt).max(0.0)) else {
+        return (None, Vec::new());
+    };
+    let over = others
+        .into_iter()
+        .filter(|pilot| pilot.planned_s > share_s)
+        .flat_map(|pilot| give_up(plan, pilot, share_s, budget_s))
+        .collect();
+    (Some(share_s), over)
+}
+
+/// What [`share_out`] decides.
+pub type Shared = (Option<f64>, Vec<OverBudget>);
+
+/// The level L with Σ min(cost, L) = budget; `None` where all costs fit.
+fn fair_share(mut costs: Vec<f64>, budget_s: f64) -> Option<f64> {
+    costs.sort_by(f64::total_cmp);
+    let mut left = budget_s;
+    for (index, cost) in costs.iter().enumerate() {
+        let level = left / (costs.len() - index) as f64;
+        if *cost > level {
+            return Some(level);
+        }
+        left -= cost;
+    }
+    None
+}
+
+/// One cell of a target and what it takes over all invocations, loading aside.
+#[derive(Clone, Copy)]
+struct CellCost<'a> {
+    scenario: &'a PlannedScenario,
+    case: &'a Case,
+    run_s: f64,
+}
+
+fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
+    let mut cells = Vec::new();
+    for scenario in &plan.scenarios {
+        for case in &scenario.cases {
+            let round = pilot.rounds.iter().find(|round| same(round, case))?;
+            let run_s = f64::from(plan.invocations)
+                * case_s(scenario.load, case, plan.warmup_requests, round.round_s);
+            cells.push(CellCost {
+                scenario,
+                case,
+                run_s,
+            });
+        }
+    }
+    Some(cells)
+}
+
+/// One case of one invocation (s): the requests the load generator will issue.
+fn case_s(load: LoadShape, case: &Case, warmup: u32, round_s: f64) -> f64 {
+    let users = f64::from(case.concurrency);
+    let untimed = match load {
+        LoadShape::Serial => f64::from(warmup),
+        // Warm-up before, and fillers that hold up the load until the end.
+        LoadShape::ClosedLoop => f64::from(warmup).max(users) + users,
+        LoadShape::Batch => users,
+    };
+    let timed_s = f64::from(case.requests) / users * round_s;
+    timed_s.max(case.duration_s) + untimed / users * round_s
+}
+
+/// Cells and the launches they need: one per scenario and invocation, or one per
+/// case where each case gets a process.
+fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
+    let mut launches = 0;
+    for scenario in &plan.scenarios {
+        let kept = cells
+            .iter()
+            .filter(|c| c.scenario.id == scenario.id)
+            .count();
+        launches += match scenario.load {
+            LoadShape::Batch => kept,
+            LoadShape::Serial | LoadShape::ClosedLoop => kept.min(1),
+        };
+    }
+    let run_s: f64 = cells.iter().map(|cell| cell.run_s).sum();
+    run_s + launches as f64 * f64::from(plan.invocations) * pilot.load_s
+}
+
+/// The costliest cells of a target until the rest fits into its share.
+fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverBudget> {
+    let Some(mut kept) = cells(plan, pilot) else {
+        return Vec::new();
+    };
+    let mut over = Vec::new();
+    while total_s(plan, pilot, &kept) > share_s {
+        let costliest = kept
+            .iter()
+            .enumerate()
+            // The later of two equals goes first: sizes grow along a scenario's axis.
+            .max_by(|(_, a), (_, b)| a.run_s.total_cmp(&b.run_s))
+            .map(|(index, _)| index);
+        let Some(index) = costliest else { break };
+        let cell = kept.remove(index);
+        over.push(OverBudget {
+            target: pilot.target.clone(),
+            scenario: cell.scenario.id.clone(),
+            case: cell.case.id.clone(),
+            estimate_s: cell.run_s,
+            reason: format!(
+                "about {:.0} s by the pilot; the target's share of the profile's {:.0} min is {:.0} s, and all its cells would take {:.0} s",
+                cell.run_s,
+                budget_s / 60.0,
+                share_s,
+                pilot.planned_s
+            ),
+        });
+    }
+    over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::scenario::Axis;
+
+    fn case(id: &str, concurrency: u32, requests: u32, duration_s: f64) -> Case {
+        Case {
+            id: id.into(),
+            prompt_tokens: 50,
+            new_tokens: 16,
+            concurrency,
+            requests,
+            duration_s,
+        }
+    }
+
+    fn plan() -> Plan {
+        let scenario = |id: &str, load, cases| PlannedScenario {
+            id: id.into(),
+            version: 1,
+            load,
+            axis: Axis::Users,
+            cases,
+        };
+        Plan {
+            profile: "x".into(),
+            publishable: true,
+            model: "m".into(),
+            seed: 1,
+            threads: 1,
+            invocations: 5,
+            warmup_requests: 2,
+            request_timeout_s: 1,
+            load_timeout_s: 1,
+            budget_s: 100.0,
+            targets: vec![],
+            scenarios: vec![
+                scenario(
+                    "closed",
+                    LoadShape::ClosedLoop,
+                    vec![case("u1", 1, 20, 0.0), case("u4", 4, 20, 0.0)],
+                ),
+                scenario(
+                    "batch",
+                    LoadShape::Batch,
+                    vec![case("b1", 1, 20, 0.0), case("b4", 4, 20, 0.0)],
+                ),
+            ],
+            launches: vec![],
+        }
+    }
+
+    /// A target that loads in a second and takes `round_s` for any round.
+    fn pilot(target: &str, round_s: f64) -> Pilot {
+        let plan = plan();
+        let rounds = shapes(&plan)
+            .into_iter()
+            .map(|round| Round { round_s, ..round })
+            .collect();
+        let mut pilot = Pilot {
+            target: target.into(),
+            load_s: 1.0,
+            rounds,
+            planned_s: 0.0,
+            failure: String::new(),
+        };
+        pilot.planned_s = planned_s(&plan, &pilot).unwrap();
+        pilot
+    }
+
+    #[test]
+    fn every_shape_is_tried_once() {
+        let shapes = shapes(&plan());
+        let users: Vec<u32> = shapes.iter().map(|round| round.concurrency).collect();
+        assert_eq!(users, [1, 4]);
+    }
+
+    #[test]
+    fn an_estimate_counts_what_the_load_generator_issues_and_every_launch() {
+        // u1: 20 + 2 warm-up + 1 filler; u4: 5 + 1 + 1; b1: 20 + 1; b4: 5 + 1 rounds,
+        // of 0.1 s, five times; and 1 + 2 launches of 1 s, five times.
+        let expected = 5.0 * (0.1 * (23.0 + 7.0 + 21.0 + 6.0) + 3.0);
+        assert!((pilot("t", 0.1).planned_s - expected).abs() < 1e-9);
+        assert_eq!(
+            case_s(LoadShape::ClosedLoop, &case("u4", 4, 20, 9.0), 2, 0.1),
+            9.2
+        );
+    }
+
+    #[test]
+    fn what_the_quick_leave_goes_to_the_slow() {
+        assert_eq!(fair_share(vec![1.0, 2.0, 3.0], 6.0), None);
+        assert_eq!(fair_share(vec![10.0, 1.0, 10.0], 11.0), Some(5.0));
+        assert_eq!(fair_share(vec![4.0, 4.0], 4.0), Some(2.0));
+    }
+
+    #[test]
+    fn a_slow_target_gives_up_its_costliest_cells_and_the_baseline_none() {
+        let plan = plan();
+        let pilots = [pilot("base", 1.0), pilot("slow", 1.0), pilot("quick", 0.01)];
+        let budget = pilots[0].planned_s + pilots[2].planned_s + 150.0;
+        let (share_s, over) = share_out(&plan, &pilots, budget, "base");
+        assert!((share_s.unwrap() - 150.0).abs() < 1e-6);
+        assert!(over.iter().all(|cell| cell.target == "slow"));
+        let gone: Vec<&str> = over.iter().map(|cell| cell.case.as_str()).collect();
+        assert_eq!(gone, ["u1", "b1"]);
+    }
+
+    #[test]
+    fn nothing_is_over_where_all_fits_and_all_where_nothing_does() {
+        let plan = plan();
+        let pilots = [pilot("base", 1.0), pilot("slow", 1.0)];
+        assert_eq!(share_out(&plan, &pilots, 1e6, "base"), (None, vec![]));
+        let (_, over) = share_out(&plan, &pilots, 1.0, "base");
+        assert_eq!(over.len(), 4);
+    }
+
+    #[test]
+    fn a_pilot_that_failed_gives_up_nothing() {
+        let mut failed = pilot("slow", 1.0);
+        failed.rounds.clear();
+        failed.planned_s = 0.0;
+        assert_eq!(share_out(&plan(), &[failed], 1.0, "base"), (None, vec![]));
+    }
+}

@@ -1,0 +1,168 @@
+//! The pilot: one launch of each verified target, to learn its pace before the
+//! run's time is shared out. Nothing it times is published.
+
+use crate::budget;
+use crate::build::Programs;
+use crate::engine::EngineFailure;
+use crate::engine::session::{Patience, Session};
+use crate::prompts::Prompts;
+use crate::verify::question::load_request;
+use anyhow::{Context, Result};
+use protocol::clock::now_ns;
+use schema::budget::{Budget, Pilot, Round};
+use schema::plan::Plan;
+use schema::record::{Status, VerifyRecord};
+use schema::registry::Target;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+/// A first round this long says enough; a shorter one is warm-up for a second.
+const LONG_ROUND_S: f64 = 5.0;
+
+/// What the pilots need.
+pub struct Pilots<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The target that gives up nothing.
+    pub baseline: &'a str,
+    /// The model's directory.
+    pub model_dir: &'a Path,
+    /// The engines' programs.
+    pub programs: &'a Programs,
+    /// Where prompts come from.
+    pub prompts: &'a Prompts,
+    /// Who passed the gate.
+    pub verify: &'a BTreeMap<String, VerifyRecord>,
+}
+
+/// Learn the pace of every verified target and decide what there is no time for.
+/// The decision is written once and stands when the run is resumed.
+pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
+    let plan = setting.plan;
+    let mut pilots = Vec::new();
+    for target in &plan.targets {
+        crate::interrupt::check()?;
+        let verified = setting
+            .verify
+            .get(&target.id)
+            .is_some_and(|record| record.status == Status::Ok);
+        let Ok(program) = setting.programs.get(target) else {
+            continue;
+        };
+        if !verified {
+            continue;
+        }
+        let mut pilot = Pilot {
+            target: target.id.clone(),
+            load_s: 0.0,
+            rounds: Vec::new(),
+            planned_s: 0.0,
+            failure: String::new(),
+        };
+        let shapes = budget::shapes(plan);
+        let load = load(plan, target, setting.model_dir);
+        let result = Session::open(program, &load, Patience::of(plan))
+            .map_err(|(failure, _)| failure)
+            .and_then(|mut session| {
+                pilot.load_s = seconds(session.start_ns(), session.ready_ns);
+                let tried = rounds(&mut session, setting.prompts, &shapes, &mut pilot.rounds);
+                session.abort();
+                tried
+            });
+        match result {
+            Err(failure) if failure.status == Status::NotRun => anyhow::bail!("interrupted"),
+            Err(failure) => pilot.failure = failure.to_string(),
+            Ok(()) => pilot.planned_s = budget::planned_s(plan, &pilot).unwrap_or_default(),
+        }
+        eprintln!("Pilot: {} {}", target.id, words(&pilot));
+        pilots.push(pilot);
+    }
+    let (share_s, over) = budget::share_out(plan, &pilots, plan.budget_s, setting.baseline);
+    let budget = Budget {
+        budget_s: plan.budget_s,
+        share_s,
+        pilots,
+        over,
+    };
+    write(&run_dir.join("budget.json"), &budget)?;
+    Ok(budget)
+}
+
+fn load(plan: &Plan, target: &Target, model_dir: &Path) -> protocol::wire::Load {
+    let cases = || plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
+    let max_context = cases().map(|c| c.prompt_tokens + c.new_tokens).max();
+    let max_batch = cases().map(|c| c.concurrency).max();
+    load_request(
+        target,
+        model_dir,
+        plan.threads,
+        max_context.unwrap_or(1),
+        max_batch.unwrap_or(1),
+    )
+}
+
+fn rounds(
+    session: &mut Session,
+    prompts: &Prompts,
+    shapes: &[Round],
+    done: &mut Vec<Round>,
+) -> Result<(), EngineFailure> {
+    for shape in shapes {
+        let internal = |error: anyhow::Error| EngineFailure::new(Status::NotRun, error.to_string());
+        let texts = prompts
+            .take(
+                "pilot",
+                "pilot",
+                0,
+                shape.prompt_tokens as usize,
+                shape.concurrency as usize,
+            )
+            .map_err(internal)?;
+        let mut round_s = round(session, &texts, shape.new_tokens)?;
+        if round_s < LONG_ROUND_S {
+            round_s = round(session, &texts, shape.new_tokens)?;
+        }
+        done.push(Round { round_s, ..*shape });
+    }
+    Ok(())
+}
+
+fn round(session: &mut Session, texts: &[Vec<u32>], new_tokens: u32) -> Result<f64, EngineFailure> {
+    let start_ns = now_ns();
+    for text in texts {
+        session.send_generate(text.clone(), new_tokens)?;
+    }
+    for _ in texts {
+        session.next_done()?;
+    }
+    Ok(seconds(start_ns, now_ns()))
+}
+
+fn seconds(from_ns: u64, to_ns: u64) -> f64 {
+    to_ns.saturating_sub(from_ns) as f64 / 1e9
+}
+
+fn words(pilot: &Pilot) -> String {
+    if pilot.failure.is_empty() {
+        format!(
+            "loads in {:.1} s, would take {:.0} s in all",
+            pilot.load_s, pilot.planned_s
+        )
+    } else {
+        pilot.failure.clone()
+    }
+}
+
+fn write(path: &Path, budget: &Budget) -> Result<()> {
+    let text = serde_json::to_string_pretty(budget)? + "\n";
+    // Whole or not there: a decision cut short by a kill is made again.
+    let staged = path.with_extension("json.new");
+    std::fs::File::create(&staged)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())
+                .and_then(|()| file.sync_all())
+        })
+        .and_then(|()| std::fs::rename(&staged, path))
+        .with_context(|| format!("{} can't be written", path.display()))
+}
