@@ -103,11 +103,17 @@ enum Verb {
         out: Option<PathBuf>,
     },
     /// Every check of this repository.
-    #[command(after_help = "Example:\n  cargo xtask test\n  cargo xtask test --quick")]
+    #[command(
+        after_help = "Example:\n  cargo xtask test\n  cargo xtask test --quick\n  cargo xtask test --all-engines"
+    )]
     Test {
         /// Leave out what needs built engines.
         #[arg(long)]
         quick: bool,
+        /// Also the tests of the engines that take long to build, and the gate on every
+        /// target that a CPU runs: half an hour of compiling the first time.
+        #[arg(long, conflicts_with = "quick")]
+        all_engines: bool,
     },
     /// Check the house rules: headers, lengths, links, banned words.
     #[command(after_help = "Example:\n  cargo xtask tidy")]
@@ -234,7 +240,7 @@ impl Cli {
                 println!("{}", page::site(&repo, &dir, run.as_deref())?.display());
                 Ok(ExitCode::SUCCESS)
             }
-            Verb::Test { quick } => test::test(&repo, quick).map(done),
+            Verb::Test { quick, all_engines } => test::test(&repo, quick, all_engines).map(done),
             Verb::Tidy => tidy::command(&repo).map(done),
         }
     }

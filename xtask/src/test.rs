@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Run everything; `quick` leaves out what needs built engines.
-pub fn test(repo: &Repo, quick: bool) -> Result<()> {
+/// Run everything; `quick` leaves out what needs built engines, `all_engines` adds
+/// the tests of those that take long to build.
+pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     let began = Instant::now();
     let mut steps = 0;
     let mut step = |name: &str, work: &mut dyn FnMut() -> Result<()>| -> Result<()> {
@@ -35,7 +36,6 @@ pub fn test(repo: &Repo, quick: bool) -> Result<()> {
         cargo(&[
             "clippy",
             "--release",
-            "--workspace",
             "--all-targets",
             "--locked",
             "--quiet",
@@ -45,8 +45,16 @@ pub fn test(repo: &Repo, quick: bool) -> Result<()> {
         ])
     })?;
     step("unit and integration tests", &mut || {
-        cargo(&["test", "--release", "--workspace", "--locked", "--quiet"])
+        cargo(&["test", "--release", "--locked", "--quiet"])
     })?;
+    if all_engines {
+        step("the tests of engines that take long to build", &mut || {
+            crate::build::test_engines(repo, &repo.registry()?)
+        })?;
+        step("the gate on every target that a CPU runs", &mut || {
+            xtask(&["verify"])
+        })?;
+    }
     step("the engines' Python tests", &mut || python_tests(repo))?;
     if !quick {
         step("the gate sees every mutant", &mut || {

@@ -4,6 +4,7 @@
 mod adoption;
 mod cargo;
 mod cuda;
+mod engine_tests;
 mod failure;
 mod needs;
 mod python;
@@ -11,6 +12,7 @@ mod report;
 
 pub use adoption::adoption;
 pub use cuda::LOCK as CUDA_LOCK;
+pub use engine_tests::test_engines;
 pub use python::VENV;
 
 use crate::engine::{EngineFailure, Program};

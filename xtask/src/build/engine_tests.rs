@@ -1,0 +1,114 @@
+//! The own tests of engines that a plain `cargo test` leaves out because they need
+//! more than a Rust toolchain, or minutes, to build: each in the surroundings that
+//! its program is built in.
+
+use super::needs;
+use crate::repo::Repo;
+use anyhow::{Context, Result, bail};
+use schema::registry::{Build, Registry};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+
+/// Run them all. What this machine lacks for one is said, and the rest goes on.
+pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
+    let mut tested = default_packages(repo)?;
+    for engine in &registry.engines {
+        let Build::Cargo {
+            package,
+            bin,
+            manifest,
+            features,
+            default_features,
+            needs,
+        } = &engine.build
+        else {
+            continue;
+        };
+        if !tested.insert(package.clone()) {
+            continue;
+        }
+        let surroundings = match needs::provide(repo, registry, bin, needs) {
+            Ok(surroundings) => surroundings,
+            Err(failure) => {
+                eprintln!("   {package} skipped: {failure}");
+                continue;
+            }
+        };
+        eprintln!("   {package}");
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        command
+            .args([
+                "test",
+                "--release",
+                "--locked",
+                "--quiet",
+                "--package",
+                package,
+            ])
+            .envs(surroundings.build())
+            .envs(surroundings.run())
+            .current_dir(&repo.root)
+            .stdin(Stdio::null());
+        if !default_features {
+            command.arg("--no-default-features");
+        }
+        if !features.is_empty() {
+            command.args(["--features", &features.join(",")]);
+        }
+        if let Some(manifest) = manifest {
+            let target_dir = repo.build_dir.join("excluded").join(package);
+            let manifest = repo.root.join(manifest);
+            command
+                .env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"))
+                .env("CARGO_TARGET_DIR", target_dir)
+                .arg("--manifest-path")
+                .arg(manifest);
+        }
+        let status = command.status().context("cargo can't be started")?;
+        if !status.success() {
+            bail!("{command:?}: {status}");
+        }
+    }
+    Ok(())
+}
+
+/// The packages that a plain `cargo test` covers.
+fn default_packages(repo: &Repo) -> Result<BTreeSet<String>> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+        .args(["metadata", "--no-deps", "--locked", "--format-version", "1"])
+        .current_dir(&repo.root)
+        .output()
+        .context("cargo can't be started")?;
+    let metadata: Value =
+        serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
+    names(&metadata).context("cargo metadata names no default members")
+}
+
+fn names(metadata: &Value) -> Option<BTreeSet<String>> {
+    let defaults = metadata["workspace_default_members"].as_array()?;
+    let packages = metadata["packages"].as_array()?.iter();
+    let names = packages
+        .filter(|package| defaults.contains(&package["id"]))
+        .filter_map(|package| package["name"].as_str());
+    Some(names.map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+    use serde_json::json;
+
+    #[test]
+    fn only_default_members_are_tested_already() {
+        let metadata = json!({
+            "packages": [{"id": "p#a", "name": "a"}, {"id": "p#b", "name": "b"}],
+            "workspace_default_members": ["p#b"],
+        });
+        assert_eq!(
+            names(&metadata).unwrap().into_iter().collect::<Vec<_>>(),
+            ["b"]
+        );
+        assert!(names(&json!({})).is_none());
+    }
+}
