@@ -196,7 +196,9 @@ fn adapter_lines(dir: &Path) -> Option<u64> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
         let is_test = name.starts_with("test") || name.starts_with('.');
-        if is_test || ["examples", "target", "build.rs"].contains(&name.as_str()) {
+        // `direct` is the engine without its adapter, for comparison.
+        let others = ["direct", "examples", "target", "build.rs"];
+        if is_test || others.contains(&name.as_str()) {
             continue;
         }
         if path.is_dir() {
@@ -270,12 +272,14 @@ mod tests {
         assert_eq!(python_lines(python), 3);
 
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("src")).unwrap();
-        std::fs::create_dir_all(dir.path().join("tests")).unwrap();
+        for name in ["src", "tests", "direct"] {
+            std::fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
         for (name, text) in [
             ("src/main.rs", rust),
             ("src/tests.rs", rust),
             ("tests/a.rs", rust),
+            ("direct/main.rs", rust),
             ("bench.py", python),
             ("test_bench.py", python),
             ("Cargo.toml", "[package]\n"),

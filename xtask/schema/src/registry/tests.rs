@@ -1,0 +1,116 @@
+//! Which registries load, and what their programs are called.
+
+use super::*;
+
+const ENGINE: &str = r#"
+baseline = "a.cpu.f32"
+reference = "a.cpu.f32"
+cross_check = "a.cpu.f32"
+[[engine]]
+id = "a"
+name = "A"
+about = ""
+homepage = ""
+build = { kind = "cargo", package = "a-bench", bin = "a-bench" }
+target = [
+    { backend = "cpu", precision = "f32", weights = "w" },
+    { backend = "cuda", precision = "f32", weights = "w" },
+    { backend = "rocm", precision = "f32", weights = "w" },
+]
+"#;
+
+fn load(text: &str) -> Result<Registry, DataError> {
+    let path = std::env::temp_dir().join(format!(
+        "registry-{}-{}.toml",
+        std::process::id(),
+        crate::run::sha256_hex(text.as_bytes())
+    ));
+    std::fs::write(&path, text).expect("the temporary directory can be written");
+    let loaded = Registry::load(&path);
+    std::fs::remove_file(&path).expect("it was written");
+    loaded
+}
+
+fn with(on: &str) -> Result<Registry, DataError> {
+    load(&format!("{ENGINE}{on}"))
+}
+
+#[test]
+fn a_backend_may_have_a_program_of_its_own() {
+    let gpu = r#"kind = "cargo", package = "a-bench", bin = "a-bench", features = ["gpu"], default_features = false, needs = ["cuda_toolkit", "cmake"]"#;
+    let registry = with(&format!("on = {{ cuda = {{ {gpu} }} }}")).unwrap();
+    let engine = &registry.engines[0];
+    assert_eq!(engine.program_id("cpu"), "a");
+    assert_eq!(engine.program_id("cuda"), "a-cuda");
+    assert_eq!(engine.program_id("rocm"), "a");
+    assert_eq!(engine.build.needs(), []);
+    let Build::Cargo {
+        features,
+        default_features,
+        needs,
+        ..
+    } = engine.build_for("cuda")
+    else {
+        panic!("a Cargo build was asked for")
+    };
+    assert_eq!(
+        (features.as_slice(), *default_features),
+        (&["gpu".to_owned()][..], false)
+    );
+    assert_eq!(needs, &[Need::CudaToolkit, Need::Cmake]);
+    assert_eq!(registry.wanted()[&Need::Cmake], ["A"]);
+    assert!(matches!(
+        &engine.build,
+        Build::Cargo {
+            default_features: true,
+            ..
+        }
+    ));
+
+    // Built alike, they are one program, whether alike each other or the plain one.
+    let both = with(&format!(
+        "on = {{ cuda = {{ {gpu} }}, rocm = {{ {gpu} }} }}"
+    ))
+    .unwrap();
+    assert_eq!(both.engines[0].program_id("rocm"), "a-cuda");
+    let plain = r#"[engine.on.cuda]
+kind = "cargo"
+package = "a-bench"
+bin = "a-bench"
+"#;
+    assert_eq!(with(plain).unwrap().engines[0].program_id("cuda"), "a");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let fails = |on: &str, why: &str| {
+        let error = with(on).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    };
+    let build = |more: &str| format!(r#"{{ kind = "cargo", package = "p", bin = "b"{more} }}"#);
+    fails(
+        &format!("on = {{ cuda = {} }}", build(r#", needs = ["cmkae"]"#)),
+        "cmkae",
+    );
+    fails(
+        &format!("on = {{ cuda = {} }}", build(", feature = []")),
+        "feature",
+    );
+    fails(
+        &format!("on = {{ tpu = {} }}", build("")),
+        "has no target there",
+    );
+    let other = format!(
+        r#"on = {{ cuda = {} }}
+[[engine]]
+id = "a-cuda"
+name = "B"
+about = ""
+homepage = ""
+build = {{ kind = "prebuilt", path = "b" }}
+target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
+"#,
+        build("")
+    );
+    fails(&other, "both have a program \"a-cuda\"");
+}
