@@ -113,6 +113,8 @@ pub enum Need {
     Cmake,
     /// libclang, which bindgen loads.
     Libclang,
+    /// Clang, to compile C and C++ parts with: another compiler gets some of them wrong.
+    Clang,
 }
 
 impl Build {

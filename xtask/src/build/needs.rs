@@ -64,6 +64,11 @@ pub fn provide(
         match need {
             Need::Cmake => require(repo, *need, "cmake", program)?,
             Need::Libclang => require(repo, *need, "libclang", program)?,
+            Need::Clang => {
+                require(repo, *need, "clang", program)?;
+                all.variables.push(("CC", "clang".into()));
+                all.variables.push(("CXX", "clang++".into()));
+            }
             Need::Libtorch => libtorch(repo, registry, program, &mut all)?,
             Need::CudaToolkit => cuda::provide(repo, program, &mut all)?,
         }

@@ -57,6 +57,7 @@ const LIBCLANG: Names = [
     "llvm",
     "libclang",
 ];
+const CLANG: Names = ["clang", "clang", "clang", "clang", "llvm", "clang"];
 const PYTHON: Names = [
     "python3 python3-venv",
     "python3 python3-pip",
@@ -104,6 +105,7 @@ fn names_of(need: Need) -> Option<&'static Names> {
     match need {
         Need::Cmake => Some(&CMAKE),
         Need::Libclang => Some(&LIBCLANG),
+        Need::Clang => Some(&CLANG),
         Need::Libtorch | Need::CudaToolkit => None,
     }
 }
@@ -156,6 +158,7 @@ fn tool_findings(system: &System, tools: &Tools, wanted: &Wanted) -> Vec<Finding
     for (need, what, tool) in [
         (Need::Cmake, "no cmake", &tools.cmake),
         (Need::Libclang, "no libclang", &tools.libclang),
+        (Need::Clang, "no clang", &tools.clang),
     ] {
         // Where no engine wants it, its absence costs nothing.
         let engines = wanted.get(&need).map(Vec::as_slice).unwrap_or_default();
@@ -310,6 +313,7 @@ mod tests {
             cxx: here(),
             cmake: here(),
             libclang: here(),
+            clang: here(),
             python: here(),
             python_venv: here(),
             git: here(),

@@ -161,6 +161,7 @@ fn tools(page: &mut Page, report: &Report) {
         ("C++ compiler", &tools.cxx),
         ("cmake", &tools.cmake),
         ("libclang", &tools.libclang),
+        ("clang", &tools.clang),
         ("python3", &tools.python),
         ("python3 modules", &tools.python_venv),
         ("git", &tools.git),

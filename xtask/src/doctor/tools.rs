@@ -39,6 +39,8 @@ pub struct Tools {
     pub cmake: Tool,
     /// libclang, which bindgen loads.
     pub libclang: Tool,
+    /// Clang for C++.
+    pub clang: Tool,
     /// Python.
     pub python: Tool,
     /// Whether that Python can make virtual environments with pip in them.
@@ -66,6 +68,7 @@ impl Tools {
             ),
             cmake: cmake(repo),
             libclang: libclang(),
+            clang: clang(repo),
             python_venv: Tool {
                 found: run(repo, "python3", &["-c", venv]),
             },
@@ -117,12 +120,17 @@ pub fn is_here(repo: &Path, need: Need) -> bool {
     match need {
         Need::Cmake => cmake(repo).is_here(),
         Need::Libclang => libclang().is_here(),
+        Need::Clang => clang(repo).is_here(),
         Need::Libtorch | Need::CudaToolkit => true,
     }
 }
 
 fn cmake(repo: &Path) -> Tool {
     first(repo, &["cmake"], "--version")
+}
+
+fn clang(repo: &Path) -> Tool {
+    first(repo, &["clang++"], "--version")
 }
 
 fn libclang() -> Tool {
