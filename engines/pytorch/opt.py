@@ -5,9 +5,9 @@ joined weights (q, k, v; gate, up), PyTorch's fused attention and a key/value ca
 allocated once. It rounds where transformers rounds. On a GPU, decoding is replayed from CUDA graphs
 (graphs.py).
 
-There is deliberately no `torch.compile`: on two CPU cores it took more than half a minute to make
-four layers ready, even from its cache, and nobody who starts a process wants to wait for that; on a
-GPU the graphs remove what it would: the time to launch small kernels.
+There is deliberately no `torch.compile`: on two CPU cores, which other builds shared, it took
+83 s to make four layers ready, 37 s from its cache, and every launch would wait for that; on a GPU
+the graphs are meant to remove what it would: the time to launch small kernels.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Optimised(Plain):
     notes = (
         "opt: transformers' weights under a forward pass of our own: fused attention (SDPA), "
         "joined q/k/v and gate/up weights, a key/value cache allocated at load, CUDA graphs for "
-        "decoding on a GPU; no torch.compile, which makes a launch on the CPU wait for minutes",
+        "decoding on a GPU; no torch.compile, which would hold up a launch on the CPU",
     )
 
     def __init__(self, torch: Any, model: Any, device: Any, load: Load) -> None:
