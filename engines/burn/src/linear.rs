@@ -1,13 +1,20 @@
 //! `y = x · Wᵀ + b`, with the weights laid out once as the backend multiplies
 //! them fastest.
 //!
-//! flex and ndarray multiply a single row by a matrix on one thread, but spread
-//! a batch of products over all of them. So there a matrix is cut into `parts`
-//! groups of output columns, stored `parts × in × out/parts`, and the product is
-//! a batch. Everywhere else it stays whole.
+//! flex and ndarray multiply one row by a matrix on one thread, but spread a batch
+//! of products over all of them. So there a matrix is cut into `parts` groups of
+//! output columns, and the product is a batch. Everywhere else it stays whole.
 
 use crate::backend::{Backend, Kind};
 use burn::tensor::{DType, Tensor, TensorData};
+
+/// Up to this many rows flex is faster row by row, each part of the matrix
+/// staying in the cache for all rows, than with a matrix product, which first
+/// copies the whole matrix into an order of its own.
+const FEW_ROWS: usize = 16;
+
+/// Bytes of a part on flex: half of a common second-level cache.
+const PART_BYTES: usize = 1 << 20;
 
 /// A layer without an activation.
 pub struct Linear {
@@ -17,21 +24,25 @@ pub struct Linear {
 }
 
 enum Weight {
-    Whole(Tensor<2>), // in × out
-    Parts(Tensor<3>), // parts × in × out/parts
+    /// in × out
+    Whole(Tensor<2>),
+    /// flex: the values as the file has them, out × in, and a view of them,
+    /// parts × 1 × 1 × in × out/parts.
+    Views(Tensor<2>, Box<Tensor<5>>),
+    /// ndarray, which copies any view: parts × in × out/parts.
+    Parts(Tensor<3>),
 }
 
 impl Linear {
     /// From `out × in` values in rows, as every file has them.
     pub fn new(values: Vec<f32>, out: usize, bias: Option<Vec<f32>>, backend: &Backend) -> Self {
         let input = values.len() / out;
-        let weight = match parts(out, backend) {
-            // The transpose is a view; these backends take it as it is.
-            None => Weight::Whole(upload(values, [out, input], backend).transpose()),
-            Some(parts) => {
+        let weight = match (backend.kind, parts(out, input, backend)) {
+            (Kind::NdArray, Some(parts)) => {
                 let values = regroup(&values, parts, out / parts, input);
                 Weight::Parts(upload(values, [parts, input, out / parts], backend))
             }
+            _ => Weight::view(upload(values, [out, input], backend), backend),
         };
         Self {
             weight,
@@ -40,27 +51,31 @@ impl Linear {
         }
     }
 
-    /// The output head that is also the embedding (`vocabulary × hidden`).
-    pub fn tied(embedding: &Tensor<2>) -> Self {
-        Self {
+    /// The output head that is also the embedding (`vocabulary × hidden`), where
+    /// the backend can share it.
+    pub fn tied(embedding: &Tensor<2>, backend: &Backend) -> Option<Self> {
+        (backend.kind != Kind::NdArray).then(|| Self {
             out: embedding.dims()[0],
-            weight: Weight::Whole(embedding.clone().transpose()),
+            weight: Weight::view(embedding.clone(), backend),
             bias: None,
-        }
+        })
     }
 
     /// rows × in → rows × out
     pub fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        let [rows, input] = x.dims();
         let y = match &self.weight {
+            Weight::Views(_, parts) if rows <= FEW_ROWS => {
+                // The third dimension keeps Burn from joining the rows again.
+                let y = x.reshape([1, rows, 1, 1, input]).matmul((**parts).clone());
+                self.joined(y, rows) // parts × rows × 1 × 1 × out/parts
+            }
+            // From the left: on the right flex would reorder the weights first,
+            // which takes three times as long for 64 rows.
+            Weight::Views(weight, _) => weight.clone().matmul(x.transpose()).transpose(),
             Weight::Whole(weight) => x.matmul(weight.clone()),
             Weight::Parts(weight) => {
-                let rows = x.dims()[0];
-                let y = x.unsqueeze::<3>().matmul(weight.clone()); // parts × rows × out/parts
-                match rows {
-                    // In this order already.
-                    1 => y.reshape([1, self.out]),
-                    _ => y.swap_dims(0, 1).reshape([rows, self.out]),
-                }
+                self.joined(x.unsqueeze::<3>().matmul(weight.clone()), rows) // parts × rows × out/parts
             }
         };
         match &self.bias {
@@ -68,22 +83,46 @@ impl Linear {
             None => y,
         }
     }
+
+    /// A product by parts, in the order of the outputs.
+    fn joined<const D: usize>(&self, y: Tensor<D>, rows: usize) -> Tensor<2> {
+        let y = match rows {
+            // In this order already.
+            1 => y,
+            _ => y.swap_dims(0, 1),
+        };
+        y.reshape([rows, self.out])
+    }
+}
+
+impl Weight {
+    /// Of values that stay as they are (out × in).
+    fn view(values: Tensor<2>, backend: &Backend) -> Self {
+        let [out, input] = values.dims();
+        match (backend.kind, parts(out, input, backend)) {
+            (Kind::Flex, Some(parts)) => {
+                let views = values.clone().reshape([parts, 1, 1, out / parts, input]);
+                Self::Views(values, Box::new(views.swap_dims(3, 4)))
+            }
+            _ => Self::Whole(values.transpose()),
+        }
+    }
 }
 
 /// Into how many parts a matrix is cut, if at all.
-pub fn parts(out: usize, backend: &Backend) -> Option<usize> {
-    match backend.kind {
-        Kind::LibTorch | Kind::Cube => None,
-        // Four at least, because flex leaves fewer to the product itself.
-        Kind::Flex | Kind::NdArray => {
-            let wanted = (2 * backend.threads).max(4).next_power_of_two();
-            let mut parts = wanted;
-            while !out.is_multiple_of(parts) {
-                parts /= 2;
-            }
-            (parts >= 4).then_some(parts)
-        }
+fn parts(out: usize, input: usize, backend: &Backend) -> Option<usize> {
+    // Four at least, because flex leaves fewer to the product itself.
+    let threads = (2 * backend.threads).max(4);
+    let wanted = match backend.kind {
+        Kind::LibTorch | Kind::Cube => return None,
+        Kind::Flex => threads.max(4 * out * input / PART_BYTES),
+        Kind::NdArray => threads,
+    };
+    let mut parts = wanted.next_power_of_two();
+    while !out.is_multiple_of(parts) {
+        parts /= 2;
     }
+    (parts >= 4).then_some(parts)
 }
 
 /// `parts` blocks of `columns × input`, each transposed, in tiles that fit the cache.

@@ -8,7 +8,7 @@
 
 use crate::backend::{Backend, Kind};
 use crate::config::Config;
-use crate::linear::{Linear, parts, upload};
+use crate::linear::{Linear, upload};
 use crate::weights::Tensors;
 use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
@@ -114,14 +114,15 @@ impl Llama {
             config: &config,
         };
         let table = tensors.read("model.embed_tokens.weight", &[vocabulary, hidden])?;
-        let cut = parts(vocabulary, backend).is_some();
-        let head = match (config.tied, cut) {
-            (true, false) => None,
-            (true, true) => Some(Linear::new(table.clone(), vocabulary, None, backend)),
-            (false, _) => Some(reader.linear("lm_head", vocabulary, hidden, false)?),
+        let (embedding, head) = if config.tied {
+            let embedding = upload(table.clone(), [vocabulary, hidden], backend);
+            let head = Linear::tied(&embedding, backend);
+            let head = head.unwrap_or_else(|| Linear::new(table, vocabulary, None, backend));
+            (embedding, head)
+        } else {
+            let head = reader.linear("lm_head", vocabulary, hidden, false)?;
+            (upload(table, [vocabulary, hidden], backend), head)
         };
-        let embedding = upload(table, [vocabulary, hidden], backend);
-        let head = head.unwrap_or_else(|| Linear::tied(&embedding));
 
         let cache = [max_batch, kv_heads, positions, head_dim];
         let options = (&backend.device, backend.dtype);
