@@ -8,7 +8,7 @@ use protocol::scheduler::{Answer, Job, Scheduler};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Ids are below this.
 const VOCABULARY: u32 = 16;
@@ -80,10 +80,7 @@ fn rounds(inbox: &Receiver<Job>) {
                 Err(_) => return,
             }
         } else {
-            match inbox.try_recv() {
-                Ok(job) => Some(job),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-            }
+            inbox.try_recv().ok()
         };
         if let Some(job) = job {
             let last = *job.prompt_ids().last().expect("never empty");

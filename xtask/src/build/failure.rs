@@ -10,7 +10,7 @@ pub fn last_error(said: &str, paths: &[&Path]) -> String {
     let plain = without_escapes(said);
     let lines: Vec<&str> = plain.split(['\n', '\r']).map(str::trim_end).collect();
     let is_error = |line: &&str| line.starts_with("error:") || line.starts_with("error[");
-    let Some(last) = lines.iter().rposition(|line| is_error(line)) else {
+    let Some(last) = lines.iter().rposition(is_error) else {
         return "it said nothing of why".into();
     };
     let mut parts = Vec::new();
