@@ -13,6 +13,7 @@ use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender};
 
 /// Of mistralrs and mistralrs-core, which are released together. A test compares
@@ -23,13 +24,21 @@ const VERSION: &str = "0.8.1";
 pub struct MistralRs {
     /// Before the runtime: when it goes, mistral.rs ends its thread.
     _runner: Arc<mistralrs::MistralRs>,
-    queue: Sender<Request>,
-    positions: usize,
-    in_flight: InFlight,
+    handle: Handle,
     runtime: Runtime,
 }
 
-impl MistralRs {
+/// What a request needs of the engine.
+#[derive(Clone)]
+struct Handle {
+    queue: Sender<Request>,
+    positions: usize,
+    /// One for each request that mistral.rs may have at a time, in order of arrival.
+    turns: Arc<Semaphore>,
+    in_flight: InFlight,
+}
+
+impl Handle {
     /// Into mistral.rs' queue; the stream that answers.
     fn enqueue(
         &self,
@@ -50,12 +59,41 @@ impl MistralRs {
             .map_err(|err| EngineError::internal(format!("mistral.rs takes no request: {err}")))?;
         Ok(stream)
     }
+
+    /// A request from its turn to its last token.
+    async fn run(&self, prompt: &[u32], new_tokens: usize) -> Result<Answer, EngineError> {
+        let recorder = Arc::new(Recorder::new(new_tokens));
+        let _turn = self.turns.acquire().await.map_err(EngineError::internal)?;
+        let seat = self.in_flight.join();
+        let started_ns = now_ns();
+        finished(self.enqueue(prompt, new_tokens, recorder.clone())?).await?;
+        let recorded = recorder.take()?;
+        Ok(Answer {
+            started_ns,
+            token_ns: recorded.token_ns,
+            output_ids: recorded.ids,
+            output_text: None,
+            batch: seat.peak(),
+        })
+    }
+}
+
+async fn answer(handle: Handle, job: Job) {
+    // It has left before it is answered: what the answer sets off is not in flight
+    // together with it.
+    match handle
+        .run(job.prompt_ids(), job.new_tokens() as usize)
+        .await
+    {
+        Ok(answer) => job.done(answer),
+        Err(error) => job.failed(error),
+    }
 }
 
 impl Scheduler for MistralRs {
     fn hello(load: &Load) -> Hello {
         let mut capabilities = Capabilities {
-            batching: Batching::Continuous,
+            batching: batching(load),
             score: true,
             parallel_score: false,
             position_gap: None,
@@ -85,11 +123,19 @@ impl Scheduler for MistralRs {
             .runner
             .get_sender(None)
             .map_err(EngineError::internal)?;
-        let engine = Self {
-            _runner: loading.runner,
+        let turns = match batching(load) {
+            Batching::Continuous => load.max_batch.max(1) as usize,
+            Batching::None | Batching::StaticEqualLength => 1,
+        };
+        let handle = Handle {
             queue,
             positions: loading.positions,
+            turns: Arc::new(Semaphore::new(turns)),
             in_flight: InFlight::default(),
+        };
+        let engine = Self {
+            _runner: loading.runner,
+            handle,
             runtime,
         };
         let loaded = Loaded {
@@ -101,30 +147,7 @@ impl Scheduler for MistralRs {
     }
 
     fn submit(&mut self, job: Job) {
-        let new_tokens = job.new_tokens() as usize;
-        let recorder = Arc::new(Recorder::new(new_tokens));
-        let seat = self.in_flight.join();
-        let started_ns = now_ns();
-        let stream = match self.enqueue(job.prompt_ids(), new_tokens, recorder.clone()) {
-            Ok(stream) => stream,
-            Err(error) => return job.failed(error),
-        };
-        self.runtime.spawn(async move {
-            let ended = finished(stream).await;
-            let batch = seat.peak();
-            // Before the answer: what it sets off is not in flight together with it.
-            drop(seat);
-            match ended.and_then(|()| recorder.take()) {
-                Ok(recorded) => job.done(Answer {
-                    started_ns,
-                    token_ns: recorded.token_ns,
-                    output_ids: recorded.ids,
-                    output_text: None,
-                    batch,
-                }),
-                Err(error) => job.failed(error),
-            }
-        });
+        self.runtime.spawn(answer(self.handle.clone(), job));
     }
 
     fn forced_logits(
@@ -133,7 +156,9 @@ impl Scheduler for MistralRs {
         forced: &[u32],
     ) -> Result<Vec<Vec<f32>>, EngineError> {
         let forcer = Arc::new(Forcer::new(forced));
-        let stream = self.enqueue(prompt, forced.len() + 1, forcer.clone())?;
+        let stream = self
+            .handle
+            .enqueue(prompt, forced.len() + 1, forcer.clone())?;
         self.runtime.block_on(finished(stream))?;
         Ok(forcer.take())
     }
@@ -152,28 +177,46 @@ fn features() -> String {
     names.join(" ")
 }
 
+/// mistral.rs batches continuously, but its attention for one token a row on the
+/// CPU (`flash_attn_cpu_single_q`) keeps one scratch for all rows: all but the last
+/// come out wrong. Nor does its scheduler keep to a limit of one.
+fn batching(load: &Load) -> Batching {
+    if load.backend == "cpu" {
+        Batching::None
+    } else {
+        Batching::Continuous
+    }
+}
+
 /// What a reader of the numbers must know.
 fn notes(load: &Load) -> Vec<String> {
     let mut notes = vec![
         "A token's time is when mistral.rs has its logits on the host, seen by a logits \
          processor: its stream keeps back tokens that end within a character."
             .to_string(),
-        "A request counts as started when it is handed over: time in mistral.rs' own queue is \
-         part of its prefill. `batch` is the most that were in flight with it."
-            .to_string(),
         "Prefix cache off. A request for one token costs mistral.rs a second step, after the \
          token."
             .to_string(),
     ];
-    notes.push(if load::paged(&load.backend) {
-        "Paged attention, with a cache as large as the scenario needs.".to_string()
+    notes.push(if batching(load) == Batching::None {
+        "One request at a time, held back by the adapter: on the CPU mistral.rs 0.8.1 mixes up \
+         the rows of a batch."
+            .to_string()
     } else {
-        "No paged attention on the CPU: only sequences of equal length share a step.".to_string()
+        "A request counts as started when it is handed over: time in mistral.rs' own queue is \
+         part of its prefill. `batch` is the most that were in flight with it."
+            .to_string()
     });
+    if load::paged(&load.backend) {
+        notes.push("Paged attention, with a cache as large as the scenario needs.".to_string());
+    }
+    if load.backend == "cpu" && (load::is_gguf(load) || load.variant == "isq") {
+        notes.push("Keys and values are f16, mistral.rs' own choice on the CPU.".to_string());
+    }
     if load.variant == "isq" {
         notes.push(
             "Quantised in place from safetensors while loading (ISQ); an output head tied to the \
-             embedding stays unquantised."
+             embedding stays f16."
                 .to_string(),
         );
     }

@@ -1,4 +1,4 @@
-//! How many requests are in mistral.rs' hands together. Which of them share a
+//! How many requests mistral.rs has in hand together. Which of them share a
 //! step is its scheduler's secret; this is the upper bound that can be known.
 
 use std::sync::atomic::{AtomicU32, Ordering};

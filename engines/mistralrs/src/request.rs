@@ -78,7 +78,7 @@ pub fn failed(message: &str) -> EngineError {
 }
 
 /// Notes each token and when it was known, and changes nothing. It stops at the
-/// tokens asked for: where that is one, mistral.rs computes a second.
+/// tokens asked for: mistral.rs computes one more where a prefill gave the last.
 pub struct Recorder {
     new_tokens: usize,
     recorded: Mutex<Recorded>,
@@ -132,18 +132,16 @@ impl CustomLogitsProcessor for Recorder {
         let id = greedy(logits)?;
         let token_ns = now_ns();
         let mut recorded = lock(&self.recorded);
-        if recorded
-            .ids
-            .last()
-            .is_some_and(|id| context.last() != Some(id))
-        {
+        if recorded.ids.len() == self.new_tokens {
+            return Ok(logits.clone());
+        }
+        let before = recorded.ids.last();
+        if before.is_some_and(|id| context.last() != Some(id)) {
             let index = recorded.ids.len() - 1;
             recorded.contradicted.get_or_insert(index);
         }
-        if recorded.ids.len() < self.new_tokens {
-            recorded.ids.push(id);
-            recorded.token_ns.push(token_ns);
-        }
+        recorded.ids.push(id);
+        recorded.token_ns.push(token_ns);
         Ok(logits.clone())
     }
 }
@@ -238,7 +236,8 @@ mod tests {
             logits.to_vec1::<f32>().unwrap()
         );
         recorder.apply(&logits, &[5, 1]).unwrap();
-        recorder.apply(&logits, &[5, 1, 1]).unwrap();
+        // Its context is no longer what was chosen.
+        recorder.apply(&logits, &[5, 1]).unwrap();
         let recorded = recorder.take().unwrap();
         assert_eq!(recorded.ids, [1, 1]);
         assert!(recorded.token_ns[0] <= recorded.token_ns[1]);

@@ -114,10 +114,11 @@ pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> E
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::TempDir;
 
     #[test]
     fn only_what_a_step_reads_is_counted() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = TempDir::new();
         let tensor = |shape: &[u64]| serde_json::json!({"dtype": "F32", "shape": shape, "data_offsets": [0, 0]});
         let header = serde_json::json!({
             "__metadata__": {"format": "pt"},
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn an_index_names_its_shards_once() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = TempDir::new();
         let index = dir.path().join("model.safetensors.index.json");
         let map = serde_json::json!({"weight_map": {"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"}});
         std::fs::write(&index, map.to_string()).unwrap();
