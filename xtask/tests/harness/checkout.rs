@@ -87,6 +87,8 @@ impl Checkout {
                 "tiny-llama",
                 "--engines",
                 "fake.cpu.f32",
+                "--profile",
+                "test",
                 "--bless",
             ],
             &[],
