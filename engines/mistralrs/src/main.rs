@@ -7,5 +7,9 @@ fn main() -> ExitCode {
     // runtime sets to what the harness asked for.
     // SAFETY: nothing else runs yet.
     unsafe { std::env::remove_var("CANDLE_NUM_THREADS") };
+    // Where RUST_BACKTRACE is set, Candle traces every error, also those that
+    // mistral.rs expects while loading: half a second each. Panics keep theirs.
+    // SAFETY: as above.
+    unsafe { std::env::set_var("RUST_LIB_BACKTRACE", "0") };
     protocol::main_scheduled::<mistralrs_bench::engine::MistralRs>()
 }
