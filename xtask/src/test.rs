@@ -22,7 +22,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         Ok(())
     };
     let cargo = |args: &[&str]| {
-        run(Command::new(cargo_path())
+        run(crate::build::cargo_command()
             .args(args)
             .current_dir(&repo.root))
     };
@@ -73,10 +73,6 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     );
     println!("{steps} passed, 0 failed");
     Ok(())
-}
-
-fn cargo_path() -> std::ffi::OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 fn run(command: &mut Command) -> Result<()> {

@@ -97,8 +97,7 @@ fn run(
 ) -> Result<Option<Built>, EngineFailure> {
     let arguments = arguments(wanted);
     let manifest = repo.root.join(wanted.manifest.unwrap_or("Cargo.toml"));
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo_command();
     command
         .args(&arguments)
         .arg("--manifest-path")
@@ -136,6 +135,23 @@ fn run(
         "`cargo {}` failed ({status}): {why}",
         arguments.join(" ")
     )))
+}
+
+/// Cargo as if nobody had started us through it. What `cargo xtask` tells a program
+/// of the package it belongs to is watched by some build scripts, and what depends on
+/// them would be compiled again whenever an engine is built by hand in between.
+pub fn cargo_command() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(describes_our_package) {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+fn describes_our_package(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// Bytes of Cargo's messages that are kept.
@@ -243,6 +259,17 @@ mod tests {
             own.join(" "),
             "build --release --locked --package a-bench --bin a-bench --no-default-features --features cuda,fast"
         );
+    }
+
+    #[test]
+    fn a_build_is_not_told_which_package_we_are() {
+        assert!(describes_our_package("CARGO_PKG_VERSION"));
+        assert!(describes_our_package("CARGO_MANIFEST_DIR"));
+        assert!(!describes_our_package("CARGO_TARGET_DIR"));
+        // Tests run under Cargo, so there is something to leave out.
+        let command = cargo_command();
+        let removed = |name: &str| command.get_envs().any(|(n, v)| n == name && v.is_none());
+        assert!(removed("CARGO_MANIFEST_DIR") && removed("CARGO_PKG_NAME"));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! more than a Rust toolchain, or minutes, to build: each in the surroundings that
 //! its program is built in.
 
+use super::cargo::cargo_command;
 use super::needs;
 use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
 use schema::registry::{Build, Registry};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Run them all. What this machine lacks for one is said, and the rest goes on.
 pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
@@ -36,7 +37,7 @@ pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
             }
         };
         eprintln!("   {package}");
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        let mut command = cargo_command();
         command
             .args([
                 "test",
@@ -75,7 +76,7 @@ pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
 
 /// The packages that a plain `cargo test` covers.
 fn default_packages(repo: &Repo) -> Result<BTreeSet<String>> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+    let output = cargo_command()
         .args(["metadata", "--no-deps", "--locked", "--format-version", "1"])
         .current_dir(&repo.root)
         .output()

@@ -11,6 +11,7 @@ mod python;
 mod report;
 
 pub use adoption::adoption;
+pub use cargo::cargo_command;
 pub use cuda::LOCK as CUDA_LOCK;
 pub use engine_tests::test_engines;
 pub use python::VENV;
