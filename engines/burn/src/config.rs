@@ -2,8 +2,8 @@
 //! Phi-3, which are one architecture with small differences. Whatever would
 //! silently be another computation is refused by name.
 
-use crate::rope::{Rope, Scaling};
 use protocol::engine::EngineError;
+use rope::Rope;
 use serde_json::Value;
 use std::path::Path;
 
@@ -135,39 +135,11 @@ impl Fields<'_> {
         Ok(config)
     }
 
-    /// `rope_theta` and `rope_scaling`, or the newer `rope_parameters` for both.
     fn rope(&self) -> Result<Rope, EngineError> {
-        let parameters = &self.json["rope_parameters"];
-        let scaling = match &self.json["rope_scaling"] {
-            Value::Null => parameters,
-            scaling => scaling,
-        };
-        let theta = match (&parameters["rope_theta"], &self.json["rope_theta"]) {
-            (Value::Null, Value::Null) => 10_000.0,
-            (Value::Null, _) => self.number(self.json, "rope_theta")?,
-            _ => self.number(parameters, "rope_theta")?,
-        };
-        // Older files call it `type`.
-        let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
-        let scaling = match kind {
-            Some("default") => Scaling::None,
-            None if scaling["factor"].is_null() => Scaling::None,
-            Some("llama3") => Scaling::Llama3 {
-                factor: self.number(scaling, "factor")? as f32,
-                low_freq_factor: self.number(scaling, "low_freq_factor")? as f32,
-                high_freq_factor: self.number(scaling, "high_freq_factor")? as f32,
-                original_context: self.number(scaling, "original_max_position_embeddings")? as f32,
-            },
-            other => {
-                return Err(self.unsupported(&format!(
-                    "RoPE scaling `{}`, only llama3",
-                    other.unwrap_or("without a type")
-                )));
-            }
-        };
-        Ok(Rope {
-            theta: theta as f32,
-            scaling,
+        let number = |json: &Value, key: &str| self.number(json, key);
+        Rope::read(self.json, number, |kind| {
+            let kind = kind.unwrap_or("without a type");
+            self.unsupported(&format!("RoPE scaling `{kind}`, only llama3"))
         })
     }
 

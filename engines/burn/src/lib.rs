@@ -11,7 +11,6 @@ pub mod config;
 pub mod engine;
 pub mod linear;
 pub mod model;
-pub mod rope;
 #[cfg(test)]
 mod tests;
 pub mod weights;

@@ -299,5 +299,5 @@ fn both_spellings_of_rope_scaling_are_read() {
     let new = Tiny::new(json!({"rope_theta": null, "rope_parameters": new})).write();
     let [old, new] = [old, new].map(|dir| Config::read(&dir.path().join("config.json")).unwrap());
     assert_eq!(old.rope, new.rope);
-    assert_ne!(old.rope.scaling, crate::rope::Scaling::None);
+    assert_ne!(old.rope.scaling, rope::Scaling::None);
 }

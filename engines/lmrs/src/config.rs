@@ -6,8 +6,8 @@
 //! windows, experts, other RoPE scalings) is refused by name.
 
 use crate::gguf::{Gguf, Value};
-use crate::rope::{RopeConfig, Scaling};
 use protocol::engine::EngineError;
+use rope::{Rope, Scaling};
 use serde_json::Value as Json;
 
 /// The shape of a model.
@@ -30,7 +30,7 @@ pub struct Config {
     /// ε of the RMS norms.
     pub eps: f32,
     /// Position embeddings.
-    pub rope: RopeConfig,
+    pub rope: Rope,
 }
 
 impl Config {
@@ -151,7 +151,7 @@ impl Config {
             head_dim,
             vocabulary: gguf.rows("token_embd.weight")?,
             eps: float("attention.layer_norm_rms_epsilon")?,
-            rope: RopeConfig {
+            rope: Rope {
                 theta: match find("rope.freq_base") {
                     Some(_) => float("rope.freq_base")?,
                     None => 10_000.0,
@@ -256,39 +256,14 @@ impl JsonConfig<'_> {
             .ok_or_else(|| self.missing(key))
     }
 
-    /// `rope_theta` and `rope_scaling`, or the newer `rope_parameters` for both.
-    fn rope(&self) -> Result<RopeConfig, EngineError> {
-        let parameters = &self.json["rope_parameters"];
-        let scaling = match &self.json["rope_scaling"] {
-            Json::Null => parameters,
-            scaling => scaling,
-        };
-        let theta = match (&parameters["rope_theta"], &self.json["rope_theta"]) {
-            (Json::Null, Json::Null) => 10_000.0,
-            (Json::Null, _) => self.float(self.json, "rope_theta")?,
-            _ => self.float(parameters, "rope_theta")?,
-        };
-        // Older configurations call it `type`.
-        let kind = scaling["rope_type"]
-            .as_str()
-            .or_else(|| scaling["type"].as_str());
-        let scaling = match kind {
-            None if scaling.is_null() || scaling["factor"].is_null() => Scaling::None,
-            Some("default") => Scaling::None,
-            Some("llama3") => Scaling::Llama3 {
-                factor: self.float(scaling, "factor")?,
-                low_freq_factor: self.float(scaling, "low_freq_factor")?,
-                high_freq_factor: self.float(scaling, "high_freq_factor")?,
-                original_context: self.float(scaling, "original_max_position_embeddings")?,
-            },
-            other => {
-                let kind = other.unwrap_or("without a type");
-                return Err(self.unsupported(format!(
-                    "RoPE scaling `{kind}`; lmrs computes only `llama3`"
-                )));
-            }
-        };
-        Ok(RopeConfig { theta, scaling })
+    fn rope(&self) -> Result<Rope, EngineError> {
+        let number = |json: &Json, key: &str| self.float(json, key).map(f64::from);
+        Rope::read(self.json, number, |kind| {
+            let kind = kind.unwrap_or("without a type");
+            self.unsupported(format!(
+                "RoPE scaling `{kind}`; lmrs computes only `llama3`"
+            ))
+        })
     }
 }
 
@@ -319,7 +294,7 @@ mod tests {
         );
         assert_eq!(
             config.rope,
-            RopeConfig {
+            Rope {
                 theta: 500_000.0,
                 scaling: Scaling::None
             }
@@ -342,7 +317,7 @@ mod tests {
         let plain = with(r#"{"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}}"#);
         assert_eq!(
             plain.unwrap().rope,
-            RopeConfig {
+            Rope {
                 theta: 7.0,
                 scaling: Scaling::None
             }

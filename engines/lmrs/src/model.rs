@@ -8,11 +8,12 @@ use crate::forward::Step;
 use crate::kernels::Kernels;
 use crate::mutation::Mutation;
 use crate::pool::Pool;
-use crate::rope::{RopeTable, Scaling};
+use crate::rope::RopeTable;
 use crate::state::{Cache, State};
 use crate::weights::{Precision, Weights};
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
+use rope::Scaling;
 use std::path::Path;
 
 /// What to load and how large to make it.

@@ -3,9 +3,9 @@
 //! changing a shape (biases, another activation, a window, another RoPE) is
 //! refused by name. It knows nothing of libtorch.
 
-use crate::rope::{Rope, Scaling};
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
+use rope::Rope;
 use serde_json::Value;
 
 /// How the weights of a layer are named and cut.
@@ -148,37 +148,12 @@ impl Fields<'_> {
         Ok(())
     }
 
-    /// `rope_theta` and `rope_scaling`, or the newer `rope_parameters` for both.
     fn rope(&self) -> Result<Rope, EngineError> {
-        let parameters = &self.json["rope_parameters"];
-        let scaling = match &self.json["rope_scaling"] {
-            Value::Null => parameters,
-            scaling => scaling,
-        };
-        let theta = match (&parameters["rope_theta"], &self.json["rope_theta"]) {
-            (Value::Null, Value::Null) => 10_000.0,
-            (Value::Null, _) => self.float(self.json, "rope_theta")?,
-            _ => self.float(parameters, "rope_theta")?,
-        };
-        // Older configurations call it `type`.
-        let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
-        let scaling = match kind {
-            None if scaling["factor"].is_null() => Scaling::None,
-            Some("default") => Scaling::None,
-            Some("llama3") => Scaling::Llama3 {
-                factor: self.float(scaling, "factor")?,
-                low_freq_factor: self.float(scaling, "low_freq_factor")?,
-                high_freq_factor: self.float(scaling, "high_freq_factor")?,
-                original_context: self.float(scaling, "original_max_position_embeddings")?,
-            },
-            other => {
-                let other = other.unwrap_or("of no type");
-                return Err(
-                    self.unsupported(format!("RoPE scaling {other}; tch-bench computes llama3"))
-                );
-            }
-        };
-        Ok(Rope { theta, scaling })
+        let number = |json: &Value, key: &str| self.float(json, key);
+        Rope::read(self.json, number, |kind| {
+            let kind = kind.unwrap_or("of no type");
+            self.unsupported(format!("RoPE scaling {kind}; tch-bench computes llama3"))
+        })
     }
 
     fn size(&self, key: &str) -> Result<i64, EngineError> {
@@ -220,6 +195,7 @@ impl Fields<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rope::Scaling;
     use serde_json::json;
 
     fn with(change: Value) -> Result<Config, EngineError> {

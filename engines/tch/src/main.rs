@@ -6,7 +6,6 @@
 mod config;
 mod engine;
 mod model;
-mod rope;
 #[cfg(test)]
 mod tests;
 mod weights;

@@ -317,14 +317,15 @@ impl Loader<'_> {
 
     fn rope(&self) -> Result<(Tensor, Tensor), TchError> {
         let (positions, head_dim) = (self.at.positions, self.config.head_dim);
-        let table = self.config.rope.table(head_dim, positions);
+        let rope = &self.config.rope;
+        let (cos, sin) = rope.tables(head_dim as usize, positions as usize);
         let tensor = |values: &[f32]| {
             Tensor::f_from_slice(values)?
                 .f_reshape([positions, 1, head_dim])?
                 .f_to_kind(self.at.kind)?
                 .f_to_device(self.at.device)
         };
-        Ok((tensor(&table.cos)?, tensor(&table.sin)?))
+        Ok((tensor(&cos)?, tensor(&sin)?))
     }
 }
 

@@ -213,8 +213,8 @@ impl Tiny {
                 .unwrap()
                 .rope;
             let scaled = rope.frequencies(HEAD_DIM);
-            let plain = crate::rope::RopeConfig {
-                scaling: crate::rope::Scaling::None,
+            let plain = rope::Rope {
+                scaling: rope::Scaling::None,
                 ..rope
             };
             let plain = plain.frequencies(HEAD_DIM);

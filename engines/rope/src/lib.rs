@@ -1,0 +1,140 @@
+//! Rotary position embeddings as the engines of our own compute them: from a
+//! `config.json` to the frequencies and the tables of cosines and sines.
+//!
+//! Frequencies and angles are rounded to f32 where the Hugging Face reference
+//! rounds them, because at position 8000 the last bit of a frequency turns a
+//! vector visibly. It deliberately rotates nothing: how is each engine's own.
+
+use serde_json::Value;
+use std::f64::consts::PI;
+
+/// How the frequencies are changed for contexts longer than those trained on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scaling {
+    /// Not at all.
+    None,
+    /// Llama 3.1's: low frequencies are divided by `factor`, high ones kept, those
+    /// between are interpolated.
+    Llama3 {
+        /// Divisor of the low frequencies.
+        factor: f32,
+        /// Wavelengths longer than `original / low_freq_factor` are scaled in full.
+        low_freq_factor: f32,
+        /// Wavelengths shorter than `original / high_freq_factor` are kept.
+        high_freq_factor: f32,
+        /// Context the model was first trained on.
+        original_context: f32,
+    },
+    /// A divisor for each frequency, as a GGUF file's `rope_freqs.weight`.
+    Divisors(Vec<f32>),
+}
+
+/// Base and scaling.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    /// `θ`.
+    pub theta: f32,
+    /// Change of the frequencies.
+    pub scaling: Scaling,
+}
+
+impl Rope {
+    /// `rope_theta` and `rope_scaling` of a `config.json`, or the newer
+    /// `rope_parameters` for both. `number` reads a field of an object;
+    /// `unsupported` is given the kind of a scaling other than Llama 3's, if it has one.
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub fn read<E>(
+        config: &Value,
+        number: impl Fn(&Value, &str) -> Result<f64, E>,
+        unsupported: impl FnOnce(Option<&str>) -> E,
+    ) -> Result<Self, E> {
+        let parameters = &config["rope_parameters"];
+        let scaling = match &config["rope_scaling"] {
+            Value::Null => parameters,
+            scaling => scaling,
+        };
+        let theta = match (&parameters["rope_theta"], &config["rope_theta"]) {
+            (Value::Null, Value::Null) => 10_000.0,
+            (Value::Null, _) => number(config, "rope_theta")?,
+            _ => number(parameters, "rope_theta")?,
+        };
+        let number = |key: &str| number(scaling, key).map(|value| value as f32);
+        // Older configurations call it `type`.
+        let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
+        let scaling = match kind {
+            None if scaling["factor"].is_null() => Scaling::None,
+            Some("default") => Scaling::None,
+            Some("llama3") => Scaling::Llama3 {
+                factor: number("factor")?,
+                low_freq_factor: number("low_freq_factor")?,
+                high_freq_factor: number("high_freq_factor")?,
+                original_context: number("original_max_position_embeddings")?,
+            },
+            other => return Err(unsupported(other)),
+        };
+        Ok(Self {
+            theta: theta as f32,
+            scaling,
+        })
+    }
+
+    /// Radians a position, for each of `head_dim / 2` pairs.
+    pub fn frequencies(&self, head_dim: usize) -> Vec<f32> {
+        let half = head_dim / 2;
+        let plain = (0..half).map(|i| {
+            let exponent = (2 * i) as f32 / head_dim as f32;
+            (1.0 / f64::from(self.theta).powf(f64::from(exponent))) as f32
+        });
+        match &self.scaling {
+            Scaling::None => plain.collect(),
+            Scaling::Divisors(divisors) => plain.zip(divisors).map(|(f, d)| f / d).collect(),
+            Scaling::Llama3 {
+                factor,
+                low_freq_factor,
+                high_freq_factor,
+                original_context,
+            } => {
+                let low_wavelength = original_context / low_freq_factor;
+                let high_wavelength = original_context / high_freq_factor;
+                let scaled = plain.map(|frequency| {
+                    let wavelength = (2.0 * PI / f64::from(frequency)) as f32;
+                    if wavelength < high_wavelength {
+                        frequency
+                    } else if wavelength > low_wavelength {
+                        frequency / factor
+                    } else {
+                        let smooth = (original_context / wavelength - low_freq_factor)
+                            / (high_freq_factor - low_freq_factor);
+                        (1.0 - smooth) * frequency / factor + smooth * frequency
+                    }
+                });
+                scaled.collect()
+            }
+        }
+    }
+
+    /// Cosines and sines, `positions × head_dim`. Both halves of a row hold the
+    /// same angles; the sines of the first half are negated, so that
+    /// `x · cos + swapped(x) · sin` is the rotation, `swapped` exchanging the
+    /// halves of `x`.
+    pub fn tables(&self, head_dim: usize, positions: usize) -> (Vec<f32>, Vec<f32>) {
+        let frequencies = self.frequencies(head_dim);
+        let half = frequencies.len();
+        let mut cos = Vec::with_capacity(positions * head_dim);
+        let mut sin = Vec::with_capacity(positions * head_dim);
+        for position in 0..positions {
+            for i in 0..head_dim {
+                let angle = f64::from(position as f32 * frequencies[i % half]);
+                let sign = if i < half { -1.0 } else { 1.0 };
+                cos.push(angle.cos() as f32);
+                sin.push((sign * angle.sin()) as f32);
+            }
+        }
+        (cos, sin)
+    }
+}
+
+#[cfg(test)]
+mod tests;

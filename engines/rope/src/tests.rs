@@ -1,0 +1,139 @@
+//! Frequencies and tables against numbers worked out by hand. Not here: whether a
+//! model is right, which is the parity gate's to say.
+
+use super::*;
+
+#[test]
+fn plain_frequencies_are_powers_of_the_base() {
+    let config = Rope {
+        theta: 10_000.0,
+        scaling: Scaling::None,
+    };
+    let frequencies = config.frequencies(8);
+    for (frequency, expected) in frequencies.iter().zip([1.0, 0.1, 0.01, 0.001]) {
+        assert!((frequency - expected).abs() < 1e-7);
+    }
+}
+
+#[test]
+fn llama3_scaling_keeps_high_frequencies_and_divides_low_ones() {
+    // Llama 3.2 1B: a wavelength of 2048 lies between pairs 14 and 15, one of
+    // 8192 between 17 and 18.
+    let scaling = Scaling::Llama3 {
+        factor: 32.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_context: 8192.0,
+    };
+    let plain = Rope {
+        theta: 500_000.0,
+        scaling: Scaling::None,
+    }
+    .frequencies(64);
+    let scaled = Rope {
+        theta: 500_000.0,
+        scaling,
+    }
+    .frequencies(64);
+    assert_eq!(scaled[0], plain[0]);
+    assert_eq!(scaled[14], plain[14]);
+    assert_eq!(scaled[31], plain[31] / 32.0);
+    for i in 15..=17 {
+        assert!(
+            scaled[i] < plain[i] && scaled[i] > plain[i] / 32.0,
+            "pair {i}"
+        );
+    }
+}
+
+#[test]
+fn divisors_divide() {
+    let scaling = Scaling::Divisors(vec![1.0, 2.0]);
+    let config = Rope {
+        theta: 100.0,
+        scaling,
+    };
+    assert_eq!(config.frequencies(4), [1.0, 0.05]);
+}
+
+#[test]
+fn tables_hold_both_halves() {
+    let rope = Rope {
+        theta: 10_000.0,
+        scaling: Scaling::None,
+    };
+    let expected = [1.0, 0.1, 0.01, 0.001];
+    for (frequency, expected) in rope.frequencies(8).iter().zip(expected) {
+        assert!((frequency - expected).abs() < 1e-7);
+    }
+    let (cos, sin) = rope.tables(8, 4);
+    assert!((cos[3 * 8] - 3f32.cos()).abs() < 1e-7 && cos[3 * 8] == cos[3 * 8 + 4]);
+    assert!((sin[3 * 8 + 1] + 0.3f32.sin()).abs() < 1e-7 && sin[3 * 8] == -sin[3 * 8 + 4]);
+}
+
+#[test]
+fn llama3_divides_by_at_most_the_factor() {
+    let scaling = Scaling::Llama3 {
+        factor: 32.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_context: 512.0,
+    };
+    let plain = |scaling| Rope {
+        theta: 500_000.0,
+        scaling,
+    };
+    let (before, after) = (
+        plain(Scaling::None).frequencies(64),
+        plain(scaling).frequencies(64),
+    );
+    // Wavelengths: 2π is under 512/4; that of the last is far above 512.
+    assert_eq!(before[0], after[0]);
+    assert_eq!(before[31] / 32.0, after[31]);
+    let between = before.iter().zip(&after);
+    assert!(between.clone().all(|(b, a)| a <= b && *a >= b / 32.0));
+    assert!(between.clone().any(|(b, a)| a < b && *a > b / 32.0 * 1.01));
+}
+
+fn llama3() -> Rope {
+    Rope {
+        theta: 500_000.0,
+        scaling: Scaling::Llama3 {
+            factor: 32.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_context: 8192.0,
+        },
+    }
+}
+
+#[test]
+fn short_waves_stay_and_long_ones_are_stretched() {
+    let plain = Rope {
+        scaling: Scaling::None,
+        ..llama3()
+    };
+    let (plain, scaled) = (plain.frequencies(64), llama3().frequencies(64));
+    assert_eq!(plain[0], 1.0);
+    assert_eq!(scaled[0], 1.0);
+    assert_eq!(scaled[31], plain[31] / 32.0);
+    // Between: 2π / 0.00136 = 4 634 tokens, of 2 048 to 8 192.
+    let (between, before) = (scaled[16], plain[16]);
+    assert!(between < before && between > before / 32.0);
+}
+
+#[test]
+fn a_row_of_the_table() {
+    let rope = Rope {
+        theta: 100.0,
+        scaling: Scaling::None,
+    };
+    let (cos, sin) = rope.tables(4, 3);
+    // Frequencies 1 and 1/10; the row of position 2.
+    for (found, expected) in cos[8..].iter().zip([2f32, 0.2, 2.0, 0.2]) {
+        assert!((found - expected.cos()).abs() < 1e-6);
+    }
+    for (found, expected) in sin[8..].iter().zip([-2f32, -0.2, 2.0, 0.2]) {
+        assert!((found - expected.sin()).abs() < 1e-6);
+    }
+}
