@@ -2,8 +2,8 @@
 //!
 //! The sample floor stands, so a cell is measured whole or not at all. Time is
 //! shared by max–min fairness over targets: one that needs less than its share
-//! leaves the rest to the others; one that needs more gives up its costliest
-//! cells until it fits. The baseline gives up nothing: every ratio needs it.
+//! leaves the rest to the others; one that needs more gives up cells until it fits,
+//! sizes before scenarios. The baseline gives up nothing: every ratio needs it.
 
 use schema::budget::{OverBudget, Pilot, Round};
 use schema::plan::{Case, Plan, PlannedScenario};
@@ -134,20 +134,18 @@ fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
     run_s + launches as f64 * f64::from(plan.invocations) * pilot.load_s
 }
 
-/// The costliest cells of a target until the rest fits into its share.
+/// Cells of a target until the rest fits into its share. Breadth comes first: a
+/// scenario keeps one case as long as another has two, since a comparison with a
+/// hole in it says less than one with fewer sizes.
 fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverBudget> {
     let Some(mut kept) = cells(plan, pilot) else {
         return Vec::new();
     };
     let mut over = Vec::new();
-    while total_s(plan, pilot, &kept) > share_s {
-        let costliest = kept
-            .iter()
-            .enumerate()
-            // The later of two equals goes first: sizes grow along a scenario's axis.
-            .max_by(|(_, a), (_, b)| a.run_s.total_cmp(&b.run_s))
-            .map(|(index, _)| index);
-        let Some(index) = costliest else { break };
+    while let Some(excess_s) = excess(plan, pilot, &kept, share_s) {
+        let Some(index) = next_to_go(plan, pilot, &kept, excess_s) else {
+            break;
+        };
         let cell = kept.remove(index);
         over.push(OverBudget {
             target: pilot.target.clone(),
@@ -164,6 +162,40 @@ fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverB
         });
     }
     over
+}
+
+/// By how much `kept` exceeds the share (s), if it does.
+fn excess(plan: &Plan, pilot: &Pilot, kept: &[CellCost], share_s: f64) -> Option<f64> {
+    let excess_s = total_s(plan, pilot, kept) - share_s;
+    (excess_s > 0.0).then_some(excess_s)
+}
+
+/// Of the scenarios with the most cases left: the cheapest cell that is enough, else
+/// the costliest. The later of two equals goes first: sizes grow along an axis.
+fn next_to_go(plan: &Plan, pilot: &Pilot, kept: &[CellCost], excess_s: f64) -> Option<usize> {
+    let cases = |cell: &CellCost| {
+        let same = |other: &&CellCost| other.scenario.id == cell.scenario.id;
+        kept.iter().filter(same).count()
+    };
+    let most = kept.iter().map(cases).max()?;
+    let all_s = total_s(plan, pilot, kept);
+    let saved_s = |index: usize| {
+        let mut rest = kept.to_vec();
+        rest.remove(index);
+        all_s - total_s(plan, pilot, &rest)
+    };
+    let mut choice: Option<(usize, f64)> = None;
+    for (index, _) in kept.iter().enumerate().filter(|(_, c)| cases(c) == most) {
+        let saved_s = saved_s(index);
+        let better = choice.is_none_or(|(_, best_s)| match best_s >= excess_s {
+            true => saved_s >= excess_s && saved_s <= best_s,
+            false => saved_s >= best_s,
+        });
+        if better {
+            choice = Some((index, saved_s));
+        }
+    }
+    choice.map(|(index, _)| index)
 }
 
 #[cfg(test)]
@@ -263,15 +295,20 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_target_gives_up_its_costliest_cells_and_the_baseline_none() {
+    fn a_slow_target_gives_up_sizes_before_scenarios_and_the_baseline_none() {
         let plan = plan();
         let pilots = [pilot("base", 1.0), pilot("slow", 1.0), pilot("quick", 0.01)];
-        let budget = pilots[0].planned_s + pilots[2].planned_s + 150.0;
-        let (share_s, over) = share_out(&plan, &pilots, budget, "base");
-        assert!((share_s.unwrap() - 150.0).abs() < 1e-6);
-        assert!(over.iter().all(|cell| cell.target == "slow"));
-        let gone: Vec<&str> = over.iter().map(|cell| cell.case.as_str()).collect();
-        assert_eq!(gone, ["u1", "b1"]);
+        let gone = |slow_s: f64| -> Vec<String> {
+            let budget = pilots[0].planned_s + pilots[2].planned_s + slow_s;
+            let (share_s, over) = share_out(&plan, &pilots, budget, "base");
+            assert!((share_s.unwrap() - slow_s).abs() < 1e-6);
+            assert!(over.iter().all(|cell| cell.target == "slow"));
+            over.into_iter().map(|cell| cell.case).collect()
+        };
+        // u1 takes 115 s, u4 35 s, b1 105 s, b4 30 s; and a launch 5 s, of 1 + 2.
+        assert_eq!(gone(290.0), ["b4"], "the cheapest that is enough");
+        assert_eq!(gone(150.0), ["u1", "b4"], "a case of each is left");
+        assert_eq!(gone(60.0), ["u1", "b1", "b4"]);
     }
 
     #[test]

@@ -19,9 +19,10 @@ use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::prompts::{self, Prompts};
 use crate::verify::output::{self, Output};
-use crate::verify::question::load_request;
+use crate::verify::question::load_for_cases;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use protocol::wire::Load;
 use schema::golden::{GoldenPrompt, TOP};
 use schema::parity::ParityLimits;
 use schema::record::{CheckRecord, RequestRecord};
@@ -212,11 +213,11 @@ impl Asker {
     fn open(run: &Run, judge: &Judge) -> Result<Self> {
         let plan = &run.header.plan;
         let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
-        let max_context = cases
-            .map(|case| case.prompt_tokens + case.new_tokens)
-            .max()
-            .unwrap_or(1);
-        let load = load_request(judge.target, judge.model_dir, plan.threads, max_context, 1);
+        // It is asked about one output at a time.
+        let load = Load {
+            max_batch: 1,
+            ..load_for_cases(judge.target, judge.model_dir, plan.threads, cases)
+        };
         let patience = Patience::of(plan);
         let session =
             Session::open(judge.program, &load, patience).map_err(|(failure, tail)| {

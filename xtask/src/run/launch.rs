@@ -10,7 +10,7 @@ use super::telemetry::{Sampler, peak_rss_bytes};
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::prompts::Prompts;
-use crate::verify::question::load_request;
+use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use protocol::clock::now_ns;
 use protocol::wire::Batching;
@@ -73,18 +73,11 @@ pub fn launch(context: &Context, pending: &Pending, progress: &mut Progress) -> 
         argv: context.program.argv_recorded.clone(),
         start_ns: now_ns(),
     }))?;
-    let max_context = cases
-        .iter()
-        .map(|c| c.prompt_tokens + c.new_tokens)
-        .max()
-        .unwrap_or(1);
-    let max_batch = cases.iter().map(|c| c.concurrency).max().unwrap_or(1);
-    let load = load_request(
+    let load = load_for_cases(
         context.target,
         context.model_dir,
         context.plan.threads,
-        max_context,
-        max_batch,
+        cases.iter().copied(),
     );
     let patience = Patience::of(context.plan);
     let (failure, stderr_tail) = match Session::open(context.program, &load, patience) {

@@ -6,13 +6,12 @@ use crate::build::Programs;
 use crate::engine::EngineFailure;
 use crate::engine::session::{Patience, Session};
 use crate::prompts::Prompts;
-use crate::verify::question::load_request;
+use crate::verify::question::load_for_cases;
 use anyhow::{Context, Result};
 use protocol::clock::now_ns;
 use schema::budget::{Budget, Pilot, Round};
 use schema::plan::Plan;
 use schema::record::{Status, VerifyRecord};
-use schema::registry::Target;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -61,7 +60,8 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             failure: String::new(),
         };
         let shapes = budget::shapes(plan);
-        let load = load(plan, target, setting.model_dir);
+        let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
+        let load = load_for_cases(target, setting.model_dir, plan.threads, cases);
         let result = Session::open(program, &load, Patience::of(plan))
             .map_err(|(failure, _)| failure)
             .and_then(|mut session| {
@@ -87,19 +87,6 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     };
     write(&run_dir.join("budget.json"), &budget)?;
     Ok(budget)
-}
-
-fn load(plan: &Plan, target: &Target, model_dir: &Path) -> protocol::wire::Load {
-    let cases = || plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
-    let max_context = cases().map(|c| c.prompt_tokens + c.new_tokens).max();
-    let max_batch = cases().map(|c| c.concurrency).max();
-    load_request(
-        target,
-        model_dir,
-        plan.threads,
-        max_context.unwrap_or(1),
-        max_batch.unwrap_or(1),
-    )
 }
 
 fn rounds(

@@ -4,6 +4,7 @@ use crate::engine::session::Patience;
 use protocol::wire::Load;
 use schema::golden::Golden;
 use schema::parity::Limit;
+use schema::plan::Case;
 use schema::registry::Target;
 use std::path::Path;
 use std::time::Duration;
@@ -43,6 +44,21 @@ pub fn load_request(
         max_context,
         max_batch,
     }
+}
+
+/// The `load` request for a target that is about to run `cases`.
+pub fn load_for_cases<'a>(
+    target: &Target,
+    model_dir: &Path,
+    threads: u32,
+    cases: impl IntoIterator<Item = &'a Case>,
+) -> Load {
+    let (mut max_context, mut max_batch) = (1, 1);
+    for case in cases {
+        max_context = max_context.max(case.prompt_tokens + case.new_tokens);
+        max_batch = max_batch.max(case.concurrency);
+    }
+    load_request(target, model_dir, threads, max_context, max_batch)
 }
 
 /// The patience of a verification outside a run.
