@@ -15,6 +15,8 @@ pub struct Config {
     pub model: Option<String>,
     /// Which route.
     pub route: Route,
+    /// The most requests in flight, where it is fewer than are asked for.
+    pub connections: Option<u32>,
 }
 
 /// Which of the API's two routes.
@@ -66,11 +68,20 @@ impl Config {
                 )));
             }
         };
+        let connections = match set("BENCH_OPENAI_CONNECTIONS") {
+            None => None,
+            Some(text) => Some(text.parse().ok().filter(|&n| n > 0).ok_or_else(|| {
+                unavailable(format!(
+                    "BENCH_OPENAI_CONNECTIONS is {text:?}: set it to the most requests that may be in flight, 1 or more"
+                ))
+            })?),
+        };
         Ok(Self {
             base_url: base_url.trim_end_matches('/').to_owned(),
             key,
             model: set("OPENAI_MODEL"),
             route,
+            connections,
         })
     }
 
@@ -127,5 +138,8 @@ mod tests {
             &[url, ("BENCH_OPENAI_ROUTE", "responses")],
             "completions or chat",
         );
+        for none in ["0", "many"] {
+            fails(&[url, ("BENCH_OPENAI_CONNECTIONS", none)], "1 or more");
+        }
     }
 }

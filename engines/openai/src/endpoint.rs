@@ -21,6 +21,10 @@ pub struct Endpoint {
     model: String,
     form: Form,
     is_loopback: bool,
+    /// The most requests that may be in flight, where its user limits them.
+    limit: Option<u32>,
+    /// How many may be in flight.
+    pub connections: u32,
     /// Its version by its own word, or `unknown`.
     pub version: String,
     /// What else it says of itself, for `hello`.
@@ -61,8 +65,10 @@ impl Endpoint {
         let config = Config::read(|name| std::env::var(name).ok())?;
         let words = Words::load(Path::new(&load.model_dir))?;
         let (route, is_loopback) = (config.route, config.is_loopback());
-        let named = config.model.clone();
-        let client = Client::new(config, load.max_batch.max(1) as usize);
+        let (named, limit) = (config.model.clone(), config.connections);
+        let asked = load.max_batch.max(1);
+        let connections = limit.map_or(asked, |limit| limit.min(asked));
+        let client = Client::new(config, connections as usize);
         // Answers to GET are for finding out; a server may lack either.
         let models = client.get("/models");
         let server = models.as_ref().ok().and_then(|(_, server)| server.clone());
@@ -82,6 +88,8 @@ impl Endpoint {
                 extras: true,
             },
             is_loopback,
+            limit,
+            connections,
             version: String::new(),
             facts: BTreeMap::new(),
         };
@@ -251,6 +259,11 @@ impl Endpoint {
         Ok(body)
     }
 
+    /// Whether its user wants one request in flight and no more.
+    pub fn serves_one_at_a_time(&self) -> bool {
+        self.limit == Some(1)
+    }
+
     /// What a reader of the numbers must know.
     pub fn notes(&self) -> Vec<String> {
         let way = if self.is_loopback {
@@ -273,6 +286,9 @@ impl Endpoint {
             "what the server does with threads, precision and memory is its own affair: the target's name says what its user says it serves, and load time, memory and CPU are this client's".to_owned(),
             "the batch size is how many requests this client had in flight".to_owned(),
         ];
+        if let Some(limit) = self.limit {
+            notes.push(format!("no more than {limit} requests are sent to it at a time (BENCH_OPENAI_CONNECTIONS): the rest wait in this client"));
+        }
         if !self.form.extras {
             notes.push(
                 "the server refuses ignore_eos: an answer that ends early is an error".into(),

@@ -1,5 +1,5 @@
 //! Requests in flight: a thread and a connection each, as many as may ever be
-//! asked for at a time. What the server does with them is the server's business.
+//! asked for at a time, or as its user allows. What the server does with them is the server's business.
 
 use crate::count;
 use crate::endpoint::{self, Endpoint};
@@ -19,6 +19,10 @@ pub struct OpenAi {
 impl Scheduler for OpenAi {
     fn hello(load: &Load) -> Hello {
         let found = endpoint::find(load);
+        let batching = match &found {
+            Ok(endpoint) if endpoint.serves_one_at_a_time() => Batching::None,
+            _ => Batching::Continuous,
+        };
         let (version, build, notes) = match &found {
             Ok(endpoint) => (
                 endpoint.version.clone(),
@@ -34,7 +38,7 @@ impl Scheduler for OpenAi {
             version,
             build,
             capabilities: Capabilities {
-                batching: Batching::Continuous,
+                batching,
                 score: false,
                 parallel_score: false,
                 position_gap: None,
@@ -48,7 +52,7 @@ impl Scheduler for OpenAi {
         let (jobs, inbox) = channel();
         let inbox = Arc::new(Mutex::new(inbox));
         let flights = Arc::new(Flights::default());
-        for _ in 0..load.max_batch.max(1) {
+        for _ in 0..endpoint.connections {
             let (endpoint, inbox) = (Arc::clone(&endpoint), Arc::clone(&inbox));
             let flights = Arc::clone(&flights);
             std::thread::spawn(move || {

@@ -83,6 +83,7 @@ pub fn registry() -> Registry {
                 },
                 on: BTreeMap::new(),
                 direct: None,
+                test_server: None,
                 hidden: false,
                 id: target.engine,
                 targets: vec![entry],

@@ -41,6 +41,10 @@ pub struct Engine {
     /// A program that drives the engine without our adapter, to see what that costs.
     #[serde(default)]
     pub direct: Option<Direct>,
+    /// For an engine that is a client: a real server, which its tests start by the
+    /// variable `BENCH_REAL_SERVER`.
+    #[serde(default)]
+    pub test_server: Option<Build>,
     /// Not part of a normal run: chosen only by name (fakes, mutants).
     #[serde(default)]
     pub hidden: bool,

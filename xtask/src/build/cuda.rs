@@ -3,7 +3,7 @@
 //! which running needs, is the machine's and never ours.
 
 use super::needs::Surroundings;
-use super::{python, unavailable};
+use super::{cuda_driver, python, unavailable};
 use crate::doctor::Gpu;
 use crate::engine::EngineFailure;
 use crate::repo::Repo;
@@ -81,7 +81,8 @@ fn provision(repo: &Repo, program: &str, gpu: &Gpu) -> Result<PathBuf, EngineFai
     let none = format!(
         "building {program} needs a CUDA toolkit, and there is none (no nvcc under CUDA_HOME or CUDA_PATH, none on PATH)"
     );
-    if let Some(why) = refused(gpu.cuda.as_deref(), std::env::consts::OS) {
+    let platform = (std::env::consts::OS, std::env::consts::ARCH);
+    if let Some(why) = refused(gpu.cuda.as_deref(), platform) {
         return Err(unavailable(format!("{none}; {why}")));
     }
     let dir = repo.build_dir.join(DIR);
@@ -100,14 +101,20 @@ fn provision(repo: &Repo, program: &str, gpu: &Gpu) -> Result<PathBuf, EngineFai
     link_usual_names(&home).map_err(|error| {
         unavailable(format!("{}: links can't be made: {error}", home.display()))
     })?;
+    cuda_driver::make_link_library(&home).map_err(|why| {
+        unavailable(format!(
+            "{none}, and the project's own can't be finished: {why}"
+        ))
+    })?;
     Ok(home)
 }
 
 /// Why our toolkit would not serve this machine, if so.
-fn refused(driver_cuda: Option<&str>, os: &str) -> Option<String> {
-    if os != "linux" {
+fn refused(driver_cuda: Option<&str>, platform: (&str, &str)) -> Option<String> {
+    if platform != ("linux", "x86_64") {
         return Some(format!(
-            "the one the project can make is for Linux, not {os}"
+            "the one the project can make is for Linux on x86-64, not {} on {}",
+            platform.0, platform.1
         ));
     }
     let driver_cuda = driver_cuda?;
@@ -177,14 +184,17 @@ mod tests {
 
     #[test]
     fn our_toolkit_is_refused_where_it_could_not_run() {
-        assert_eq!(refused(None, "linux"), None, "building needs no driver");
-        assert_eq!(refused(Some("13.0"), "linux"), None);
-        let old = refused(Some("12.4"), "linux").unwrap();
+        let here = ("linux", "x86_64");
+        assert_eq!(refused(None, here), None, "building needs no driver");
+        assert_eq!(refused(Some("13.0"), here), None);
+        let old = refused(Some("12.4"), here).unwrap();
         assert!(
             old.contains("CUDA 12.4") && old.contains("CUDA_HOME"),
             "{old}"
         );
-        assert!(refused(None, "macos").unwrap().contains("macos"));
+        for elsewhere in [("macos", "aarch64"), ("linux", "aarch64")] {
+            assert!(refused(None, elsewhere).unwrap().contains("aarch64"));
+        }
     }
 
     #[test]

@@ -13,6 +13,42 @@ use std::process::Stdio;
 
 /// Run them all. What this machine lacks for one is said, and the rest goes on.
 pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
+    long_to_build(repo, registry)?;
+    with_real_servers(repo, registry)
+}
+
+/// The tests of clients once more, now with a server that somebody else wrote.
+fn with_real_servers(repo: &Repo, registry: &Registry) -> Result<()> {
+    for engine in &registry.engines {
+        let (Some(server), Build::Cargo { package, .. }) = (&engine.test_server, &engine.build)
+        else {
+            continue;
+        };
+        let server = match super::server(repo, registry, &engine.id, server) {
+            Ok(program) => program.argv[0].clone(),
+            Err(failure) => {
+                eprintln!("   {package} with a real server skipped: {failure}");
+                continue;
+            }
+        };
+        eprintln!("   {package} with {server}");
+        crate::fetch::ensure(repo, &["tiny-llama".to_owned()])?;
+        let mut command = cargo_command();
+        command
+            .args(["test", "--release", "--locked", "--quiet"])
+            .args(["--package", package])
+            .env("BENCH_REAL_SERVER", server)
+            .current_dir(&repo.root)
+            .stdin(Stdio::null());
+        let status = command.status().context("cargo can't be started")?;
+        if !status.success() {
+            bail!("{command:?}: {status}");
+        }
+    }
+    Ok(())
+}
+
+fn long_to_build(repo: &Repo, registry: &Registry) -> Result<()> {
     let mut tested = default_packages(repo)?;
     for engine in &registry.engines {
         let Build::Cargo {

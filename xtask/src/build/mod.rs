@@ -4,6 +4,7 @@
 mod adoption;
 mod cargo;
 mod cuda;
+mod cuda_driver;
 mod engine_tests;
 mod failure;
 mod needs;
@@ -82,6 +83,17 @@ pub fn direct(
 ) -> Result<Program, EngineFailure> {
     let id = format!("{engine}-direct");
     make(repo, registry, &id, &direct.build).map(|(program, _)| program)
+}
+
+/// Build the real server that a client's tests start.
+fn server(
+    repo: &Repo,
+    registry: &Registry,
+    engine: &str,
+    how: &Build,
+) -> Result<Program, EngineFailure> {
+    let id = format!("{engine}-test-server");
+    make(repo, registry, &id, how).map(|(program, _)| program)
 }
 
 /// Which programs there must be; `make` is called once for each.

@@ -1,9 +1,10 @@
-//! A process of the adapter beside a small tokenizer, spoken to over its pipes.
+//! A process of the adapter beside a tokenizer, spoken to over its pipes.
 
 use crate::server::Server;
 use protocol::wire::{Done, Event, Failure};
 use serde_json::json;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// A token for `ab` that no text encodes to.
@@ -11,7 +12,9 @@ pub const AB: u32 = 60;
 
 /// The adapter, not yet started.
 pub struct Adapter {
-    model: tempfile::TempDir,
+    model_dir: PathBuf,
+    /// Kept until the adapter has ended.
+    _made: Option<tempfile::TempDir>,
     variables: Vec<(String, String)>,
     max_batch: u32,
 }
@@ -35,15 +38,24 @@ impl Adapter {
             "decoder": level,
             "model": { "type": "BPE", "vocab": vocab, "merges": [] },
         });
+        let model_dir = model.path().to_owned();
         let write = |name: &str, text: String| {
-            std::fs::write(model.path().join(name), text).unwrap();
+            std::fs::write(model_dir.join(name), text).unwrap();
         };
         write("tokenizer.json", tokenizer.to_string());
         write("config.json", json!({ "bos_token_id": 0 }).to_string());
-        let variables = vec![("OPENAI_BASE_URL".to_owned(), server.url())];
         Self {
-            model,
-            variables,
+            _made: Some(model),
+            ..Self::at(server.url(), model_dir, max_batch)
+        }
+    }
+
+    /// Pointed at an address, beside a model that is there already.
+    pub fn at(url: String, model_dir: PathBuf, max_batch: u32) -> Self {
+        Self {
+            model_dir,
+            _made: None,
+            variables: vec![("OPENAI_BASE_URL".to_owned(), url)],
             max_batch,
         }
     }
@@ -62,7 +74,12 @@ impl Adapter {
     /// The same, and everything that was printed, errors included.
     pub fn talk_aloud(&self, requests: &[String]) -> (String, Vec<Event>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_openai-bench"));
-        for name in ["OPENAI_API_KEY", "OPENAI_MODEL", "BENCH_OPENAI_ROUTE"] {
+        for name in [
+            "OPENAI_API_KEY",
+            "OPENAI_MODEL",
+            "BENCH_OPENAI_ROUTE",
+            "BENCH_OPENAI_CONNECTIONS",
+        ] {
             command.env_remove(name);
         }
         let mut child = command
@@ -73,8 +90,8 @@ impl Adapter {
             .spawn()
             .unwrap();
         let load = json!({
-            "op": "load", "model_dir": self.model.path(), "weights": "w", "precision": "f32",
-            "backend": "http", "threads": 1, "max_context": 64, "max_batch": self.max_batch,
+            "op": "load", "model_dir": self.model_dir, "weights": "w", "precision": "f32",
+            "backend": "http", "threads": 1, "max_context": 1024, "max_batch": self.max_batch,
         });
         let input = format!("{load}\n{}", requests.concat());
         // One that has given up reads no further; that is no failure.

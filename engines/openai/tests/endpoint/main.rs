@@ -3,6 +3,7 @@
 
 mod adapter;
 mod failures;
+mod real;
 mod server;
 
 use adapter::{Adapter, done, failure, generate};
@@ -177,6 +178,22 @@ fn as_many_are_in_flight_as_may_be_over_no_more_connections() {
         "{} connections",
         server.connections()
     );
+}
+
+#[test]
+fn its_user_may_allow_fewer_in_flight() {
+    let server = Server::start(with_ids);
+    let requests: Vec<String> = (1..=6).map(|id| generate(id, &PROMPT, 3)).collect();
+    let adapter = Adapter::new(&server, 4).with("BENCH_OPENAI_CONNECTIONS", "1");
+    let events = adapter.talk(&requests);
+    let Event::Hello(hello) = &events[0] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(hello.capabilities.batching, Batching::None);
+    for id in 1..=6 {
+        assert_eq!(done(&events, id).batch, 1, "request {id}");
+    }
+    assert_eq!(server.connections(), 1);
 }
 
 #[test]
