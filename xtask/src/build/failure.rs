@@ -28,8 +28,12 @@ pub fn last_error(said: &str, paths: &[&Path]) -> String {
     // A build script's own last words.
     let script = after.iter().position(|line| line.trim() == "--- stderr");
     let words = script.map(|at| &after[at + 1..]).unwrap_or_default();
-    let words = words.iter().map(|line| line.trim());
-    parts.extend(words.rev().find(|line| {
+    let words: Vec<&str> = words
+        .iter()
+        .map(|line| line.trim())
+        .take_while(|line| *line != "stack backtrace:")
+        .collect();
+    parts.extend(words.into_iter().rev().find(|line| {
         !line.is_empty() && !line.starts_with("note:") && !line.starts_with("warning:")
     }));
     parts.dedup();
@@ -94,7 +98,7 @@ mod tests {
         let said = "error: failed to run custom build command for `x-sys v1.0.0`\n\n\
             Caused by:\n  process didn't exit successfully: `build-script-build` (exit status: 101)\n\
             \x20 --- stdout\n  cargo:rerun-if-changed=a\n\n  --- stderr\n  thread 'main' panicked at build.rs:3:5:\n  no libx here\n\
-            \x20 note: run with `RUST_BACKTRACE=1`\nwarning: build failed, waiting for other jobs to finish...\n";
+            \x20 stack backtrace:\n     0: main\n  note: run with `RUST_BACKTRACE=full`\nwarning: build failed, waiting for other jobs to finish...\n";
         assert_eq!(
             last_error(said, &[]),
             "error: failed to run custom build command for `x-sys v1.0.0`; process didn't exit successfully: `build-script-build` (exit status: 101); no libx here"
