@@ -13,6 +13,7 @@ pub mod engine;
 pub mod export;
 pub mod fetch;
 pub mod interrupt;
+pub mod model_work;
 pub mod page;
 pub mod plan;
 pub mod prompts;

@@ -3,6 +3,7 @@
 
 use crate::build::{self, Programs};
 use crate::doctor;
+use crate::model_work;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
 use anyhow::Result;
@@ -24,6 +25,7 @@ pub fn provenance(
     let (git_revision, git_dirty) = git(&repo.root);
     let mut facts = doctor::facts(&repo.root);
     facts.insert("prompts_sha256".into(), prompts.sha256());
+    facts.extend(model_work::facts(&repo.model_dir(&plan.model)));
     Ok(Provenance {
         git_revision,
         git_dirty,

@@ -45,7 +45,8 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         ])
     })?;
     step("unit and integration tests", &mut || {
-        cargo(&["test", "--release", "--locked", "--quiet"])
+        cargo(&["test", "--release", "--locked", "--quiet"])?;
+        print_fault_matrix(repo)
     })?;
     if all_engines {
         step("the tests of engines that take long to build", &mut || {
@@ -83,6 +84,33 @@ fn run(command: &mut Command) -> Result<()> {
     if !status.success() {
         bail!("{command:?}: {status}");
     }
+    Ok(())
+}
+
+/// What every fault led to, as the tests that provoke them noted it.
+fn print_fault_matrix(repo: &Repo) -> Result<()> {
+    let dir = repo.build_dir.join("tmp/fault-matrix");
+    let entries = std::fs::read_dir(&dir).with_context(|| {
+        format!(
+            "{} can't be listed, where the tests note every fault",
+            dir.display()
+        )
+    })?;
+    let mut rows = Vec::new();
+    for entry in entries {
+        rows.push(std::fs::read_to_string(entry?.path())?);
+    }
+    rows.sort();
+    eprintln!(
+        "   {:<36} {:<22} {:>14} {:>13}",
+        "fault", "status", "samples before", "samples after"
+    );
+    for row in &rows {
+        if let [fault, status, before, after] = row.trim().split('\t').collect::<Vec<_>>()[..] {
+            eprintln!("   {fault:<36} {status:<22} {before:>14} {after:>13}");
+        }
+    }
+    eprintln!("   {} faults", rows.len());
     Ok(())
 }
 

@@ -87,6 +87,14 @@ impl Engine for Fake {
             Fault::Unavailable => return fail(FailureKind::Unavailable),
             _ => {}
         }
+        // It reads no weights, but whoever names some has them.
+        let weights = Path::new(&load.model_dir).join(&load.weights);
+        if load.weights != "none" && !weights.exists() {
+            return Err(EngineError::internal(format!(
+                "{}: no such file",
+                weights.display()
+            )));
+        }
         let engine = Self {
             fault,
             fault_at: number("FAKE_FAULT_AT").map_or(3, |at| at as u32),
@@ -119,6 +127,9 @@ impl Engine for Fake {
                 "as asked for by the variant",
             ));
         }
+        if self.fault == Fault::CrashPrefill && self.strikes() {
+            std::process::abort();
+        }
         self.prompt_tokens = prompts.first().map_or(0, |prompt| prompt.len());
         self.rows = prompts.iter().map(|prompt| Row::new(prompt)).collect();
         Ok(self.emit())
@@ -128,6 +139,8 @@ impl Engine for Fake {
         match self.fault {
             Fault::Crash if self.strikes() => std::process::abort(),
             Fault::Exit if self.strikes() => std::process::exit(3),
+            Fault::OomKill if self.strikes() => kill_self(),
+            Fault::Orphan if self.strikes() => leave_a_child(),
             Fault::Hang if self.strikes() => hang(),
             _ => {}
         }
@@ -148,6 +161,28 @@ impl Engine for Fake {
             eprintln!("{}", "flood ".repeat((1 << 20) / 6));
         }
     }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        if self.fault == Fault::CrashExit {
+            std::process::abort();
+        }
+    }
+}
+
+fn kill_self() -> ! {
+    let me = std::process::id().to_string();
+    // A program that every Unix has saves this one a dependency.
+    let _ = std::process::Command::new("kill")
+        .args(["-KILL", &me])
+        .status();
+    hang()
+}
+
+fn leave_a_child() -> ! {
+    let _ = std::process::Command::new("sleep").arg("3600").spawn();
+    std::process::exit(3)
 }
 
 fn hang() -> ! {

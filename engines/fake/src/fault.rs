@@ -15,14 +15,24 @@ pub enum Fault {
     Wrong,
     /// `abort` while loading.
     CrashLoad,
+    /// `abort` in a prefill.
+    CrashPrefill,
     /// `abort` while decoding.
     Crash,
+    /// `abort` once everything is answered and it is told to exit.
+    CrashExit,
+    /// What the kernel does to it when memory runs out: SIGKILL, while decoding.
+    OomKill,
+    /// A child of its own outlives it and holds its standard error open.
+    Orphan,
     /// Exit status 3 while decoding.
     Exit,
     /// Never answers.
     Hang,
     /// Never loads.
     HangLoad,
+    /// Answers a byte at a time, and never comes to the end of the line.
+    Drip,
     /// Out of memory in a batch; the process lives on.
     Oom,
     /// Out of memory while loading.
@@ -52,16 +62,21 @@ pub enum Fault {
 }
 
 /// Every fault and its variant.
-const NAMES: [(&str, Fault); 22] = [
+const NAMES: [(&str, Fault); 27] = [
     ("", Fault::None),
     ("ok", Fault::None),
     ("slow", Fault::Slow),
     ("wrong", Fault::Wrong),
     ("crash_load", Fault::CrashLoad),
+    ("crash_prefill", Fault::CrashPrefill),
     ("crash", Fault::Crash),
+    ("crash_exit", Fault::CrashExit),
+    ("oom_kill", Fault::OomKill),
+    ("orphan", Fault::Orphan),
     ("exit", Fault::Exit),
     ("hang", Fault::Hang),
     ("hang_load", Fault::HangLoad),
+    ("drip", Fault::Drip),
     ("oom", Fault::Oom),
     ("oom_load", Fault::OomLoad),
     ("unsupported", Fault::Unsupported),

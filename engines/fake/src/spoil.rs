@@ -6,9 +6,13 @@
 use crate::fault::Fault;
 use protocol::wire::{Done, Event};
 use std::io::{self, Write};
+use std::time::Duration;
 
 /// The harness has to survive a line of this length without keeping it.
 const HUGE_LINE_BYTES: usize = 64 << 20;
+
+/// Between two bytes of an answer that never ends.
+const DRIP: Duration = Duration::from_millis(20);
 
 /// A writer that spoils.
 pub struct Spoiler<W> {
@@ -32,6 +36,11 @@ impl<W: Write> Spoiler<W> {
                 self.inner.write_all(b"\n")?;
             }
             Fault::Duplicate => self.answer(done.clone())?,
+            Fault::Drip => loop {
+                self.inner.write_all(b" ")?;
+                self.inner.flush()?;
+                std::thread::sleep(DRIP);
+            },
             _ => {}
         }
         self.answer(bend(fault, done))

@@ -118,6 +118,12 @@ impl Process {
         }
     }
 
+    /// Whether the process itself is gone, though something it started may still
+    /// hold its stream open.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
     /// Close its stdin, wait at most `patience`, then kill it; how it ended.
     pub fn finish(&mut self, patience: Duration) -> Option<ExitStatus> {
         self.stdin = None;

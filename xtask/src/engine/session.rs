@@ -282,6 +282,7 @@ fn next_event(
     doing: &str,
 ) -> Result<(Event, u64), EngineFailure> {
     let began = Instant::now();
+    let mut is_gone = false;
     loop {
         if crate::interrupt::requested() {
             return Err(EngineFailure::new(Status::NotRun, "interrupted"));
@@ -306,11 +307,7 @@ fn next_event(
                     "wrote a line of more than 16 MiB",
                 ));
             }
-            Some(Output::End) => {
-                let status = process.finish(Duration::from_secs(5));
-                let reason = format!("while {doing} the process {}", describe_exit(status));
-                return Err(EngineFailure::new(Status::Crashed, reason));
-            }
+            Some(Output::End) => return Err(ended(process, doing)),
             None if Instant::now() >= deadline => {
                 let waited_s = began.elapsed().as_secs();
                 return Err(EngineFailure::new(
@@ -318,9 +315,17 @@ fn next_event(
                     format!("nothing came for {waited_s} s while {doing}"),
                 ));
             }
-            None => {}
+            None if is_gone => return Err(ended(process, doing)),
+            // What it said last may still be on its way: once more.
+            None => is_gone = process.has_ended(),
         }
     }
+}
+
+fn ended(process: &mut Process, doing: &str) -> EngineFailure {
+    let status = process.finish(Duration::from_secs(5));
+    let reason = format!("while {doing} the process {}", describe_exit(status));
+    EngineFailure::new(Status::Crashed, reason)
 }
 
 fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailure> {

@@ -7,6 +7,7 @@ use super::progress::Progress;
 use super::record::{Appender, launch_file};
 use super::scenario;
 use super::telemetry::{Sampler, peak_rss_bytes};
+use super::weights::Weights;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::prompts::Prompts;
@@ -44,6 +45,8 @@ pub struct Context<'a> {
     pub target: &'a Target,
     /// Where prompts come from.
     pub prompts: &'a Prompts,
+    /// The weights as the run began with them.
+    pub weights: &'a Weights,
 }
 
 /// Make one launch. `Err` only where the record can't be written.
@@ -103,19 +106,25 @@ pub fn launch(context: &Context, pending: &Pending, progress: &mut Progress) -> 
             }
         }
     };
-    let end = End {
-        status: failure
-            .as_ref()
-            .map_or(Status::Ok, |failure| failure.status),
-        stderr_tail: if failure.is_some() {
-            stderr_tail
-        } else {
-            String::new()
+    // What an engine fails at without its model is none of its failures.
+    let failure = match (failure, context.weights.changed(context.target)) {
+        (None, None) => None,
+        (_, Some(changed)) => Some(EngineFailure::new(Status::NotRun, changed)),
+        (failure, None) => failure,
+    };
+    let end = match failure {
+        None => End {
+            status: Status::Ok,
+            reason: String::new(),
+            stderr_tail: String::new(),
+            end_ns: now_ns(),
         },
-        reason: failure
-            .map(|EngineFailure { reason, .. }| reason)
-            .unwrap_or_default(),
-        end_ns: now_ns(),
+        Some(failure) => End {
+            status: failure.status,
+            reason: failure.reason,
+            stderr_tail,
+            end_ns: now_ns(),
+        },
     };
     record.event(RecordEvent::End(end.clone()))?;
     record.sync()?;

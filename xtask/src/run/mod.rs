@@ -1,9 +1,10 @@
 //! Measuring: the plan's launches, one after the other, each into its own
 //! append-only file.
 //!
-//! `pilot` learns each target's pace, `load` issues requests, `telemetry` reads counters, `record` writes,
-//! `launch` is one process from start to end, `pending` says what is left to do,
-//! `progress` shows it, `check` judges the timed outputs afterwards.
+//! `pilot` learns each target's pace, `load` issues requests, `telemetry` reads counters,
+//! `record` writes, `launch` is one process from start to end, `pending` says what is left
+//! to do, `weights` sees that the model stays, `progress` shows it, `check` judges the
+//! timed outputs afterwards.
 
 pub mod check;
 pub mod launch;
@@ -13,6 +14,7 @@ pub mod pilot;
 pub mod progress;
 pub mod record;
 pub mod telemetry;
+pub mod weights;
 
 use crate::build::Programs;
 use crate::prompts::Prompts;
@@ -23,6 +25,7 @@ use schema::plan::{Case, Plan, PlannedScenario};
 use schema::record::{Status, VerifyRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use weights::Weights;
 
 /// Measure everything in `pending`. A target's failure is recorded and the rest
 /// goes on; only what makes recording itself impossible is an error.
@@ -39,6 +42,7 @@ pub fn run(
             .iter()
             .map(|p| (p.launch.target.clone(), p.launch.scenario.clone())),
     );
+    let weights = Weights::of(plan, model_dir);
     // A cell needs every invocation, so after one failure the others of the same
     // target and scenario would be measured in vain.
     let mut lost: BTreeSet<(String, String)> = BTreeSet::new();
@@ -65,11 +69,12 @@ pub fn run(
             program,
             target,
             prompts,
+            weights: &weights,
         };
         let end = launch::launch(&context, &item, &mut progress)?;
         progress.end(&item.launch, &end);
         if end.status == Status::NotRun {
-            anyhow::bail!("interrupted");
+            anyhow::bail!("{}", end.reason);
         }
         if end.status != Status::Ok {
             lost.insert(key);

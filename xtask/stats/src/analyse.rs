@@ -12,7 +12,8 @@ use crate::judge::judge;
 use crate::metrics::{Sample, leading_metric};
 use crate::percentile::{percentile_of_sorted, printable};
 use crate::quantiles::quantiles_of_sorted;
-use crate::samples::samples;
+use crate::samples::{Setting, samples};
+use crate::utilization::Limits;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::run::Run;
@@ -26,6 +27,7 @@ use schema::scenario::Scenario;
 /// with it.
 pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     let plan = &run.header.plan;
+    let limits = Limits::of(&run.header.provenance.facts);
     let mut analysis = Analysis {
         cells: Vec::new(),
         comparisons: Vec::new(),
@@ -39,7 +41,11 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
             let mut contenders = Vec::new();
             let first = analysis.cells.len();
             for target in &plan.targets {
-                let (cell, contender) = measure(run, &target.id, scenario, case, leading);
+                let setting = Setting {
+                    precision: &target.precision,
+                    limits,
+                };
+                let (cell, contender) = measure(run, &target.id, scenario, case, leading, &setting);
                 analysis.cells.push(cell);
                 contenders.extend(contender);
             }
@@ -67,6 +73,7 @@ fn measure(
     scenario: &PlannedScenario,
     case: &Case,
     leading: Option<MetricId>,
+    setting: &Setting,
 ) -> (Cell, Option<Contender>) {
     let evidence = Evidence::gather(run, target, scenario, case);
     let mut cell = Cell {
@@ -88,7 +95,7 @@ fn measure(
     }
     let mut contender = None;
     for id in MetricId::ALL {
-        let Some((metric, pooled)) = metric(id, scenario, case, &evidence) else {
+        let Some((metric, pooled)) = metric(id, scenario, case, &evidence, setting) else {
             continue;
         };
         if leading == Some(id) {
@@ -112,12 +119,13 @@ fn metric(
     scenario: &PlannedScenario,
     case: &Case,
     evidence: &Evidence,
+    setting: &Setting,
 ) -> Option<(Metric, Vec<f64>)> {
     let per_request = id.describe().sample != Sample::Invocation;
     let mut by_invocation = Vec::new();
     let mut pooled = Vec::new();
     for attempt in &evidence.complete {
-        let samples = samples(id, scenario, case, attempt);
+        let samples = samples(id, scenario, case, attempt, setting);
         // The median of the one value of an invocation is that value.
         by_invocation.push(median(&samples)?);
         pooled.extend(samples);

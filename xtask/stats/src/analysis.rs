@@ -61,6 +61,8 @@ pub enum MetricId {
     TtftFromSentNs,
     ReportLagNs,
     CpuUtilizationPercent,
+    DecodeMbuPercent,
+    PrefillMfuPercent,
 }
 
 /// A metric of a cell.

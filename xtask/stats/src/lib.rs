@@ -23,6 +23,7 @@ pub mod quantiles;
 pub mod ranking;
 mod samples;
 pub mod timing;
+pub mod utilization;
 pub mod window;
 
 pub use analyse::analyse;

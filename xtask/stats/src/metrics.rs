@@ -46,7 +46,7 @@ pub struct About {
 
 impl MetricId {
     /// All metrics, in their order.
-    pub const ALL: [MetricId; 14] = [
+    pub const ALL: [MetricId; 16] = [
         MetricId::TtftNs,
         MetricId::ItlNs,
         MetricId::TpotNs,
@@ -61,6 +61,8 @@ impl MetricId {
         MetricId::TtftFromSentNs,
         MetricId::ReportLagNs,
         MetricId::CpuUtilizationPercent,
+        MetricId::DecodeMbuPercent,
+        MetricId::PrefillMfuPercent,
     ];
 
     /// The metric of that name, e.g. `ttft_ns`.
@@ -191,6 +193,25 @@ impl MetricId {
                 Neither,
                 Invocation,
                 "CPU time of the process tree over wall time within the window; 100 % is one core.",
+            ),
+            MetricId::DecodeMbuPercent => (
+                "decode_mbu_percent",
+                "%",
+                "Memory bandwidth used in decode (MBU)",
+                Higher,
+                Invocation,
+                "(Weight bytes × decode steps + cache bytes read) ÷ decode time ÷ the memory \
+                 bandwidth measured in the same run; absent where the weights fit in four times \
+                 the last-level cache.",
+            ),
+            MetricId::PrefillMfuPercent => (
+                "prefill_mfu_percent",
+                "%",
+                "Arithmetic used in prefill (MFU)",
+                Higher,
+                Invocation,
+                "FLOPs that the prompt needs (two per weight and token, and causal attention) ÷ \
+                 prefill time ÷ the f32 FLOP/s measured in the same run; f32 targets only.",
             ),
         };
         About {

@@ -6,13 +6,23 @@
 use crate::analysis::MetricId;
 use crate::evidence::Attempt;
 use crate::timing::ns_between;
+use crate::utilization::{Limits, decode_mbu_percent, prefill_mfu_percent};
 use crate::window::steady;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::RequestRecord;
+use schema::scenario::LoadShape;
 
 /// Least share of the window that the CPU readings must span, so that a window
 /// with two readings in a corner of it isn't spoken for by them.
 const CPU_SPAN_MIN: f64 = 0.5;
+
+/// What a metric may need beyond the records of the case.
+pub(crate) struct Setting<'a> {
+    /// The target's precision.
+    pub(crate) precision: &'a str,
+    /// Of the run's machine and model.
+    pub(crate) limits: Limits,
+}
 
 /// The samples of one invocation: many for metrics of requests and gaps, at most
 /// one for metrics of invocations.
@@ -21,12 +31,14 @@ pub(crate) fn samples(
     scenario: &PlannedScenario,
     case: &Case,
     attempt: &Attempt,
+    setting: &Setting,
 ) -> Vec<f64> {
     let each = |of: fn(&RequestRecord) -> Option<f64>| -> Vec<f64> {
         attempt.timed.iter().filter_map(|r| of(r)).collect()
     };
     let ready = attempt.log.ready.as_ref();
     let window = || steady(scenario.load, case.concurrency, &attempt.timed);
+    let alone = scenario.load == LoadShape::Serial;
     let one = |value: Option<f64>| value.into_iter().collect();
     match metric {
         MetricId::TtftNs => each(|r| Some(ns_between(r.scheduled_ns, *r.token_ns.first()?))),
@@ -56,6 +68,15 @@ pub(crate) fn samples(
         MetricId::CpuUtilizationPercent => {
             one(window().and_then(|w| cpu_percent(attempt, w.start_ns, w.end_ns)))
         }
+        MetricId::DecodeMbuPercent => one(alone.then(|| ready).flatten().and_then(|ready| {
+            decode_mbu_percent(&attempt.timed, case.prompt_tokens, ready, &setting.limits)
+        })),
+        MetricId::PrefillMfuPercent => one(alone
+            .then(|| {
+                let (tokens, precision) = (case.prompt_tokens, setting.precision);
+                prefill_mfu_percent(&attempt.timed, tokens, precision, &setting.limits)
+            })
+            .flatten()),
     }
 }
 

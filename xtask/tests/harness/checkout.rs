@@ -115,6 +115,21 @@ impl Checkout {
         self.dir.path().join(name)
     }
 
+    /// The model in a directory of this checkout's own, linked file by file: where it
+    /// really lies, and the directory for `BENCH_MODELS_DIR`.
+    pub fn own_models(&self) -> (PathBuf, PathBuf) {
+        let original = models_dir().join("tiny-llama");
+        let models = self.path("models");
+        let own = models.join("tiny-llama");
+        std::fs::create_dir_all(&own).expect("a directory can be made");
+        for entry in std::fs::read_dir(&original).expect("the model is there") {
+            let entry = entry.expect("a directory can be read");
+            std::os::unix::fs::symlink(entry.path(), own.join(entry.file_name()))
+                .expect("a link can be made");
+        }
+        (original, models)
+    }
+
     /// `cargo xtask` with arguments and environment, not yet started.
     pub fn command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));

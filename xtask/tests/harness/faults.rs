@@ -2,20 +2,26 @@
 //! happened, and the others measured as if nothing had been.
 
 use crate::checkout::{Checkout, PROFILE, text};
+use crate::matrix::{Samples, row};
 use schema::record::Status;
+use schema::run::Run;
 
 /// A variant of the fake, the status its cells end with, and a word of the reason.
 /// A fault of the engine strikes in its third batch, which is in the parity gate,
 /// so nothing of that target is ever timed.
-const IN_THE_GATE: [(&str, Status, &str); 15] = [
+const IN_THE_GATE: [(&str, Status, &str); 19] = [
     ("crash_load", Status::Crashed, "signal 6"),
     ("hang_load", Status::Timeout, "while loading"),
     ("oom_load", Status::Oom, "as asked for"),
     ("unsupported", Status::Unsupported, ""),
     ("unavailable", Status::Unavailable, ""),
+    ("crash_prefill", Status::Crashed, "signal 6"),
     ("crash", Status::Crashed, "signal 6"),
     ("exit", Status::Crashed, "status 3"),
+    ("orphan", Status::Crashed, "status 3"),
+    ("oom_kill", Status::Crashed, "memory runs out"),
     ("hang", Status::Timeout, "while answering"),
+    ("drip", Status::Timeout, "while answering"),
     ("garbage", Status::ProtocolError, "no event"),
     ("binary", Status::ProtocolError, "no event"),
     ("huge_line", Status::ProtocolError, "16 MiB"),
@@ -52,11 +58,35 @@ fn a_fault_in_the_gate_is_recorded_and_the_others_are_measured() {
         );
         assert_eq!(*requests, 0, "{target} {cell} was timed");
     }
+    let after = recorded(&run, |_| true);
+    for (variant, status, _) in IN_THE_GATE {
+        let samples = Samples { before: 0, after };
+        row(
+            &format!("engine: {variant}, in the gate"),
+            status.id(),
+            &samples,
+        );
+    }
+}
+
+/// Timed requests on disk, of launches that began at a time that counts.
+fn recorded(run: &Run, counts: impl Fn(u64) -> bool) -> usize {
+    let launches = run
+        .launches
+        .iter()
+        .filter(|log| counts(log.launch.start_ns));
+    launches
+        .map(|log| log.requests.iter().filter(|r| !r.warmup).count())
+        .sum()
 }
 
 /// Faults that strike after the gate, while something is timed.
-const WHILE_TIMED: [(&str, Status); 5] = [
+const WHILE_TIMED: [(&str, Status); 9] = [
+    ("crash_prefill", Status::Crashed),
     ("crash", Status::Crashed),
+    ("crash_exit", Status::Crashed),
+    ("oom_kill", Status::Crashed),
+    ("orphan", Status::Crashed),
     ("exit", Status::Crashed),
     ("hang", Status::Timeout),
     ("oom", Status::Oom),
@@ -73,6 +103,24 @@ fn a_fault_while_timed_costs_its_own_cells_only() {
     let (output, run) = checkout.bench(&[("FAKE_FAULT_AT", "14")]);
     let cells = checkout.cells(&run);
     for (variant, wanted) in WHILE_TIMED {
+        let of_target = run
+            .launches
+            .iter()
+            .filter(|log| log.launch.target == format!("fake+{variant}.cpu.f32"));
+        let struck_ns = of_target
+            .filter(|log| log.end.as_ref().is_some_and(|end| end.status == wanted))
+            .map(|log| log.launch.start_ns)
+            .min()
+            .unwrap_or_else(|| panic!("no launch of {variant} is {wanted:?}"));
+        let samples = Samples {
+            before: recorded(&run, |start_ns| start_ns < struck_ns),
+            after: recorded(&run, |_| true),
+        };
+        row(
+            &format!("engine: {variant}, while timed"),
+            wanted.id(),
+            &samples,
+        );
         let of_variant: Vec<_> = cells
             .iter()
             .filter(|c| c.0 == format!("fake+{variant}.cpu.f32"))

@@ -5,6 +5,8 @@
 mod checkout;
 mod faults;
 mod input;
+mod matrix;
 mod programs;
 mod resume;
+mod surroundings;
 mod timing;

@@ -1,13 +1,15 @@
 //! Killed in mid-run and resumed: complete, and not a byte that was on disk has changed.
 
 use crate::checkout::{Checkout, text};
+use crate::matrix::{Samples, row};
 use schema::record::Status;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+/// Every file below a directory, with its bytes.
+pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -23,7 +25,8 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-fn timed_requests(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
+/// Requests recorded in them.
+pub fn timed_requests(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
     let needle = b"\"ev\":\"request\"";
     files
         .values()
@@ -31,16 +34,12 @@ fn timed_requests(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
         .sum()
 }
 
-/// Start a run, end it with `signal` once it has recorded a few requests, and
-/// give back what is then on disk.
-fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf, Vec<u8>> {
+/// Start a run and give it back once it has recorded a few requests.
+pub fn started(checkout: &Checkout, environment: &[(&str, &str)]) -> Child {
     let mut child = checkout
-        .command(
-            &["bench", "--profile", "test"],
-            &[("FAKE_DECODE_US", "20000")],
-        )
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .command(&["bench", "--profile", "test"], environment)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the binary can be started");
     let results = checkout.path("data/results");
@@ -53,19 +52,26 @@ fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf,
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    // SAFETY: plain system call on our own child.
-    unsafe { libc::kill(child.id() as libc::pid_t, signal) };
-    child.wait().expect("it can be waited for");
-    files(&results)
+    child
 }
 
-fn resumes(signal: libc::c_int) {
-    let checkout = Checkout::with(&[]);
-    let before = interrupted_by(&checkout, signal);
+/// End a run with `signal` once it has recorded a few requests, and give back what
+/// is then on disk.
+fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf, Vec<u8>> {
+    let child = started(checkout, &[("FAKE_DECODE_US", "20000")]);
+    // SAFETY: plain system call on our own child.
+    unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+    child.wait_with_output().expect("it can be waited for");
+    files(&checkout.path("data/results"))
+}
+
+/// Resume the newest run, of which `before` is on disk: not a byte of that changes,
+/// and it becomes complete.
+pub fn goes_on(checkout: &Checkout, before: &BTreeMap<PathBuf, Vec<u8>>) -> Samples {
     let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
     assert!(output.status.success(), "{}", text(&output));
     let after = files(&checkout.path("data/results"));
-    for (path, bytes) in &before {
+    for (path, bytes) in before {
         // Only the two logs of judgements go on in their file; and what was there stays.
         assert!(
             after[path].starts_with(bytes),
@@ -86,6 +92,17 @@ fn resumes(signal: libc::c_int) {
         assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
         assert!(requests >= 12, "{target} {cell}: {requests} requests");
     }
+    Samples {
+        before: timed_requests(before),
+        after: timed_requests(&after),
+    }
+}
+
+fn resumes(name: &str, signal: libc::c_int) {
+    let checkout = Checkout::with(&[]);
+    let before = interrupted_by(&checkout, signal);
+    let samples = goes_on(&checkout, &before);
+    row(name, "interrupted, resumes", &samples);
     let again = checkout.xtask(&["bench", "--resume", "latest"], &[]);
     assert!(
         again.status.success() && text(&again).contains("Measuring 0 of"),
@@ -96,12 +113,17 @@ fn resumes(signal: libc::c_int) {
 
 #[test]
 fn after_sigkill() {
-    resumes(libc::SIGKILL);
+    resumes("harness: SIGKILL", libc::SIGKILL);
+}
+
+#[test]
+fn after_sigterm() {
+    resumes("harness: SIGTERM", libc::SIGTERM);
 }
 
 #[test]
 fn after_sigint() {
-    resumes(libc::SIGINT);
+    resumes("harness: SIGINT", libc::SIGINT);
 }
 
 #[test]

@@ -1,0 +1,224 @@
+//! How much of the machine a case used: memory bandwidth in decode (MBU) and
+//! arithmetic in prefill (MFU), against the ceilings measured in the same run.
+//!
+//! One request at a time only: what a step of a shared batch read or computed for
+//! whom is the engine's secret. A number that can't be had honestly is absent.
+
+use crate::timing::ns_between;
+use schema::record::{Ready, RequestRecord};
+use std::collections::BTreeMap;
+
+/// Weights that fit in so many caches may never be read from memory.
+const CACHES: f64 = 4.0;
+
+/// Ceilings of the machine and the work of the model, as the run recorded them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// Reading main memory, bytes/s.
+    pub bandwidth_bytes_per_s: Option<f64>,
+    /// f32 arithmetic, FLOP/s.
+    pub flops_f32_per_s: Option<f64>,
+    /// All instances of the outermost cache, bytes.
+    pub cache_bytes: Option<f64>,
+    /// The model.
+    pub work: Option<Work>,
+}
+
+/// What a dense decoder computes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// Weights that every token is multiplied with, the output head aside.
+    pub params_per_token: f64,
+    /// Weights of the output head, for tokens whose logits are wanted.
+    pub params_head: f64,
+    /// Layers × query heads × head size.
+    pub attention_width: f64,
+}
+
+impl Limits {
+    /// From a run's facts; what is missing there is unknown.
+    pub fn of(facts: &BTreeMap<String, String>) -> Self {
+        let number = |key: &str| -> Option<f64> {
+            let value: f64 = facts.get(key)?.parse().ok()?;
+            (value.is_finite() && value > 0.0).then_some(value)
+        };
+        let work = || {
+            Some(Work {
+                params_per_token: number("model_params_per_token")?,
+                params_head: number("model_params_head")?,
+                attention_width: number("model_attention_width")?,
+            })
+        };
+        Self {
+            bandwidth_bytes_per_s: number("memory_bandwidth_bytes_per_s"),
+            flops_f32_per_s: number("flops_f32_per_s"),
+            cache_bytes: number("last_level_cache_bytes"),
+            work: work(),
+        }
+    }
+}
+
+impl Work {
+    /// FLOPs of the prefill of `tokens`, of which the last one's logits are wanted:
+    /// two per weight and token, and causal attention's two products over the
+    /// positions so far (Chowdhery et al., PaLM, 2022, appendix B, forward pass only).
+    pub fn prefill_flops(&self, tokens: f64) -> f64 {
+        let weights = self.params_per_token * tokens + self.params_head;
+        2.0 * weights + 2.0 * self.attention_width * tokens * tokens
+    }
+}
+
+/// Model bandwidth utilisation in decode, percent: weights and cache entries read,
+/// over the time between the first token and the last, over the memory bandwidth.
+/// `None` where the weights may stay in a cache.
+pub(crate) fn decode_mbu_percent(
+    requests: &[&RequestRecord],
+    prompt_tokens: u32,
+    ready: &Ready,
+    limits: &Limits,
+) -> Option<f64> {
+    let bandwidth = limits.bandwidth_bytes_per_s?;
+    let weights = ready.weight_bytes as f64;
+    if weights < CACHES * limits.cache_bytes? {
+        return None;
+    }
+    let (mut bytes, mut ns) = (0.0, 0.0);
+    for request in requests {
+        let [first, .., last] = request.token_ns.as_slice() else {
+            return None;
+        };
+        // The step that gives token i reads the cache of all tokens before it.
+        let steps = (request.token_ns.len() - 1) as f64;
+        let positions = steps * (f64::from(prompt_tokens) + (steps + 1.0) / 2.0);
+        bytes += steps * weights + positions * ready.kv_bytes_per_token as f64;
+        ns += ns_between(*first, *last);
+    }
+    share(bytes, ns, bandwidth)
+}
+
+/// Model FLOPs utilisation in prefill, percent: what the model needs to compute for
+/// the prompt, over the time from the start of the work to the first token, over the
+/// measured f32 arithmetic. For f32 alone: other formats have ceilings of their own.
+pub(crate) fn prefill_mfu_percent(
+    requests: &[&RequestRecord],
+    prompt_tokens: u32,
+    precision: &str,
+    limits: &Limits,
+) -> Option<f64> {
+    let (flops, work) = (limits.flops_f32_per_s?, limits.work?);
+    if precision != "f32" {
+        return None;
+    }
+    let mut ns = 0.0;
+    for request in requests {
+        ns += ns_between(request.started_ns, *request.token_ns.first()?);
+    }
+    let each = work.prefill_flops(f64::from(prompt_tokens));
+    share(each * requests.len() as f64, ns, flops)
+}
+
+/// `amount` in `ns` against `per_s`, percent.
+fn share(amount: f64, ns: f64, per_s: f64) -> Option<f64> {
+    let percent = 100.0 * amount / (ns / 1e9) / per_s;
+    (ns > 0.0 && percent.is_finite()).then_some(percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(started_ns: u64, token_ns: &[u64]) -> RequestRecord {
+        RequestRecord {
+            case: "p10".into(),
+            id: 1,
+            prompt: 0,
+            warmup: false,
+            scheduled_ns: started_ns,
+            sent_ns: started_ns,
+            received_ns: started_ns,
+            started_ns,
+            token_ns: token_ns.to_vec(),
+            answered_ns: 0,
+            batch: 1,
+            output_ids: vec![],
+            output_text: None,
+        }
+    }
+
+    fn ready(weight_bytes: u64) -> Ready {
+        Ready {
+            version: String::new(),
+            build: BTreeMap::new(),
+            batching: "none".into(),
+            notes: vec![],
+            hello_ns: 0,
+            ready_ns: 0,
+            load_ns: 0,
+            weight_bytes,
+            kv_bytes_per_token: 100,
+        }
+    }
+
+    fn limits() -> Limits {
+        Limits {
+            bandwidth_bytes_per_s: Some(1e6),
+            flops_f32_per_s: Some(1e6),
+            cache_bytes: Some(1000.0),
+            work: Some(Work {
+                params_per_token: 1000.0,
+                params_head: 500.0,
+                attention_width: 8.0,
+            }),
+        }
+    }
+
+    #[test]
+    fn bandwidth_counts_weights_and_the_cache_so_far() {
+        // Two steps in 0.1 s: 2 × 5000 bytes of weights, and 11 + 12 positions × 100.
+        let one = request(0, &[1_000_000, 51_000_000, 101_000_000]);
+        let percent = decode_mbu_percent(&[&one], 10, &ready(5000), &limits()).unwrap();
+        assert!((percent - 100.0 * 12_300.0 / 0.1 / 1e6).abs() < 1e-9);
+        let two = decode_mbu_percent(&[&one, &one], 10, &ready(5000), &limits()).unwrap();
+        assert!((percent - two).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_a_cache_may_hold_has_no_bandwidth() {
+        let one = request(0, &[1_000_000, 51_000_000]);
+        assert!(decode_mbu_percent(&[&one], 10, &ready(3999), &limits()).is_none());
+        let unknown = Limits {
+            cache_bytes: None,
+            ..limits()
+        };
+        assert!(decode_mbu_percent(&[&one], 10, &ready(5000), &unknown).is_none());
+        let short = request(0, &[1_000_000]);
+        assert!(decode_mbu_percent(&[&short], 10, &ready(5000), &limits()).is_none());
+    }
+
+    #[test]
+    fn arithmetic_counts_what_the_prompt_needs() {
+        // 2 × (1000 × 10 + 500) + 2 × 8 × 100 FLOPs in 0.05 s.
+        let one = request(1_000_000, &[51_000_000, 60_000_000]);
+        let percent = prefill_mfu_percent(&[&one], 10, "f32", &limits()).unwrap();
+        assert!((percent - 100.0 * 22_600.0 / 0.05 / 1e6).abs() < 1e-9);
+        assert!(prefill_mfu_percent(&[&one], 10, "f16", &limits()).is_none());
+        assert!(prefill_mfu_percent(&[&one], 10, "f32", &Limits::default()).is_none());
+    }
+
+    #[test]
+    fn facts_that_are_no_numbers_are_unknown() {
+        let facts = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(k, v)| (k.to_string(), v.to_string()))
+                .collect()
+        };
+        let limits = Limits::of(&facts(&[
+            ("memory_bandwidth_bytes_per_s", "33000000000"),
+            ("flops_f32_per_s", "NaN"),
+            ("model_params_per_token", "5"),
+        ]));
+        assert_eq!(limits.bandwidth_bytes_per_s, Some(33e9));
+        assert_eq!((limits.flops_f32_per_s, limits.work), (None, None));
+    }
+}
