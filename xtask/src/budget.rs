@@ -3,7 +3,8 @@
 //! The sample floor stands, so a cell is measured whole or not at all. Time is
 //! shared by max–min fairness over targets: one that needs less than its share
 //! leaves the rest to the others; one that needs more gives up cells until it fits,
-//! sizes before scenarios. The baseline gives up nothing: every ratio needs it.
+//! in an order that is the same for all. The baseline gives up nothing: every ratio
+//! needs it.
 
 use schema::budget::{OverBudget, Pilot, Round};
 use schema::plan::{Case, Plan, PlannedScenario};
@@ -134,19 +135,19 @@ fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
     run_s + launches as f64 * f64::from(plan.invocations) * pilot.load_s
 }
 
-/// Cells of a target until the rest fits into its share. Breadth comes first: a
-/// scenario keeps one case as long as another has two, since a comparison with a
-/// hole in it says less than one with fewer sizes.
+/// What a target has no time for. Every target keeps cells in the same order, as many
+/// as fit, so that those that are left stand beside each other.
 fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverBudget> {
-    let Some(mut kept) = cells(plan, pilot) else {
-        return Vec::new();
-    };
+    let mut wanted = cells(plan, pilot).unwrap_or_default();
+    wanted.sort_by_key(|cell| precedence(cell));
+    let mut kept: Vec<CellCost> = Vec::new();
     let mut over = Vec::new();
-    while let Some(excess_s) = excess(plan, pilot, &kept, share_s) {
-        let Some(index) = next_to_go(plan, pilot, &kept, excess_s) else {
-            break;
-        };
-        let cell = kept.remove(index);
+    for cell in wanted {
+        kept.push(cell);
+        if total_s(plan, pilot, &kept) <= share_s {
+            continue;
+        }
+        kept.pop();
         over.push(OverBudget {
             target: pilot.target.clone(),
             scenario: cell.scenario.id.clone(),
@@ -164,38 +165,19 @@ fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverB
     over
 }
 
-/// By how much `kept` exceeds the share (s), if it does.
-fn excess(plan: &Plan, pilot: &Pilot, kept: &[CellCost], share_s: f64) -> Option<f64> {
-    let excess_s = total_s(plan, pilot, kept) - share_s;
-    (excess_s > 0.0).then_some(excess_s)
-}
-
-/// Of the scenarios with the most cases left: the cheapest cell that is enough, else
-/// the costliest. The later of two equals goes first: sizes grow along an axis.
-fn next_to_go(plan: &Plan, pilot: &Pilot, kept: &[CellCost], excess_s: f64) -> Option<usize> {
-    let cases = |cell: &CellCost| {
-        let same = |other: &&CellCost| other.scenario.id == cell.scenario.id;
-        kept.iter().filter(same).count()
+/// Which cell is kept first, whatever the target: a case of every scenario before a
+/// second of any (a comparison with a hole in it says less than one with fewer
+/// sizes), one user before many, little work before much.
+fn precedence(cell: &CellCost) -> (usize, u8, u32) {
+    let cases = &cell.scenario.cases;
+    let position = cases.iter().position(|case| case.id == cell.case.id);
+    let load = match cell.scenario.load {
+        LoadShape::Serial => 0,
+        LoadShape::ClosedLoop => 1,
+        LoadShape::Batch => 2,
     };
-    let most = kept.iter().map(cases).max()?;
-    let all_s = total_s(plan, pilot, kept);
-    let saved_s = |index: usize| {
-        let mut rest = kept.to_vec();
-        rest.remove(index);
-        all_s - total_s(plan, pilot, &rest)
-    };
-    let mut choice: Option<(usize, f64)> = None;
-    for (index, _) in kept.iter().enumerate().filter(|(_, c)| cases(c) == most) {
-        let saved_s = saved_s(index);
-        let better = choice.is_none_or(|(_, best_s)| match best_s >= excess_s {
-            true => saved_s >= excess_s && saved_s <= best_s,
-            false => saved_s >= best_s,
-        });
-        if better {
-            choice = Some((index, saved_s));
-        }
-    }
-    choice.map(|(index, _)| index)
+    let tokens = (cell.case.prompt_tokens + cell.case.new_tokens) * cell.case.concurrency;
+    (position.unwrap_or(cases.len()), load, tokens)
 }
 
 #[cfg(test)]
@@ -295,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_target_gives_up_sizes_before_scenarios_and_the_baseline_none() {
+    fn every_target_keeps_cells_in_the_same_order_and_the_baseline_all() {
         let plan = plan();
         let pilots = [pilot("base", 1.0), pilot("slow", 1.0), pilot("quick", 0.01)];
         let gone = |slow_s: f64| -> Vec<String> {
@@ -305,10 +287,10 @@ mod tests {
             assert!(over.iter().all(|cell| cell.target == "slow"));
             over.into_iter().map(|cell| cell.case).collect()
         };
-        // u1 takes 115 s, u4 35 s, b1 105 s, b4 30 s; and a launch 5 s, of 1 + 2.
-        assert_eq!(gone(290.0), ["b4"], "the cheapest that is enough");
-        assert_eq!(gone(150.0), ["u1", "b4"], "a case of each is left");
-        assert_eq!(gone(60.0), ["u1", "b1", "b4"]);
+        // u1 takes 115 s, b1 105 s, u4 35 s, b4 30 s, in this order; and a launch 5 s.
+        assert_eq!(gone(290.0), ["b4"]);
+        assert_eq!(gone(240.0), ["u4", "b4"], "a case of each comes first");
+        assert_eq!(gone(160.0), ["b1", "b4"], "what is too long is passed over");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) planned: BTreeSet<u32>,
     /// The attempt that counts, by invocation, where there is one.
     pub(crate) complete: Vec<Attempt<'a>>,
-    /// Why the first incomplete invocation with a stated failure failed.
+    /// Why the first invocation with a stated failure failed, be it after the case.
     pub(crate) failure: Option<(Status, String)>,
 }
 
@@ -65,20 +65,24 @@ impl<'a> Evidence<'a> {
                 Some((*log, end))
             });
             match found {
-                Some((log, end)) => complete.push(Attempt {
-                    invocation,
-                    log,
-                    end,
-                    timed: log
-                        .requests
-                        .iter()
-                        .filter(|r| r.case == case.id && !r.warmup)
-                        .collect(),
-                }),
-                None if failure.is_none() => {
-                    failure = logs.iter().rev().find_map(|log| why(log, &case.id));
+                Some((log, end)) => {
+                    complete.push(Attempt {
+                        invocation,
+                        log,
+                        end,
+                        timed: log
+                            .requests
+                            .iter()
+                            .filter(|r| r.case == case.id && !r.warmup)
+                            .collect(),
+                    });
+                    // It may have failed after the case: that is why there are no more.
+                    failure = failure.or_else(|| why(log, &case.id));
                 }
-                None => {}
+                None => {
+                    let reasons = || logs.iter().rev().find_map(|log| why(log, &case.id));
+                    failure = failure.or_else(reasons);
+                }
             }
         }
         Self {

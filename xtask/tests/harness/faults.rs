@@ -97,10 +97,13 @@ const WHILE_TIMED: [(&str, Status); 9] = [
 fn a_fault_while_timed_costs_its_own_cells_only() {
     let variants: Vec<&str> = WHILE_TIMED.iter().map(|(variant, _)| *variant).collect();
     let checkout = Checkout::with(&variants);
-    // Every process counts its batches from 1. The gate has 8 scores and at most
-    // 4 more, a serial launch has 21: a fault at 14 strikes only while timed.
-    checkout.profile(&PROFILE.replace("requests = 6", "requests = 20"));
-    let (output, run) = checkout.bench(&[("FAKE_FAULT_AT", "14")]);
+    // Every process counts its batches from 1. The gate has some thirty, a serial
+    // launch has 61: a fault at 50 strikes only while timed.
+    checkout.profile(&PROFILE.replace("requests = 6", "requests = 60"));
+    let (output, run) = checkout.bench(&[("FAKE_FAULT_AT", "50")]);
+    for (target, record) in &run.verify {
+        assert_eq!(record.status, Status::Ok, "{target}: {}", record.reason);
+    }
     let cells = checkout.cells(&run);
     for (variant, wanted) in WHILE_TIMED {
         let of_target = run
@@ -111,7 +114,7 @@ fn a_fault_while_timed_costs_its_own_cells_only() {
             .filter(|log| log.end.as_ref().is_some_and(|end| end.status == wanted))
             .map(|log| log.launch.start_ns)
             .min()
-            .unwrap_or_else(|| panic!("no launch of {variant} is {wanted:?}"));
+            .unwrap_or_else(|| panic!("no launch of {variant} is {wanted:?}: {cells:?}"));
         let samples = Samples {
             before: recorded(&run, |start_ns| start_ns < struck_ns),
             after: recorded(&run, |_| true),
