@@ -278,6 +278,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
         verify: verify(),
         budget: None,
         checks: checks(),
+        kernels: Vec::new(),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod adoption;
 pub mod budget;
 pub mod error;
 pub mod golden;
+pub mod kernels;
 pub mod model;
 pub mod parity;
 pub mod plan;

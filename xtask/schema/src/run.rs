@@ -4,6 +4,7 @@
 use crate::adoption::Adoption;
 use crate::budget::Budget;
 use crate::error::{DataError, check_id, read_json};
+use crate::kernels::TracedLaunch;
 use crate::plan::Plan;
 use crate::record::{
     CaseEnd, CheckRecord, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry,
@@ -97,6 +98,8 @@ pub struct Run {
     pub budget: Option<Budget>,
     /// Judgements of timed outputs, by (target, scenario, case).
     pub checks: BTreeMap<(String, String, String), CheckRecord>,
+    /// Launches whose kernels were traced, the newest per target. Nobody timed them.
+    pub kernels: Vec<TracedLaunch>,
 }
 
 impl Run {
@@ -147,6 +150,7 @@ impl Run {
             verify,
             budget,
             checks,
+            kernels: TracedLaunch::load_all(dir)?,
         })
     }
 }

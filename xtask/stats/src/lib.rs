@@ -16,6 +16,7 @@ pub mod describe;
 mod evidence;
 pub mod holm;
 mod judge;
+pub mod kernels;
 pub mod metrics;
 pub mod paired;
 pub mod percentile;

@@ -99,6 +99,7 @@ pub fn made(engines: &[Engine], invocations: u32, requests: u32) -> Made {
             verify,
             budget: None,
             checks: BTreeMap::new(),
+            kernels: Vec::new(),
         },
         scenarios: vec![scenario(&["ttft_ns", "itl_ns"])],
     }

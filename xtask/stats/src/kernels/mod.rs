@@ -1,0 +1,286 @@
+//! From a kernel trace and the token stamps beside it to what an engine does with the
+//! GPU: kernels per token, busy time, gaps between kernels, time by kernel and by class.
+//!
+//! A trace is one launch that nobody timed, slowed down by the tracing itself: its
+//! numbers explain, they don't compare, so there is no interval and no verdict here. A
+//! trace with a hole (records lost, process killed) gives no analysis at all: whatever
+//! is counted in it would be too little.
+
+pub mod classify;
+pub mod intervals;
+pub mod name;
+
+use crate::describe::median;
+use classify::{Class, class_of};
+use intervals::{Interval, clip, length_ns, union};
+use schema::DataError;
+use schema::kernels::{Kernel, KernelTrace, TracedLaunch};
+use schema::record::{RequestRecord, Status};
+use std::collections::BTreeMap;
+
+/// What a trace says of a target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelAnalysis {
+    /// Made up for a test: never to be shown as measured.
+    pub synthetic: bool,
+    /// Requests analysed; warm-up is left out.
+    pub requests: u64,
+    /// From when a request was begun to its first token.
+    pub prefill: Phase,
+    /// From a request's first token to its last.
+    pub decode: Phase,
+    /// Kernels of both phases by name, the longest in all first.
+    pub kernels: Vec<KernelTime>,
+}
+
+/// The kernels of one phase, over all requests. A kernel belongs to the phase that it
+/// starts in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Phase {
+    /// Tokens that the phase made: one a request in prefill.
+    pub tokens: u64,
+    /// Length of the phase, summed over requests (ns).
+    pub wall_ns: u64,
+    /// Time within it in which at least one kernel ran (ns).
+    pub busy_ns: u64,
+    /// Kernels that started in it.
+    pub kernels: u64,
+    /// Of those, launched by a CUDA graph.
+    pub kernels_of_graphs: u64,
+    /// Their durations, summed: more than `busy_ns` where they overlap.
+    pub kernel_ns: u64,
+    /// The times between kernels in which none ran.
+    pub gaps: Option<Gaps>,
+}
+
+/// Times between the end of all kernels so far and the start of the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gaps {
+    /// How many.
+    pub n: u64,
+    /// Median (ns).
+    pub median_ns: f64,
+    /// Longest (ns).
+    pub longest_ns: u64,
+    /// Sum (ns).
+    pub total_ns: u64,
+}
+
+/// All runs of one kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelTime {
+    /// As CUPTI gives it.
+    pub name: String,
+    /// What it is for, judged by its name.
+    pub class: Class,
+    /// How often it ran.
+    pub n: u64,
+    /// Durations, summed (ns).
+    pub total_ns: u64,
+}
+
+impl Phase {
+    /// Kernels for each token.
+    pub fn kernels_per_token(&self) -> Option<f64> {
+        ratio(self.kernels, self.tokens)
+    }
+
+    /// Share of the phase in which a kernel ran.
+    pub fn busy_fraction(&self) -> Option<f64> {
+        ratio(self.busy_ns, self.wall_ns)
+    }
+
+    /// Share of the phase that lies in gaps between kernels.
+    pub fn gap_fraction(&self) -> Option<f64> {
+        ratio(self.gaps.map_or(0, |gaps| gaps.total_ns), self.wall_ns)
+    }
+
+    /// Time for each token, in the traced process (ns).
+    pub fn ns_per_token(&self) -> Option<f64> {
+        ratio(self.wall_ns, self.tokens)
+    }
+}
+
+impl KernelAnalysis {
+    /// Share of a class in the summed time of all kernels.
+    pub fn share(&self, class: Class) -> Option<f64> {
+        let of_class = self.kernels.iter().filter(|kernel| kernel.class == class);
+        let all_ns = self.kernels.iter().map(|kernel| kernel.total_ns).sum();
+        ratio(of_class.map(|kernel| kernel.total_ns).sum(), all_ns)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Analyse a traced launch; `Err`: why it says nothing, in one line.
+pub fn analyse(launch: &TracedLaunch) -> Result<KernelAnalysis, String> {
+    let end = launch.log.end.as_ref();
+    let end = end.ok_or("the harness was killed while it was traced")?;
+    if end.status != Status::Ok {
+        return Err(format!("{}: {}", end.status.id(), end.reason));
+    }
+    let trace = launch.trace.as_ref().map_err(unreadable)?;
+    whole(trace)?;
+    let timed: Vec<Generation> = launch
+        .log
+        .requests
+        .iter()
+        .filter(|request| !request.warmup)
+        .filter_map(Generation::of)
+        .collect();
+    let life = (launch.log.launch.start_ns, end.end_ns);
+    analyse_generations(trace, &timed, life)
+}
+
+/// The error without its path, which is another machine's business.
+fn unreadable(error: &DataError) -> String {
+    match error.line {
+        Some(line) => format!("line {line} of its trace: {}", error.message),
+        None => format!("its trace {}", error.message),
+    }
+}
+
+/// Refuse a trace in which something is missing.
+fn whole(trace: &KernelTrace) -> Result<(), String> {
+    if let Some(failure) = trace.failures.first() {
+        return Err(failure.to_string());
+    }
+    if trace.end.is_none() {
+        return Err("the trace has no end: the process was killed, or its disk was full".into());
+    }
+    let lost = trace.lost.dropped + trace.lost.untimed;
+    if lost > 0 {
+        return Err(format!(
+            "{lost} kernels left no record ({} dropped, {} without timestamps): what is counted would be too little",
+            trace.lost.dropped, trace.lost.untimed
+        ));
+    }
+    if trace.kernels.is_empty() {
+        return Err("no kernel ran: the process did not use CUDA".into());
+    }
+    Ok(())
+}
+
+/// When one request was worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Generation {
+    started_ns: u64,
+    first_ns: u64,
+    last_ns: u64,
+    tokens: u64,
+}
+
+impl Generation {
+    fn of(request: &RequestRecord) -> Option<Self> {
+        Some(Self {
+            started_ns: request.started_ns,
+            first_ns: *request.token_ns.first()?,
+            last_ns: *request.token_ns.last()?,
+            tokens: request.token_ns.len() as u64,
+        })
+    }
+}
+
+/// `life` is when the process was started and ended.
+fn analyse_generations(
+    trace: &KernelTrace,
+    timed: &[Generation],
+    life: (u64, u64),
+) -> Result<KernelAnalysis, String> {
+    if timed.is_empty() {
+        return Err("no request was traced".into());
+    }
+    if timed
+        .windows(2)
+        .any(|two| two[1].started_ns < two[0].last_ns)
+    {
+        return Err("requests overlap: whose a kernel is can't be told".into());
+    }
+    let outside = |k: &&Kernel| k.start_ns < life.0 || k.end_ns > life.1;
+    let strays = trace.kernels.iter().filter(outside).count();
+    if strays > 0 {
+        return Err(format!(
+            "{strays} kernels ran before the process began or after it ended: the GPU's clock was not mapped to ours"
+        ));
+    }
+    let (mut prefill, mut decode) = (Phase::default(), Phase::default());
+    let (mut prefill_gaps, mut decode_gaps) = (Vec::new(), Vec::new());
+    let mut times: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for request in timed {
+        let window = (request.started_ns, request.first_ns);
+        add(&mut prefill, &mut prefill_gaps, &mut times, trace, window);
+        prefill.tokens += 1;
+        let window = (request.first_ns, request.last_ns);
+        add(&mut decode, &mut decode_gaps, &mut times, trace, window);
+        decode.tokens += request.tokens - 1;
+    }
+    prefill.gaps = describe(&prefill_gaps);
+    decode.gaps = describe(&decode_gaps);
+    let mut kernels: Vec<KernelTime> = times
+        .into_iter()
+        .map(|(id, (n, total_ns))| {
+            let name = &trace.names[id as usize];
+            KernelTime {
+                name: name.clone(),
+                class: class_of(name),
+                n,
+                total_ns,
+            }
+        })
+        .collect();
+    kernels.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(a.name.cmp(&b.name)));
+    if kernels.is_empty() {
+        return Err(format!(
+            "none of {} kernels ran during a traced request",
+            trace.kernels.len()
+        ));
+    }
+    Ok(KernelAnalysis {
+        synthetic: trace.header.synthetic,
+        requests: timed.len() as u64,
+        prefill,
+        decode,
+        kernels,
+    })
+}
+
+/// Add what ran in a window to a phase, its gaps, and the kernels' (count, time).
+fn add(
+    phase: &mut Phase,
+    gaps: &mut Vec<u64>,
+    times: &mut BTreeMap<u32, (u64, u64)>,
+    trace: &KernelTrace,
+    window: Interval,
+) {
+    phase.wall_ns += window.1.saturating_sub(window.0);
+    for kernel in &trace.kernels {
+        if !(window.0..window.1).contains(&kernel.start_ns) {
+            continue;
+        }
+        let ns = kernel.end_ns - kernel.start_ns;
+        phase.kernels += 1;
+        phase.kernels_of_graphs += u64::from(kernel.graph_node != 0);
+        phase.kernel_ns += ns;
+        let time = times.entry(kernel.name).or_default();
+        *time = (time.0 + 1, time.1 + ns);
+    }
+    let all = trace.kernels.iter().map(|k| (k.start_ns, k.end_ns));
+    let busy = union(clip(all, window));
+    phase.busy_ns += length_ns(&busy);
+    gaps.extend(busy.windows(2).map(|two| two[1].0 - two[0].1));
+}
+
+fn describe(gaps: &[u64]) -> Option<Gaps> {
+    let values: Vec<f64> = gaps.iter().map(|&ns| ns as f64).collect();
+    Some(Gaps {
+        n: gaps.len() as u64,
+        median_ns: median(&values)?,
+        longest_ns: *gaps.iter().max()?,
+        total_ns: gaps.iter().sum(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

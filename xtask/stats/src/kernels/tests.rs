@@ -1,0 +1,163 @@
+//! A trace worked out by hand: what overlaps, what lies between, what is refused.
+
+use super::*;
+use schema::kernels::{Lost, TraceEnd, TraceFailure, TraceHeader};
+
+const LIFE: (u64, u64) = (0, 10_000);
+
+/// (name id, start, end, stream)
+fn trace(kernels: &[(u32, u64, u64, u32)]) -> KernelTrace {
+    KernelTrace {
+        sha256: String::new(),
+        header: TraceHeader {
+            format: 1,
+            synthetic: true,
+            tracer: String::new(),
+            pid: 1,
+            opened_ns: 0,
+            cupti_version: None,
+            clock: None,
+        },
+        names: vec!["a_gemm".into(), "flash_fwd".into(), "rms".into()],
+        kernels: kernels
+            .iter()
+            .map(|&(name, start_ns, end_ns, stream)| Kernel {
+                name,
+                start_ns,
+                end_ns,
+                grid: [1; 3],
+                block: [1; 3],
+                device: 0,
+                stream,
+                graph_node: u64::from(name == 2),
+            })
+            .collect(),
+        lost: Lost {
+            dropped: 0,
+            untimed: 0,
+        },
+        failures: vec![],
+        end: Some(TraceEnd {
+            kernels: kernels.len() as u64,
+            clock: None,
+            end_ns: 9000,
+        }),
+    }
+}
+
+fn generation(started_ns: u64, first_ns: u64, last_ns: u64, tokens: u64) -> Generation {
+    Generation {
+        started_ns,
+        first_ns,
+        last_ns,
+        tokens,
+    }
+}
+
+/// One request: begun at 100, tokens at 200, …, 400; two streams overlap in decode.
+fn example() -> KernelTrace {
+    trace(&[
+        (0, 50, 90, 7),   // before the request
+        (0, 110, 180, 7), // prefill
+        (1, 180, 190, 7),
+        (0, 210, 250, 7), // decode
+        (1, 240, 260, 8), // overlaps by 10
+        (2, 270, 280, 7),
+        (0, 310, 360, 7),
+        (2, 390, 410, 7), // 10 of 20 after the last token
+    ])
+}
+
+#[test]
+fn a_small_trace_by_hand() {
+    let requests = [generation(100, 200, 400, 3)];
+    let found = analyse_generations(&example(), &requests, LIFE).unwrap();
+    assert!(found.synthetic && found.requests == 1);
+    let prefill = &found.prefill;
+    assert_eq!((prefill.tokens, prefill.wall_ns), (1, 100));
+    assert_eq!((prefill.kernels, prefill.busy_ns), (2, 80));
+    assert_eq!(prefill.gaps, None, "the two kernels touch");
+    let decode = &found.decode;
+    assert_eq!((decode.tokens, decode.wall_ns, decode.kernels), (2, 200, 5));
+    assert_eq!(decode.kernels_of_graphs, 2);
+    assert_eq!(decode.kernel_ns, 40 + 20 + 10 + 50 + 20);
+    assert_eq!(decode.busy_ns, 50 + 10 + 50 + 10);
+    assert_eq!(decode.kernels_per_token(), Some(2.5));
+    assert_eq!(decode.busy_fraction(), Some(0.6));
+    assert_eq!(decode.ns_per_token(), Some(100.0));
+    let gaps = decode.gaps.unwrap();
+    // 260–270, 280–310, 360–390.
+    assert_eq!((gaps.n, gaps.median_ns, gaps.longest_ns), (3, 30.0, 30));
+    assert_eq!(decode.gap_fraction(), Some(0.35));
+}
+
+#[test]
+fn kernels_are_ordered_by_their_time_and_classed() {
+    let requests = [generation(100, 200, 400, 3)];
+    let found = analyse_generations(&example(), &requests, LIFE).unwrap();
+    let rows: Vec<(&str, Class, u64, u64)> = found
+        .kernels
+        .iter()
+        .map(|k| (k.name.as_str(), k.class, k.n, k.total_ns))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("a_gemm", Class::Matmul, 3, 160),
+            ("flash_fwd", Class::Attention, 2, 30),
+            ("rms", Class::Other, 2, 30),
+        ]
+    );
+    let share = |class| found.share(class).unwrap();
+    assert_eq!(share(Class::Matmul), 160.0 / 220.0);
+    let sum: f64 = Class::ALL.into_iter().map(share).sum();
+    assert!((sum - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn time_between_requests_belongs_to_none() {
+    let requests = [generation(100, 200, 400, 3), generation(500, 600, 700, 2)];
+    let mut all = example();
+    all.kernels
+        .extend(trace(&[(0, 450, 460, 7), (0, 550, 560, 7)]).kernels);
+    let found = analyse_generations(&all, &requests, LIFE).unwrap();
+    assert_eq!((found.prefill.tokens, found.prefill.kernels), (2, 3));
+    assert_eq!((found.decode.tokens, found.decode.kernels), (3, 5));
+    assert_eq!(found.decode.gaps.unwrap().n, 3, "none across requests");
+}
+
+#[test]
+fn what_cannot_be_analysed_is_refused_with_the_reason() {
+    let one = [generation(100, 200, 400, 3)];
+    let refused = |trace: &KernelTrace, requests: &[Generation], life| {
+        analyse_generations(trace, requests, life).unwrap_err()
+    };
+    assert!(refused(&example(), &[], LIFE).contains("no request"));
+    let overlapping = [one[0], generation(399, 450, 500, 2)];
+    assert!(refused(&example(), &overlapping, LIFE).contains("overlap"));
+    assert!(refused(&example(), &one, (60, 10_000)).contains("1 kernels ran before"));
+    assert!(refused(&example(), &one, (0, 405)).contains("clock"));
+    let elsewhere = [generation(5000, 5100, 5200, 2)];
+    assert!(refused(&example(), &elsewhere, LIFE).contains("none of 8 kernels"));
+}
+
+#[test]
+fn a_trace_with_a_hole_is_refused() {
+    assert_eq!(whole(&example()), Ok(()));
+    let spoiled = |spoil: &dyn Fn(&mut KernelTrace)| {
+        let mut trace = example();
+        spoil(&mut trace);
+        whole(&trace).unwrap_err()
+    };
+    assert!(spoiled(&|t| t.end = None).contains("has no end"));
+    assert!(spoiled(&|t| t.lost.dropped = 2).contains("2 dropped"));
+    assert!(spoiled(&|t| t.lost.untimed = 1).contains("1 kernels left no record"));
+    assert!(spoiled(&|t| t.kernels.clear()).contains("no kernel ran"));
+    let failure = TraceFailure {
+        what: "cuptiActivityEnable".into(),
+        code: Some(35),
+        reason: "not allowed".into(),
+    };
+    let said = spoiled(&|t| t.failures.push(failure.clone()));
+    assert_eq!(said, "cuptiActivityEnable: not allowed");
+}
