@@ -102,6 +102,13 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         "coverage.html",
         &view::coverage::page(newest),
     )?;
+    if view::kernels::has_page(newest.run) {
+        site.page(
+            view::kernels::PATH.into(),
+            "kernels.html",
+            &view::kernels::page(newest),
+        )?;
+    }
     for scenario in newest.scenarios() {
         site.page(
             scenario_path(&scenario.id),

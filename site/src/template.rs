@@ -12,7 +12,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-const TEMPLATES: [(&str, &str); 9] = [
+const TEMPLATES: [(&str, &str); 10] = [
     ("base.html", include_str!("../templates/base.html")),
     ("macros.html", include_str!("../templates/macros.html")),
     ("index.html", include_str!("../templates/index.html")),
@@ -21,6 +21,7 @@ const TEMPLATES: [(&str, &str); 9] = [
     ("engine.html", include_str!("../templates/engine.html")),
     ("run.html", include_str!("../templates/run.html")),
     ("coverage.html", include_str!("../templates/coverage.html")),
+    ("kernels.html", include_str!("../templates/kernels.html")),
     (
         "methodology.html",
         include_str!("../templates/methodology.html"),

@@ -252,3 +252,80 @@ fn many_targets_still_fit_on_a_page() {
     run.header.plan.targets.extend(more);
     check(&render(&world(vec![run])));
 }
+
+/// A run with one more target, on CUDA, and the synthetic trace of it.
+fn traced() -> common::World {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../xtask/stats/tests/data/kernels.synthetic");
+    let mut run = run("cpu", 5, 5);
+    let mut target = run.header.plan.targets[0].clone();
+    target.id = "synthetic.cuda.f16".into();
+    target.backend = "cuda".into();
+    let mut judged = run.verify.values().next().expect("there is one").clone();
+    judged.target = target.id.clone();
+    judged.status = Status::Ok;
+    run.verify.insert(target.id.clone(), judged);
+    run.header.plan.targets.push(target);
+    run.kernels = schema::kernels::TracedLaunch::load_all(&dir).expect("the record loads");
+    assert_eq!(run.kernels.len(), 1);
+    world(vec![run])
+}
+
+fn text_of(pages: &Pages, path: &str) -> String {
+    html::read(path, std::str::from_utf8(&pages[path]).expect("UTF-8")).text
+}
+
+#[test]
+fn a_synthetic_trace_is_refused_and_named() {
+    let pages = render(&traced());
+    check(&pages);
+    assert!(!pages.contains_key("kernels.html"));
+    let coverage = text_of(&pages, "coverage.html");
+    assert!(coverage.contains("Kernels not traced"), "{coverage}");
+    assert!(coverage.contains("its trace is synthetic"), "{coverage}");
+}
+
+#[test]
+fn a_trace_that_was_measured_has_a_page() {
+    let mut world = traced();
+    // As if it had been measured: this page is never written anywhere.
+    let trace = world.runs[0].kernels[0].trace.as_mut().expect("it loads");
+    trace.header.synthetic = false;
+    let pages = render(&world);
+    check(&pages);
+    let kernels = text_of(&pages, "kernels.html");
+    for word in [
+        "synthetic.cuda.f16",
+        "4.00", // kernels a token
+        "80.0 %",
+        "100 µs", // gaps
+        "71.2 %", // matmul
+        "synthetic_gemm_down",
+        "nothing here is compared or ranked",
+    ] {
+        assert!(
+            kernels.contains(word),
+            "{word} is not on the page: {kernels}"
+        );
+    }
+    assert!(!text_of(&pages, "coverage.html").contains("Kernels not traced"));
+}
+
+#[test]
+fn a_run_without_a_trace_says_why() {
+    let pages = render(&world(vec![run("cpu", 5, 5)]));
+    let coverage = text_of(&pages, "coverage.html");
+    assert!(
+        coverage.contains("no target of this run is on CUDA"),
+        "{coverage}"
+    );
+    let mut world = traced();
+    world.runs[0].kernels.clear();
+    let coverage = |world: &common::World| text_of(&render(world), "coverage.html");
+    assert!(coverage(&world).contains("the machine has no NVIDIA device"));
+    let facts = &mut world.runs[0].header.provenance.facts;
+    facts.insert("gpu".into(), "synthetic".into());
+    assert!(coverage(&world).contains("cargo xtask trace"));
+    world.runs[0].verify.remove("synthetic.cuda.f16");
+    assert!(coverage(&world).contains("has not passed the parity gate"));
+}

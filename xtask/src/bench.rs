@@ -13,6 +13,7 @@ use crate::run::check::{Judge, check};
 use crate::run::pending::pending;
 use crate::run::pilot;
 use crate::run::record::Appender;
+use crate::run::trace::Tracing;
 use crate::verify::command::{limit, load_golden, threads};
 use crate::verify::question::Question;
 use crate::verify::target::{not_verified, verify};
@@ -83,6 +84,17 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         )
     })?;
     check_outputs(repo, &registry, &run_dir, &programs, &prompts)?;
+    if options.site {
+        // Last, and in launches of its own: tracing slows down what it looks at.
+        let tracing = Tracing {
+            repo,
+            plan,
+            run_dir: &run_dir,
+            programs: &programs,
+            prompts: &prompts,
+        };
+        tracing.of_run(&[], false)?;
+    }
     let run = Run::load(&run_dir)?;
     let failed = results::print_summary(repo, &run)?;
     println!("Records: {}", run_dir.display());
@@ -99,7 +111,8 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
-type Opened = (PathBuf, RunHeader, Programs, Prompts);
+/// A run with all that is needed to go on with it.
+pub(crate) type Opened = (PathBuf, RunHeader, Programs, Prompts);
 
 /// A new run: everything decided and written down before anything is measured.
 fn create(
@@ -179,7 +192,7 @@ fn create(
 }
 
 /// An earlier run, refused where it could not be gone on with honestly.
-fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
+pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
     let header = Run::load(run_dir)?.header;
     fetch::ensure(repo, std::slice::from_ref(&header.plan.model))?;
     let programs = build_for(repo, registry, &header.plan)?;
@@ -247,7 +260,7 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
 }
 
 /// One run at a time: two would measure each other.
-fn exclusive(repo: &Repo) -> Result<std::fs::File> {
+pub(crate) fn exclusive(repo: &Repo) -> Result<std::fs::File> {
     let path = repo.build_dir.join("bench.lock");
     std::fs::create_dir_all(&repo.build_dir)
         .with_context(|| format!("{} can't be made", repo.build_dir.display()))?;

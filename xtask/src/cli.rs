@@ -2,7 +2,7 @@
 //! is its module's.
 
 use crate::repo::Repo;
-use crate::{adapters, bench, doctor, export, fetch, page, plan, results, test, tidy, verify};
+use crate::{adapters, bench, doctor, export, fetch, page, plan, results, run, test, tidy, verify};
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -98,6 +98,23 @@ enum Verb {
     Site {
         /// Run id, path, or `latest` to show first; none: the newest publishable one.
         run: Option<String>,
+        /// Directory of the runs, where it isn't data/results.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Trace the kernels of a run's CUDA targets, in launches that nobody times. bench-all
+    /// does it by itself where there is a GPU.
+    #[command(
+        after_help = "Example:\n  cargo xtask trace\n  cargo xtask trace latest --engines candle"
+    )]
+    Trace {
+        /// Run id, path, or `latest`.
+        #[arg(default_value = "latest")]
+        run: String,
+        /// Engine or target ids, comma-separated; by default all on CUDA. What was traced
+        /// before is traced again.
+        #[arg(long, value_delimiter = ',')]
+        engines: Vec<String>,
         /// Directory of the runs, where it isn't data/results.
         #[arg(long)]
         out: Option<PathBuf>,
@@ -239,6 +256,10 @@ impl Cli {
                 let dir = out.unwrap_or_else(|| repo.results_dir());
                 println!("{}", page::site(&repo, &dir, run.as_deref())?.display());
                 Ok(ExitCode::SUCCESS)
+            }
+            Verb::Trace { run, engines, out } => {
+                let dir = out.unwrap_or_else(|| repo.results_dir());
+                run::trace::command(&repo, &results::find(&dir, &run)?, &engines)
             }
             Verb::Test { quick, all_engines } => test::test(&repo, quick, all_engines).map(done),
             Verb::Tidy => tidy::command(&repo).map(done),

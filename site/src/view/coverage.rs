@@ -17,6 +17,7 @@ pub struct CoveragePage {
     cells: Matrix,
     reasons: Vec<Reason>,
     gate: Vec<Gate>,
+    untraced: Vec<(String, String)>,
     unplanned_targets: Vec<(String, String)>,
     unplanned_scenarios: Vec<(String, String)>,
     measured: String,
@@ -146,6 +147,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
                 reason: record.reason.clone(),
             })
             .collect(),
+        untraced: super::kernels::untraced(shown),
         unplanned_targets: unplanned_targets(shown),
         unplanned_scenarios: unplanned_scenarios(shown),
         measured,

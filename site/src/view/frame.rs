@@ -70,6 +70,9 @@ impl Frame {
         if let Some(shown) = input.runs.first() {
             items.push(("index.html#scenarios".into(), "Scenarios"));
             items.push(("index.html#engines".into(), "Engines"));
+            if super::kernels::has_page(shown) {
+                items.push((super::kernels::PATH.into(), "Kernels"));
+            }
             items.push(("coverage.html".into(), "Coverage"));
             items.push((run_path(&shown.header.id), "Run"));
         }

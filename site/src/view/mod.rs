@@ -9,6 +9,7 @@ pub mod engine;
 pub mod figures;
 pub mod frame;
 pub mod index;
+pub mod kernels;
 pub mod methodology;
 pub mod run;
 pub mod scenario;

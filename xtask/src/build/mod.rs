@@ -10,12 +10,14 @@ mod failure;
 mod needs;
 mod python;
 mod report;
+mod tracer;
 
 pub use adoption::adoption;
 pub use cargo::cargo_command;
 pub use cuda::LOCK as CUDA_LOCK;
 pub use engine_tests::test_engines;
 pub use python::VENV;
+pub use tracer::tracer;
 
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;

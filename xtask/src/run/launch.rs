@@ -248,7 +248,7 @@ impl CellPrompts {
     }
 }
 
-fn ready(session: &Session) -> Ready {
+pub(super) fn ready(session: &Session) -> Ready {
     let batching = match session.hello.capabilities.batching {
         Batching::None => "none",
         Batching::StaticEqualLength => "static_equal_length",

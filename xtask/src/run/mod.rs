@@ -4,7 +4,8 @@
 //! `pilot` learns each target's pace, `load` issues requests, `telemetry` reads counters,
 //! `record` writes, `launch` is one process from start to end, `pending` says what is left
 //! to do, `weights` sees that the model stays, `progress` shows it, `check` judges the
-//! timed outputs afterwards.
+//! timed outputs afterwards, `trace` looks at the kernels of CUDA targets in launches that
+//! nobody times.
 
 pub mod check;
 pub mod launch;
@@ -14,6 +15,7 @@ pub mod pilot;
 pub mod progress;
 pub mod record;
 pub mod telemetry;
+pub mod trace;
 pub mod weights;
 
 use crate::build::Programs;

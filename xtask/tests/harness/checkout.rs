@@ -6,6 +6,7 @@ use schema::run::Run;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use xtask::engine::Program;
 use xtask::repo::Repo;
 
 /// The embedded model, made once for all tests.
@@ -95,6 +96,27 @@ impl Checkout {
         );
         assert!(blessed.status.success(), "{}", text(&blessed));
         checkout
+    }
+
+    /// The real checkout that this is a copy of.
+    pub fn real_repo() -> Repo {
+        Repo::at(root())
+    }
+
+    /// This checkout, with the embedded model.
+    pub fn repo(&self) -> Repo {
+        Repo {
+            root: self.dir.path().to_owned(),
+            build_dir: self.path("target"),
+            models_dir: models_dir().to_owned(),
+        }
+    }
+
+    /// The fake, to be started by hand.
+    pub fn fake_program() -> Program {
+        let file = fake().to_owned();
+        let argv = vec![file.display().to_string()];
+        Program::new(argv, vec![file], &root(), &Repo::at(root()).build_dir)
     }
 
     /// Replace the profile `test`.

@@ -10,3 +10,4 @@ mod programs;
 mod resume;
 mod surroundings;
 mod timing;
+mod trace;

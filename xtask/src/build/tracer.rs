@@ -1,0 +1,33 @@
+//! The kernel tracer: a library of ours that a traced engine's driver loads. It is
+//! built like an engine, on demand, and needs no CUDA for that.
+
+use super::{cargo_command, unavailable};
+use crate::engine::EngineFailure;
+use crate::repo::Repo;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+/// Its package.
+const PACKAGE: &str = "kernel-tracer";
+/// Its library, without what a system puts around such names.
+const LIBRARY: &str = "kernel_tracer";
+
+/// Build it; the library's path.
+pub fn tracer(repo: &Repo) -> Result<PathBuf, EngineFailure> {
+    let arguments = ["build", "--release", "--locked", "--package", PACKAGE];
+    let status = cargo_command()
+        .args(arguments)
+        .env("CARGO_TARGET_DIR", &repo.build_dir)
+        .current_dir(&repo.root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|error| unavailable(format!("cargo can't be started: {error}")))?;
+    if !status.success() {
+        let command = arguments.join(" ");
+        return Err(unavailable(format!("`cargo {command}` failed ({status})")));
+    }
+    use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+    let name = format!("{DLL_PREFIX}{LIBRARY}{DLL_SUFFIX}");
+    Ok(repo.build_dir.join("release").join(name))
+}

@@ -1,0 +1,169 @@
+//! What is traced: which targets of a run, and which of its cases. Pure.
+
+use crate::run::refusal;
+use schema::plan::{Case, Plan, PlannedScenario};
+use schema::record::{Status, VerifyRecord};
+use schema::registry::Target;
+use schema::scenario::LoadShape;
+use std::collections::BTreeMap;
+
+/// The backend whose targets can be traced.
+const BACKEND: &str = "cuda";
+/// Requests that are analysed.
+const REQUESTS: u32 = 3;
+/// Output tokens of each at most. Every decode step runs the same kernels, and a line a
+/// kernel adds up.
+const NEW_TOKENS_MAX: u32 = 32;
+
+/// The verified CUDA targets of a plan, of the engines named (or all); `Err`: why there
+/// are none.
+pub fn targets<'a>(
+    plan: &'a Plan,
+    verify: &BTreeMap<String, VerifyRecord>,
+    engines: &[String],
+) -> Result<Vec<&'a Target>, String> {
+    let named =
+        |t: &&Target| engines.is_empty() || engines.contains(&t.id) || engines.contains(&t.engine);
+    let all = plan
+        .targets
+        .iter()
+        .filter(|target| target.backend == BACKEND);
+    let all: Vec<&Target> = all.filter(named).collect();
+    if all.is_empty() {
+        return Err(match engines {
+            [] => "no target of this run is on CUDA".into(),
+            names => format!(
+                "no target of this run is on CUDA and of {}",
+                names.join(", ")
+            ),
+        });
+    }
+    let verified = |target: &&Target| {
+        let record = verify.get(&target.id);
+        record.is_some_and(|record| record.status == Status::Ok)
+    };
+    let verified: Vec<&Target> = all.into_iter().filter(verified).collect();
+    match verified.is_empty() {
+        true => Err("no target on CUDA has passed the parity gate".into()),
+        false => Ok(verified),
+    }
+}
+
+/// What a target is asked while it is traced: of the scenario with one request at a
+/// time and the shortest prompts, the longest case that the target is verified for.
+pub fn case<'a>(
+    plan: &'a Plan,
+    verify: &BTreeMap<String, VerifyRecord>,
+    target: &str,
+) -> Result<(&'a PlannedScenario, Case), String> {
+    let longest = |scenario: &&PlannedScenario| {
+        let prompts = scenario.cases.iter().map(|case| case.prompt_tokens);
+        prompts.max().unwrap_or(0)
+    };
+    let serial = plan
+        .scenarios
+        .iter()
+        .filter(|s| s.load == LoadShape::Serial);
+    let scenario = serial
+        .min_by_key(longest)
+        .ok_or("this run plans no scenario with one request at a time")?;
+    let mut refused = String::new();
+    let mut usable = Vec::new();
+    for case in &scenario.cases {
+        match refusal(verify, target, case) {
+            Some(why) => refused = why,
+            None => usable.push(case),
+        }
+    }
+    let chosen = usable.into_iter().max_by_key(|case| case.prompt_tokens);
+    let mut case = chosen.ok_or(refused)?.clone();
+    case.new_tokens = case.new_tokens.min(NEW_TOKENS_MAX);
+    case.requests = REQUESTS;
+    case.duration_s = 0.0;
+    Ok((scenario, case))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn plan(targets: &[&str]) -> Plan {
+        let target = |id: &&str| -> Value {
+            let parts: Vec<&str> = id.split('.').collect();
+            json!({ "id": id, "engine": parts[0], "variant": "", "backend": parts[1],
+                    "precision": parts[2], "weights": "w" })
+        };
+        let case = |tokens: &u32| -> Value {
+            json!({ "id": format!("p{tokens}"), "prompt_tokens": tokens, "new_tokens": 128,
+                    "concurrency": 1, "requests": 20, "duration_s": 5.0 })
+        };
+        let scenario = |id: &str, load: &str, prompts: &[u32]| -> Value {
+            json!({ "id": id, "version": 1, "load": load, "axis": "prompt_tokens",
+                    "cases": prompts.iter().map(case).collect::<Vec<_>>() })
+        };
+        let plan = json!({
+            "profile": "gpu", "publishable": true, "model": "m", "seed": 1, "threads": 1,
+            "invocations": 5, "warmup_requests": 1, "request_timeout_s": 1,
+            "load_timeout_s": 1, "launches": [],
+            "targets": targets.iter().map(target).collect::<Vec<_>>(),
+            "scenarios": [
+                scenario("busy", "closed_loop", &[8]),
+                scenario("long", "serial", &[1024, 8192]),
+                scenario("short", "serial", &[10, 200, 50]),
+            ],
+        });
+        serde_json::from_value(plan).unwrap()
+    }
+
+    /// Verified up to so many positions, or not at all.
+    fn verified(id: &str, positions: Option<u32>) -> (String, VerifyRecord) {
+        let status = if positions.is_some() {
+            "ok"
+        } else {
+            "wrong_output"
+        };
+        let record = json!({ "target": id, "model": "m", "status": status,
+            "reason": "other words", "verified_positions": positions, "scope": "logits" });
+        (id.into(), serde_json::from_value(record).unwrap())
+    }
+
+    #[test]
+    fn verified_cuda_targets_are_traced_and_no_others() {
+        let plan = plan(&["a.cpu.f32", "a.cuda.f16", "b.cuda.f16", "b.cuda.q8_0"]);
+        let verify = BTreeMap::from([
+            verified("a.cpu.f32", Some(512)),
+            verified("a.cuda.f16", Some(512)),
+            verified("b.cuda.f16", None),
+            verified("b.cuda.q8_0", Some(512)),
+        ]);
+        let ids = |engines: &[&str]| -> Result<Vec<&str>, String> {
+            let engines: Vec<String> = engines.iter().map(|e| (*e).to_owned()).collect();
+            let found = targets(&plan, &verify, &engines)?;
+            Ok(found.into_iter().map(|t| t.id.as_str()).collect())
+        };
+        assert_eq!(ids(&[]).unwrap(), ["a.cuda.f16", "b.cuda.q8_0"]);
+        assert_eq!(ids(&["a"]).unwrap(), ["a.cuda.f16"]);
+        assert_eq!(ids(&["b.cuda.q8_0"]).unwrap(), ["b.cuda.q8_0"]);
+        assert!(ids(&["b.cuda.f16"]).unwrap_err().contains("parity gate"));
+        assert!(ids(&["c"]).unwrap_err().contains("of c"));
+        let cpu = self::plan(&["a.cpu.f32"]);
+        let none = targets(&cpu, &verify, &[]).unwrap_err();
+        assert_eq!(none, "no target of this run is on CUDA");
+    }
+
+    #[test]
+    fn the_case_is_short_alone_and_within_what_is_verified() {
+        let plan = plan(&["a.cuda.f16"]);
+        let verify = |positions| BTreeMap::from([verified("a.cuda.f16", positions)]);
+        let (scenario, chosen) = case(&plan, &verify(Some(512)), "a.cuda.f16").unwrap();
+        let ids = (scenario.id.as_str(), chosen.id.as_str());
+        assert_eq!(ids, ("short", "p200"));
+        assert_eq!((chosen.new_tokens, chosen.requests), (32, 3));
+        assert_eq!(chosen.duration_s, 0.0);
+        let (_, chosen) = case(&plan, &verify(Some(180)), "a.cuda.f16").unwrap();
+        assert_eq!(chosen.id, "p50");
+        let why = case(&plan, &verify(Some(5)), "a.cuda.f16").unwrap_err();
+        assert!(why.contains("5 are verified"), "{why}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Tracing from end to end without a GPU: the real tracer inside the fake engine, with a
+//! scripted CUPTI and a preloaded stand-in for the driver.
+
+use crate::checkout::{Checkout, text};
+use schema::kernels::{KernelTrace, TracedLaunch};
+use schema::registry::Target;
+use stats::kernels::classify::Class;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xtask::build::Programs;
+use xtask::doctor::Gpu;
+use xtask::engine::Program;
+use xtask::prompts::Prompts;
+use xtask::run::trace::Tracing;
+
+/// A library from a C file of this package.
+fn library(dir: &Path, source: &str) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let to = dir
+        .join(from.file_name().expect("it is a file"))
+        .with_extension("so");
+    let status = Command::new("cc")
+        .args(["-O1", "-shared", "-fPIC", "-o"])
+        .args([&to, &from])
+        .args(["-ldl", "-lpthread"])
+        .status()
+        .expect("there is a C compiler: Rust links with it");
+    assert!(status.success(), "{source}");
+    to
+}
+
+#[test]
+fn a_launch_is_traced_and_says_what_ran_for_each_token() {
+    let checkout = Checkout::with(&[]);
+    let (output, run) = checkout.bench(&[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let plan = &run.header.plan;
+    let repo = checkout.repo();
+    let run_dir = checkout.path("data/results").join(&run.header.id);
+    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed).expect("a tokenizer");
+    let tracing = Tracing {
+        repo: &repo,
+        plan,
+        run_dir: &run_dir,
+        programs: &Programs::default(),
+        prompts: &prompts,
+    };
+    let tracer = xtask::build::tracer(&Checkout::real_repo()).expect("the tracer can be built");
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let cupti = library(dir.path(), "tracer/tests/fake_cupti.c");
+    let driver = library(dir.path(), "tests/harness/driver.c");
+    let fake = Checkout::fake_program();
+    let target: &Target = &plan.targets[0];
+    let trace = |environment: &[(&str, &str)]| {
+        let mut program: Program = fake.clone();
+        let own = environment.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+        program.env = own.collect();
+        let result = tracing.of_target(target, &program, &tracer, &run.verify);
+        result.expect("the run's directory can be written")
+    };
+    let driver = driver.display().to_string();
+    let cupti = cupti.display().to_string();
+
+    let found = trace(&[
+        ("LD_PRELOAD", &driver),
+        ("BENCH_CUPTI_LIBRARY", &cupti),
+        ("FAKE_DECODE_US", "5000"),
+    ])
+    .expect("the trace can be analysed");
+    assert!(!found.synthetic && found.requests == 3);
+    assert_eq!((found.prefill.tokens, found.decode.tokens), (3, 3 * 5));
+    assert!(found.decode.kernels >= 15, "{:?}", found.decode);
+    let busy = found.decode.busy_fraction().expect("it decoded");
+    assert!(busy > 0.0 && busy < 1.0, "{busy}");
+    assert!(found.share(Class::Matmul).is_some_and(|share| share > 0.0));
+
+    // What fails is the new record, and the old one stays as it was.
+    let why = trace(&[
+        ("LD_PRELOAD", &driver),
+        ("BENCH_CUPTI_LIBRARY", "/nowhere/libcupti.so"),
+    ])
+    .expect_err("there is no CUPTI");
+    assert!(
+        why.starts_with("libcupti: ") && why.contains("/nowhere"),
+        "{why}"
+    );
+    let why = trace(&[]).expect_err("nothing loads the tracer");
+    assert!(why.contains("never started CUDA"), "{why}");
+    let traces = run_dir.join("kernels").join(&target.id);
+    let first = traces.join("single_request.p10.trace.jsonl");
+    assert!(
+        KernelTrace::load(&first)
+            .expect("it is whole")
+            .end
+            .is_some()
+    );
+    assert!(traces.join("single_request.p10.a1.trace.jsonl").is_file());
+    let newest = TracedLaunch::load_all(&run_dir).expect("they can be listed");
+    assert_eq!(newest[0].log.launch.attempt, 2);
+    // The samples are what they were.
+    let again = checkout.latest().expect("the run is there");
+    assert_eq!(again.launches, run.launches);
+}
+
+#[test]
+fn without_cuda_it_is_said_and_nothing_is_written() {
+    let checkout = Checkout::with(&[]);
+    let (_, run) = checkout.bench(&[]);
+    let output = checkout.xtask(&["trace"], &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let said = text(&output);
+    let word = match Gpu::read().devices.is_empty() {
+        true => "No kernels traced: ",
+        false => "no target of this run is on CUDA",
+    };
+    assert!(said.contains(word), "{said}");
+    let run_dir = checkout.path("data/results").join(&run.header.id);
+    assert!(!run_dir.join("kernels").exists());
+}
