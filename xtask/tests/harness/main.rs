@@ -9,4 +9,5 @@ mod matrix;
 mod programs;
 mod resume;
 mod surroundings;
+mod telemetry;
 mod timing;
