@@ -18,7 +18,7 @@ pub enum RecordEvent {
     /// A completed request.
     Request(RequestRecord),
     /// One reading of the counters: how records were kept before [`Readings`].
-    Telemetry(Telemetry),
+    Telemetry(Box<Telemetry>),
     /// Readings of the counters, column by column.
     Readings(Readings),
     /// A case is complete; without this line its samples do not count.

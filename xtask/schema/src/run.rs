@@ -186,7 +186,7 @@ impl LaunchLog {
                 }
                 RecordEvent::Ready(ready) => log.ready = Some(ready),
                 RecordEvent::Request(request) => log.requests.push(request),
-                RecordEvent::Telemetry(reading) => log.telemetry.push(reading),
+                RecordEvent::Telemetry(reading) => log.telemetry.push(*reading),
                 RecordEvent::Readings(readings) => log.telemetry.extend(
                     readings
                         .unpack()

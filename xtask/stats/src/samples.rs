@@ -63,7 +63,7 @@ pub(crate) fn samples(
             let tokens = f64::from(case.prompt_tokens) + f64::from(case.new_tokens);
             r.kv_bytes_per_token as f64 * tokens * f64::from(case.concurrency)
         })),
-        MetricId::DecodeMbuPercent => one(alone.then(|| ready).flatten().and_then(|ready| {
+        MetricId::DecodeMbuPercent => one(alone.then_some(ready).flatten().and_then(|ready| {
             decode_mbu_percent(&attempt.timed, case.prompt_tokens, ready, &setting.limits)
         })),
         MetricId::PrefillMfuPercent => one(alone
@@ -81,7 +81,9 @@ pub(crate) fn samples(
         | MetricId::GpuTensorActivePercent
         | MetricId::GpuDramBandwidthPercent
         | MetricId::GpuEnergyPerTokenJ
-        | MetricId::SamplerCpuPercent => one(window().and_then(|w| of_counters(metric, attempt, &w))),
+        | MetricId::SamplerCpuPercent => {
+            one(window().and_then(|w| of_counters(metric, attempt, &w)))
+        }
     }
 }
 
