@@ -20,6 +20,8 @@ pub enum Unit {
     TokPerS,
     /// Requests per second.
     RequestsPerS,
+    /// Joules, shown as mJ or J.
+    Joules,
     /// Percent, already times 100.
     Percent,
     /// A ratio, shown with ×.
@@ -36,6 +38,7 @@ impl Unit {
             "bytes" => Unit::Bytes,
             "tok/s" => Unit::TokPerS,
             "requests/s" => Unit::RequestsPerS,
+            "J" => Unit::Joules,
             "%" => Unit::Percent,
             _ => Unit::Plain,
         }
@@ -59,6 +62,7 @@ impl Unit {
             ],
             Unit::TokPerS => &[(0.0, 1.0, " tok/s")],
             Unit::RequestsPerS => &[(0.0, 1.0, " req/s")],
+            Unit::Joules => &[(0.0, 1e-3, " mJ"), (1.0, 1.0, " J")],
             Unit::Percent => &[(0.0, 1.0, " %")],
             Unit::Ratio => &[(0.0, 1.0, "×")],
             Unit::Plain => &[(0.0, 1.0, "")],
@@ -288,6 +292,8 @@ mod tests {
         assert_eq!(quantity(Unit::Bytes, 1536.0), "1.50 KiB");
         assert_eq!(quantity(Unit::Bytes, 3.0 * 1024f64.powi(3)), "3.00 GiB");
         assert_eq!(quantity(Unit::TokPerS, 1234.5), "1230 tok/s");
+        assert_eq!(quantity(Unit::Joules, 0.0345), "34.5 mJ");
+        assert_eq!(quantity(Unit::Joules, 12.34), "12.3 J");
         assert_eq!(percent(0.0312), "3.12 %");
         assert_eq!(p_value(0.0004), "< 0.001");
         assert_eq!(p_value(0.0341), "0.034");

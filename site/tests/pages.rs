@@ -329,3 +329,35 @@ fn a_run_without_a_trace_says_why() {
     world.runs[0].verify.remove("synthetic.cuda.f16");
     assert!(coverage(&world).contains("has not passed the parity gate"));
 }
+
+#[test]
+fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
+    let mut run = run("cpu", 5, 22);
+    let (target, scenario) = ("candle.cpu.f32", "sustained");
+    let log = run
+        .launches
+        .iter_mut()
+        .find(|log| {
+            let of = &log.launch;
+            of.target == target && of.scenario == scenario && of.invocation == 2
+        })
+        .expect("the launch is there");
+    // A GPU that was lost needs no other counter to be told.
+    let end = log.case_ends.first().expect("a case is complete").clone();
+    log.telemetry = vec![schema::record::Telemetry {
+        case: end.case,
+        t_ns: end.start_ns,
+        gpu_lost: Some("the GPU was lost: a synthetic <reason>".into()),
+        ..Default::default()
+    }];
+    let id = run.header.id.clone();
+    let pages = render(&world(vec![run]));
+    check(&pages);
+    let text = |path: &str| html::read(path, std::str::from_utf8(&pages[path]).unwrap()).text;
+    let run_page = text(&format!("run/{id}.html"));
+    assert!(run_page.contains("a synthetic &lt;reason&gt;") || run_page.contains("<reason>"));
+    let scenario_page = text("scenario/sustained.html");
+    assert!(scenario_page.contains("1 of 5 launches disturbed"));
+    assert!(scenario_page.contains("not comparable in block 2"));
+    assert!(!text("scenario/memory.html").contains("launches disturbed"));
+}

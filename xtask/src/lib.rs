@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod engine;
 pub mod export;
 pub mod fetch;
+pub mod gpu;
 pub mod interrupt;
 pub mod model_work;
 pub mod page;

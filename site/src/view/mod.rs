@@ -5,6 +5,7 @@ pub mod adoption;
 pub mod answer;
 pub mod cells;
 pub mod coverage;
+pub mod disturbances;
 pub mod engine;
 pub mod figures;
 pub mod frame;

@@ -1,11 +1,12 @@
 //! A run's page: everything needed to judge it, check it and do it again.
 
+use super::Shown;
 use super::cells::{plural, status_words, swatch};
 use super::coverage::{Matrix, matrix};
+use super::disturbances::{self, Disturbances};
 use super::engine::verified_scope;
 use super::frame::{Frame, run_path};
-use super::{Shown, metric};
-use crate::fmt::{self, Unit};
+use crate::fmt;
 use schema::record::{CheckRecord, Status};
 use schema::run::LaunchLog;
 use serde::Serialize;
@@ -26,6 +27,7 @@ pub struct RunPage {
     checks: Vec<CheckRow>,
     coverage: Matrix,
     lag: Vec<(String, String)>,
+    disturbances: Disturbances,
     commands: Vec<(String, String)>,
     order: Vec<(String, String)>,
     files: Vec<FileRow>,
@@ -110,7 +112,8 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         parity: parity(shown),
         checks: checks(shown),
         coverage: matrix(shown, latest),
-        lag: report_lag(shown),
+        lag: disturbances::largest(shown, MetricId::ReportLagNs),
+        disturbances: disturbances::view(shown),
         commands: commands(shown),
         order: order(shown),
         files: shown.run.launches.iter().map(file_row).collect(),
@@ -294,27 +297,6 @@ fn checks(shown: &Shown) -> Vec<CheckRow> {
         method: check.method.clone(),
     };
     shown.run.checks.values().map(row).collect()
-}
-
-/// The largest median report lag of every target: what bounds how far its own
-/// stamps can be off.
-fn report_lag(shown: &Shown) -> Vec<(String, String)> {
-    shown
-        .targets()
-        .iter()
-        .filter_map(|target| {
-            let lag = shown
-                .analysis
-                .cells
-                .iter()
-                .filter(|cell| cell.target == target.id)
-                .filter_map(|cell| metric(cell, MetricId::ReportLagNs))
-                .map(|metric| metric.value)
-                .filter(|value| value.is_finite())
-                .max_by(f64::total_cmp)?;
-            Some((target.id.clone(), fmt::quantity(Unit::Ns, lag)))
-        })
-        .collect()
 }
 
 /// The command line of every target: its first launch's.

@@ -2,6 +2,7 @@
 //! said about their differences.
 
 use super::cells::{self, swatch, verdict};
+use super::disturbances::{flag, pair_flag};
 use super::frame::{engine_path, reason_path};
 use super::{Shown, metric};
 use crate::fmt::{self, Unit};
@@ -52,6 +53,8 @@ pub struct MetricRow {
     pub unsteady: bool,
     /// The statistic of every invocation, in order.
     pub by_invocation: String,
+    /// How many invocations were disturbed, where some were.
+    pub disturbed: String,
 }
 
 /// A target without numbers.
@@ -88,6 +91,8 @@ pub struct ComparisonRow {
     pub verdict: String,
     /// Class.
     pub tone: &'static str,
+    /// Which blocks are not comparable, where some are not.
+    pub not_comparable: String,
 }
 
 /// Comparisons against one target.
@@ -164,6 +169,7 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
             .cv_invocations
             .is_some_and(|cv| cv >= CV_REPRODUCIBLE),
         by_invocation: by_invocation.join(", "),
+        disturbed: flag(cell),
     }
 }
 
@@ -213,6 +219,7 @@ pub fn comparisons(shown: &Shown, scenario: &str, case: &str) -> Vec<ComparisonG
                         }),
                         verdict,
                         tone,
+                        not_comparable: pair_flag(c),
                     }
                 })
                 .collect(),

@@ -18,5 +18,6 @@ pub mod record;
 pub mod registry;
 pub mod run;
 pub mod scenario;
+pub mod telemetry;
 
 pub use error::DataError;

@@ -3,6 +3,7 @@
 //! Raw: stamps and ids as they came, in integer nanoseconds on `CLOCK_MONOTONIC`.
 //! Nothing here is derived; `stats` does that when a page is rendered.
 
+pub use crate::telemetry::{Readings, Telemetry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -16,8 +17,10 @@ pub enum RecordEvent {
     Ready(Ready),
     /// A completed request.
     Request(RequestRecord),
-    /// One reading of the process's counters.
-    Telemetry(Telemetry),
+    /// One reading of the counters: how records were kept before [`Readings`].
+    Telemetry(Box<Telemetry>),
+    /// Readings of the counters, column by column.
+    Readings(Readings),
     /// A case is complete; without this line its samples do not count.
     CaseEnd(CaseEnd),
     /// Last line: how the launch ended.
@@ -96,30 +99,6 @@ pub struct RequestRecord {
     /// The output as text, from an engine that gives no ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_text: Option<String>,
-}
-
-/// One reading of the engine process's counters. What a machine can't read is absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Telemetry {
-    /// Case id, empty while loading.
-    pub case: String,
-    /// When.
-    pub t_ns: u64,
-    /// Resident set, bytes (process tree).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rss_bytes: Option<u64>,
-    /// User + system CPU time, ns (process tree, since start).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_ns: Option<u64>,
-    /// GPU memory used by the process, bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_memory_bytes: Option<u64>,
-    /// GPU utilisation, percent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_utilization_percent: Option<f64>,
-    /// GPU board power, milliwatts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_power_mw: Option<u64>,
 }
 
 /// A case is complete.

@@ -190,7 +190,12 @@ impl LaunchLog {
                 }
                 RecordEvent::Ready(ready) => log.ready = Some(ready),
                 RecordEvent::Request(request) => log.requests.push(request),
-                RecordEvent::Telemetry(reading) => log.telemetry.push(reading),
+                RecordEvent::Telemetry(reading) => log.telemetry.push(*reading),
+                RecordEvent::Readings(readings) => log.telemetry.extend(
+                    readings
+                        .unpack()
+                        .map_err(|why| DataError::at(path, index + 2, why))?,
+                ),
                 RecordEvent::CaseEnd(end) => log.case_ends.push(end),
                 RecordEvent::End(end) => log.end = Some(end),
             }

@@ -1,11 +1,9 @@
-//! NVIDIA devices, through the driver's management library, which is loaded at run
-//! time: a machine without it says so. Changes no setting and runs nothing on the
-//! device; what it does at work is telemetry's business.
+//! NVIDIA devices: what they are, for people and for a run's provenance. How they
+//! are asked stands in `crate::gpu`; what they do at work is telemetry's business.
 
 use super::put;
-use nvml_wrapper::enum_wrappers::device::Clock;
-use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
+pub use crate::gpu::Identity as GpuDevice;
+use crate::gpu::{Driver, driver};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -22,46 +20,28 @@ pub struct Gpu {
     pub devices: Vec<GpuDevice>,
 }
 
-/// One device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct GpuDevice {
-    /// Product name.
-    pub name: Option<String>,
-    /// `9.0`.
-    pub compute_capability: Option<String>,
-    /// Installed memory.
-    pub memory_bytes: Option<u64>,
-    /// Memory nobody uses now.
-    pub memory_free_bytes: Option<u64>,
-    /// The limit in force.
-    pub power_limit_mw: Option<u32>,
-    /// Highest SM clock.
-    pub sm_clock_mhz_max: Option<u32>,
-    /// Highest memory clock.
-    pub memory_clock_mhz_max: Option<u32>,
-    /// Whether it is partitioned; absent where it can't be.
-    pub mig: Option<bool>,
-}
-
 impl Gpu {
     /// This machine's.
     pub fn read() -> Self {
-        match Nvml::init() {
-            Ok(nvml) => Self::of(&nvml),
-            Err(error) => Self {
-                absent: Some(why(&error)),
+        match driver() {
+            Ok(driver) => Self::of(&driver),
+            Err(why) => Self {
+                absent: Some(why),
                 ..Self::default()
             },
         }
     }
 
-    fn of(nvml: &Nvml) -> Self {
-        let count = nvml.device_count().unwrap_or(0);
+    fn of(driver: &impl Driver) -> Self {
+        let count = driver.device_count();
         Self {
             absent: (count == 0).then(|| "the NVIDIA driver finds no device".to_owned()),
-            driver: nvml.sys_driver_version().ok(),
-            cuda: nvml.sys_cuda_driver_version().ok().map(cuda_version),
-            devices: (0..count).filter_map(|i| device(nvml, i)).collect(),
+            driver: driver.version(),
+            cuda: driver.cuda(),
+            devices: (0..count)
+                .filter_map(|index| driver.device(index).ok())
+                .map(|device| device.identity())
+                .collect(),
         }
     }
 
@@ -91,51 +71,20 @@ impl Gpu {
     }
 }
 
-fn device(nvml: &Nvml, index: u32) -> Option<GpuDevice> {
-    let device = nvml.device_by_index(index).ok()?;
-    let memory = device.memory_info().ok();
-    let capability = device.cuda_compute_capability().ok();
-    Some(GpuDevice {
-        name: device.name().ok(),
-        compute_capability: capability.map(|c| format!("{}.{}", c.major, c.minor)),
-        memory_bytes: memory.as_ref().map(|memory| memory.total),
-        memory_free_bytes: memory.as_ref().map(|memory| memory.free),
-        power_limit_mw: device
-            .enforced_power_limit()
-            .or_else(|_| device.power_management_limit())
-            .ok(),
-        sm_clock_mhz_max: device.max_clock_info(Clock::SM).ok(),
-        memory_clock_mhz_max: device.max_clock_info(Clock::Memory).ok(),
-        mig: device.mig_mode().ok().map(|mode| mode.current == 1),
-    })
-}
-
-/// 12080 is 12.8.
-fn cuda_version(number: i32) -> String {
-    format!(
-        "{}.{}",
-        cuda_driver_version_major(number),
-        cuda_driver_version_minor(number)
-    )
-}
-
-fn why(error: &NvmlError) -> String {
-    match error {
-        NvmlError::LibloadingError(_) => {
-            "no NVIDIA driver (libnvidia-ml.so.1 not found)".to_owned()
-        }
-        error => format!("the NVIDIA driver can't be asked: {error}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::scripted::{ScriptedDevice, ScriptedDriver};
 
     #[test]
-    fn cuda_versions() {
-        assert_eq!(cuda_version(12_080), "12.8");
-        assert_eq!(cuda_version(13_000), "13.0");
+    fn what_the_driver_finds_is_shown() {
+        let gpu = Gpu::of(&ScriptedDriver(vec![ScriptedDevice::mute()]));
+        assert_eq!(gpu.absent, None);
+        assert_eq!(gpu.cuda.as_deref(), Some("13.0"));
+        assert_eq!(gpu.devices[0].compute_capability.as_deref(), Some("9.0"));
+        assert_eq!(gpu.devices[0].power_limit_mw, None);
+        let none = Gpu::of(&ScriptedDriver(vec![]));
+        assert!(none.absent.is_some_and(|why| why.contains("no device")));
     }
 
     #[test]

@@ -10,13 +10,16 @@ use super::telemetry::{Sampler, peak_rss_bytes};
 use super::weights::Weights;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
+use crate::gpu;
 use crate::prompts::Prompts;
 use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use protocol::clock::now_ns;
 use protocol::wire::Batching;
 use schema::plan::{Case, Plan, PlannedScenario};
-use schema::record::{CaseEnd, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Status};
+use schema::record::{
+    CaseEnd, End, LaunchRecord, Readings, Ready, RecordEvent, RequestRecord, Status,
+};
 use schema::registry::Target;
 use schema::scenario::LoadShape;
 use std::path::Path;
@@ -30,6 +33,9 @@ const UNTIMED_PROMPTS: usize = 64;
 const PROMPTS_PER_INVOCATION: u64 = 1_000_000;
 /// Untimed prompts are numbered from here within an invocation.
 const UNTIMED_FROM: u64 = 900_000;
+
+/// Readings written as one line: some 20 s of them.
+const READINGS_PER_LINE: usize = 512;
 
 /// What all launches of a run share.
 pub struct Context<'a> {
@@ -141,11 +147,11 @@ fn run_cases(
     progress: &mut Progress,
 ) -> Result<(), Stop> {
     let pid = session.pid();
-    let sampler = Sampler::start(pid);
+    let sampler = Sampler::start(pid, gpu::device_of(&context.target.backend));
     for (case, prompts) in cases.iter().zip(prompts) {
-        drop(sampler.take("")); // what was read between cases belongs to none
+        sampler.begin(&case.id);
         progress.case(&case.id);
-        let window = issue(
+        let result = issue(
             session,
             scenario.load,
             case,
@@ -155,13 +161,15 @@ fn run_cases(
                 progress.request(&request);
                 record.event(RecordEvent::Request(request))
             },
-        )?;
+        );
         let peak_rss_bytes = peak_rss_bytes(pid);
-        for reading in sampler.take(&case.id) {
+        // Of a case that failed, too: they may tell why.
+        for readings in sampler.take().chunks(READINGS_PER_LINE) {
             record
-                .event(RecordEvent::Telemetry(reading))
+                .event(RecordEvent::Readings(Readings::pack(&case.id, readings)))
                 .map_err(Stop::Record)?;
         }
+        let window = result.map_err(|stop| because_of_gpu(stop, sampler.gpu_lost()))?;
         let end = CaseEnd {
             case: case.id.clone(),
             start_ns: window.start_ns,
@@ -174,6 +182,17 @@ fn run_cases(
             .map_err(Stop::Record)?;
     }
     Ok(())
+}
+
+/// A failure of the engine after its GPU was lost says so.
+fn because_of_gpu(stop: Stop, lost: Option<String>) -> Stop {
+    match (stop, lost) {
+        (Stop::Engine(failure), Some(lost)) => Stop::Engine(EngineFailure {
+            reason: format!("{} ({lost})", failure.reason),
+            ..failure
+        }),
+        (stop, _) => stop,
+    }
 }
 
 fn case_prompts(
@@ -266,5 +285,24 @@ pub(super) fn ready(session: &Session) -> Ready {
         load_ns: session.loaded.load_ns,
         weight_bytes: session.loaded.weight_bytes,
         kv_bytes_per_token: session.loaded.kv_bytes_per_token,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_after_the_gpu_was_lost_says_so() {
+        let crash = || Stop::Engine(EngineFailure::new(Status::Crashed, "exited with status 1"));
+        let reason = |stop| match stop {
+            Stop::Engine(failure) => (failure.status, failure.reason),
+            Stop::Record(error) => panic!("{error}"),
+        };
+        let (status, with) = reason(because_of_gpu(crash(), Some("the GPU was lost: x".into())));
+        assert_eq!(status, Status::Crashed);
+        assert_eq!(with, "exited with status 1 (the GPU was lost: x)");
+        let (_, without) = reason(because_of_gpu(crash(), None));
+        assert_eq!(without, "exited with status 1");
     }
 }

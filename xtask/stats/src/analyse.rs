@@ -7,6 +7,7 @@ use crate::ci::mean_interval;
 use crate::compare::{Contender, Contest};
 use crate::cv::cv;
 use crate::describe::{describe_sorted, mean, median, sorted};
+use crate::disturbance;
 use crate::evidence::Evidence;
 use crate::judge::judge;
 use crate::metrics::{Sample, leading_metric};
@@ -87,12 +88,15 @@ fn measure(
         invocations: evidence.complete.len() as u32,
         metrics: Vec::new(),
         rank: None,
+        disturbances: Vec::new(),
+        unwatched: 0,
     };
     if let Err((status, reason)) = judge(run, target, scenario, case, &evidence) {
         cell.status = status;
         cell.reason = reason;
         return (cell, None);
     }
+    (cell.disturbances, cell.unwatched) = disturbance::judge(&evidence.complete);
     let mut contender = None;
     for id in MetricId::ALL {
         let Some((metric, pooled)) = metric(id, scenario, case, &evidence, setting) else {
@@ -104,6 +108,7 @@ fn measure(
                 target: target.to_owned(),
                 value: metric.value,
                 by_block: blocks.zip(metric.by_invocation.iter().copied()).collect(),
+                disturbed: cell.disturbances.iter().map(|d| d.invocation).collect(),
                 pooled,
             });
         }

@@ -1,6 +1,7 @@
 //! What a run says, cell by cell: the types that the site and `export` read.
 //! Everything here is derived from records and can be made again at any time.
 
+use crate::disturbance::Disturbance;
 use schema::record::Status;
 
 /// The whole of a run, derived.
@@ -41,6 +42,11 @@ pub struct Cell {
     /// where nobody can be ranked: the metric has no better direction, or there
     /// are several cells and one has a single invocation.
     pub rank: Option<u32>,
+    /// Complete invocations during which something else disturbed the measurement.
+    /// Their samples count all the same: nothing is left out.
+    pub disturbances: Vec<Disturbance>,
+    /// Complete invocations whose readings don't suffice to tell.
+    pub unwatched: u32,
 }
 
 /// What is measured. Names end in their unit.
@@ -63,6 +69,15 @@ pub enum MetricId {
     CpuUtilizationPercent,
     DecodeMbuPercent,
     PrefillMfuPercent,
+    CpuPerTokenNs,
+    CpuEnergyPerTokenJ,
+    GpuUtilizationPercent,
+    GpuSmActivePercent,
+    GpuTensorActivePercent,
+    GpuDramBandwidthPercent,
+    PeakGpuMemoryBytes,
+    GpuEnergyPerTokenJ,
+    SamplerCpuPercent,
 }
 
 /// A metric of a cell.
@@ -139,6 +154,9 @@ pub struct Comparison {
     pub cliffs_delta: Option<f64>,
     /// What may be said.
     pub verdict: Verdict,
+    /// Blocks in which one of the two was disturbed, so that their pair is not
+    /// comparable. They are in the ratio all the same.
+    pub not_comparable: Vec<u32>,
 }
 
 /// What a comparison is against.

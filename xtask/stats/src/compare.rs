@@ -10,7 +10,7 @@ use crate::holm::holm;
 use crate::metrics::{Better, Sample};
 use crate::paired::{PairedRatio, paired_ratio};
 use crate::ranking::tie_ranks;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Adjusted p under which two cells differ.
 pub const ALPHA: f64 = 0.05;
@@ -23,6 +23,8 @@ pub(crate) struct Contender {
     pub(crate) value: f64,
     /// Per-invocation statistic by block.
     pub(crate) by_block: BTreeMap<u32, f64>,
+    /// Blocks in which it was disturbed.
+    pub(crate) disturbed: BTreeSet<u32>,
     /// Pooled samples.
     pub(crate) pooled: Vec<f64>,
 }
@@ -124,6 +126,7 @@ impl Contest<'_> {
                     p_holm,
                     cliffs_delta: self.delta(other, against),
                     verdict: verdict(ratio.ratio, p_holm),
+                    not_comparable: other.disturbed.union(&against.disturbed).copied().collect(),
                 }
             })
             .collect()

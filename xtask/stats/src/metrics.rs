@@ -32,7 +32,7 @@ pub enum Sample {
 pub struct About {
     /// In records, exports and URLs, ends in its unit: `ttft_ns`.
     pub name: &'static str,
-    /// `ns`, `tok/s`, `requests/s`, `bytes`, `%`.
+    /// `ns`, `tok/s`, `requests/s`, `bytes`, `J`, `%`.
     pub unit: &'static str,
     /// For headings.
     pub title: &'static str,
@@ -46,7 +46,7 @@ pub struct About {
 
 impl MetricId {
     /// All metrics, in their order.
-    pub const ALL: [MetricId; 16] = [
+    pub const ALL: [MetricId; 25] = [
         MetricId::TtftNs,
         MetricId::ItlNs,
         MetricId::TpotNs,
@@ -63,6 +63,15 @@ impl MetricId {
         MetricId::CpuUtilizationPercent,
         MetricId::DecodeMbuPercent,
         MetricId::PrefillMfuPercent,
+        MetricId::CpuPerTokenNs,
+        MetricId::CpuEnergyPerTokenJ,
+        MetricId::GpuUtilizationPercent,
+        MetricId::GpuSmActivePercent,
+        MetricId::GpuTensorActivePercent,
+        MetricId::GpuDramBandwidthPercent,
+        MetricId::PeakGpuMemoryBytes,
+        MetricId::GpuEnergyPerTokenJ,
+        MetricId::SamplerCpuPercent,
     ];
 
     /// The metric of that name, e.g. `ttft_ns`.
@@ -212,6 +221,86 @@ impl MetricId {
                 Invocation,
                 "FLOPs that the prompt needs (two per weight and token, and causal attention) ÷ \
                  prefill time ÷ the f32 FLOP/s measured in the same run; f32 targets only.",
+            ),
+            MetricId::CpuPerTokenNs => (
+                "cpu_per_token_ns",
+                "ns",
+                "CPU time per output token",
+                Lower,
+                Invocation,
+                "CPU time of the process tree within the window, over its output tokens.",
+            ),
+            MetricId::CpuEnergyPerTokenJ => (
+                "cpu_energy_per_token_j",
+                "J",
+                "CPU energy per output token",
+                Lower,
+                Invocation,
+                "Energy of all processor packages, and of memory where it is counted (RAPL), \
+                 within the window, over its output tokens. The machine's, whoever uses it.",
+            ),
+            MetricId::GpuUtilizationPercent => (
+                "gpu_utilization_percent",
+                "%",
+                "GPU utilisation",
+                Neither,
+                Invocation,
+                "Share of time in which a kernel ran, by NVML, mean over the window. It says \
+                 nothing of how much of the GPU the kernel used.",
+            ),
+            MetricId::GpuSmActivePercent => (
+                "gpu_sm_active_percent",
+                "%",
+                "SM activity",
+                Neither,
+                Invocation,
+                "Share of the GPU's SMs that had a warp, mean over SMs and the window (GPM).",
+            ),
+            MetricId::GpuTensorActivePercent => (
+                "gpu_tensor_active_percent",
+                "%",
+                "Tensor core activity",
+                Neither,
+                Invocation,
+                "Share of time in which the tensor cores were at work, mean over SMs and the \
+                 window (GPM).",
+            ),
+            MetricId::GpuDramBandwidthPercent => (
+                "gpu_dram_bandwidth_percent",
+                "%",
+                "GPU memory bandwidth in use",
+                Neither,
+                Invocation,
+                "Share of the memory's nominal bandwidth that was used, mean over the window \
+                 (GPM).",
+            ),
+            MetricId::PeakGpuMemoryBytes => (
+                "peak_gpu_memory_bytes",
+                "bytes",
+                "Peak GPU memory",
+                Lower,
+                Invocation,
+                "Largest reading of the engine's GPU memory up to the end of the case; where the \
+                 driver can't tell whose is whose, all memory in use on a GPU that shows at most \
+                 one process.",
+            ),
+            MetricId::GpuEnergyPerTokenJ => (
+                "gpu_energy_per_token_j",
+                "J",
+                "GPU energy per output token",
+                Lower,
+                Invocation,
+                "Board power by NVML integrated over the window (trapezoids; none where readings \
+                 are more than 3 s apart), over its output tokens.",
+            ),
+            MetricId::SamplerCpuPercent => (
+                "sampler_cpu_percent",
+                "%",
+                "Sampler overhead",
+                Neither,
+                Invocation,
+                "CPU time of the harness's thread that reads the counters, over wall time within \
+                 the window; 100 % is one core.",
             ),
         };
         About {

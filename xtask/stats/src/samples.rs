@@ -4,17 +4,15 @@
 //! a counter that the machine could not read gives no sample, not a zero.
 
 use crate::analysis::MetricId;
+use crate::counters::Readings;
+use crate::energy::energy_mj;
 use crate::evidence::Attempt;
 use crate::timing::ns_between;
 use crate::utilization::{Limits, decode_mbu_percent, prefill_mfu_percent};
-use crate::window::steady;
+use crate::window::{Steady, steady};
 use schema::plan::{Case, PlannedScenario};
-use schema::record::RequestRecord;
+use schema::record::{RequestRecord, Telemetry};
 use schema::scenario::LoadShape;
-
-/// Least share of the window that the CPU readings must span, so that a window
-/// with two readings in a corner of it isn't spoken for by them.
-const CPU_SPAN_MIN: f64 = 0.5;
 
 /// What a metric may need beyond the records of the case.
 pub(crate) struct Setting<'a> {
@@ -65,10 +63,7 @@ pub(crate) fn samples(
             let tokens = f64::from(case.prompt_tokens) + f64::from(case.new_tokens);
             r.kv_bytes_per_token as f64 * tokens * f64::from(case.concurrency)
         })),
-        MetricId::CpuUtilizationPercent => {
-            one(window().and_then(|w| cpu_percent(attempt, w.start_ns, w.end_ns)))
-        }
-        MetricId::DecodeMbuPercent => one(alone.then(|| ready).flatten().and_then(|ready| {
+        MetricId::DecodeMbuPercent => one(alone.then_some(ready).flatten().and_then(|ready| {
             decode_mbu_percent(&attempt.timed, case.prompt_tokens, ready, &setting.limits)
         })),
         MetricId::PrefillMfuPercent => one(alone
@@ -77,7 +72,71 @@ pub(crate) fn samples(
                 prefill_mfu_percent(&attempt.timed, tokens, precision, &setting.limits)
             })
             .flatten()),
+        MetricId::PeakGpuMemoryBytes => one(peak_gpu_memory_bytes(attempt)),
+        MetricId::CpuUtilizationPercent
+        | MetricId::CpuPerTokenNs
+        | MetricId::CpuEnergyPerTokenJ
+        | MetricId::GpuUtilizationPercent
+        | MetricId::GpuSmActivePercent
+        | MetricId::GpuTensorActivePercent
+        | MetricId::GpuDramBandwidthPercent
+        | MetricId::GpuEnergyPerTokenJ
+        | MetricId::SamplerCpuPercent => {
+            one(window().and_then(|w| of_counters(metric, attempt, &w)))
+        }
     }
+}
+
+/// What the readings within the steady window say.
+fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f64> {
+    let telemetry = &attempt.log.telemetry;
+    let readings = Readings::within(telemetry, window.start_ns, window.end_ns);
+    let cores = |of: fn(&Telemetry) -> Option<u64>| Some(readings.growth(of)?.per_ns());
+    let tokens = Some(window.tokens as f64).filter(|&tokens| tokens > 0.0)?;
+    let per_token = |per_ns: f64| per_ns * readings.window_ns() / tokens;
+    match metric {
+        MetricId::CpuUtilizationPercent => Some(100.0 * cores(|t| t.cpu_ns)?),
+        MetricId::CpuPerTokenNs => Some(per_token(cores(|t| t.cpu_ns)?)),
+        MetricId::CpuEnergyPerTokenJ => {
+            let package = cores(|t| t.package_energy_uj)?;
+            let dram = cores(|t| t.dram_energy_uj).unwrap_or(0.0);
+            Some(per_token(package + dram) / 1e6)
+        }
+        MetricId::GpuEnergyPerTokenJ => {
+            let power: Vec<(u64, f64)> = telemetry
+                .iter()
+                .filter_map(|t| Some((t.t_ns, t.gpu_power_mw? as f64)))
+                .collect();
+            Some(energy_mj(&power, window.start_ns, window.end_ns)? / 1e3 / tokens)
+        }
+        MetricId::GpuUtilizationPercent => readings.mean(|t| t.gpu_utilization_percent),
+        MetricId::GpuSmActivePercent => readings.mean(|t| t.gpu_sm_active_percent),
+        MetricId::GpuTensorActivePercent => readings.mean(|t| t.gpu_tensor_active_percent),
+        MetricId::GpuDramBandwidthPercent => readings.mean(|t| t.gpu_dram_bandwidth_percent),
+        MetricId::SamplerCpuPercent => Some(100.0 * cores(|t| t.sampler_cpu_ns)?),
+        _ => None, // is not of counters
+    }
+}
+
+/// The engine's memory where the driver tells whose is whose; else all of a device
+/// that shows no second process. From the launch's first case to this one's end,
+/// because memory is a process's, not a case's.
+fn peak_gpu_memory_bytes(attempt: &Attempt) -> Option<f64> {
+    let until_end = || {
+        let all = attempt.log.telemetry.iter();
+        all.filter(|reading| reading.t_ns <= attempt.end.end_ns)
+    };
+    let own = until_end()
+        .filter_map(|reading| reading.gpu_memory_bytes)
+        .max();
+    let alone = !until_end().any(|reading| reading.gpu_processes.is_some_and(|n| n > 1));
+    let used = || {
+        until_end()
+            .filter_map(|reading| reading.gpu_memory_used_bytes)
+            .max()
+    };
+    own.or_else(|| used().filter(|_| alone))
+        .map(|bytes| bytes as f64)
 }
 
 fn tpot_ns(request: &RequestRecord) -> Option<f64> {
@@ -85,21 +144,4 @@ fn tpot_ns(request: &RequestRecord) -> Option<f64> {
         return None;
     };
     Some(ns_between(*first, *last) / (request.token_ns.len() - 1) as f64)
-}
-
-/// CPU time over wall time between the first and the last reading inside the
-/// window. Nothing is interpolated to its edges: a reading is a measurement.
-fn cpu_percent(attempt: &Attempt, start_ns: u64, end_ns: u64) -> Option<f64> {
-    let mut readings = attempt
-        .log
-        .telemetry
-        .iter()
-        .filter(|t| (start_ns..=end_ns).contains(&t.t_ns))
-        .filter_map(|t| Some((t.t_ns, t.cpu_ns?)));
-    let (first_at, first_cpu) = readings.next()?;
-    let (last_at, last_cpu) = readings.next_back()?;
-    let wall = ns_between(first_at, last_at);
-    let long_enough = wall > 0.0 && wall >= CPU_SPAN_MIN * ns_between(start_ns, end_ns);
-    // A process tree that loses a child can seem to run backwards; that is no reading.
-    (long_enough && last_cpu >= first_cpu).then(|| 100.0 * ns_between(first_cpu, last_cpu) / wall)
 }

@@ -269,6 +269,7 @@ fn every_metric_describes_itself() {
             "ns" => "_ns",
             "bytes" => "_bytes",
             "%" => "_percent",
+            "J" => "_j",
             _ => "_per_s",
         };
         assert!(about.name.ends_with(unit_at_end), "{}", about.name);

@@ -9,5 +9,6 @@ mod matrix;
 mod programs;
 mod resume;
 mod surroundings;
+mod telemetry;
 mod timing;
 mod trace;

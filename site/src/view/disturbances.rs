@@ -1,0 +1,148 @@
+//! What a run page says of the machine while it measured: what else was at work,
+//! launch by launch, and what measuring itself cost.
+
+use super::cells::plural;
+use super::{Shown, metric};
+use crate::fmt::{self, Unit};
+use serde::Serialize;
+use stats::analysis::{Cell, Comparison, MetricId};
+
+/// The section.
+#[derive(Serialize)]
+pub struct Disturbances {
+    finding: String,
+    rows: Vec<Row>,
+    overhead: Vec<(String, String)>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    target: String,
+    scenario: String,
+    case: String,
+    launch: String,
+    causes: String,
+}
+
+/// Of all cells of a run.
+pub fn view(shown: &Shown) -> Disturbances {
+    let cells = &shown.analysis.cells;
+    let rows: Vec<Row> = cells.iter().flat_map(rows).collect();
+    let measured: u64 = cells
+        .iter()
+        .filter(|cell| !cell.metrics.is_empty())
+        .map(|cell| u64::from(cell.invocations))
+        .sum();
+    let unwatched: u64 = cells.iter().map(|cell| u64::from(cell.unwatched)).sum();
+    Disturbances {
+        finding: finding(measured, unwatched, rows.len() as u64),
+        rows,
+        overhead: largest(shown, MetricId::SamplerCpuPercent),
+    }
+}
+
+fn finding(measured: u64, unwatched: u64, disturbed: u64) -> String {
+    if measured == unwatched && disturbed == 0 {
+        return "The records have no readings of what else the machine did, so nothing can be \
+                said of it."
+            .into();
+    }
+    let mut text = format!(
+        "Of {}, counted once a launch, {} disturbed by something that is not the engine.",
+        plural(measured, "measured case", "measured cases"),
+        match disturbed {
+            0 => "none was".to_owned(),
+            n => plural(n, "was", "were"),
+        }
+    );
+    if unwatched > 0 {
+        text.push_str(&format!(
+            " What other processes did can't be said of {}: too few readings.",
+            fmt::count(unwatched)
+        ));
+    }
+    if disturbed > 0 {
+        text.push_str(
+            " Disturbed ones count all the same, and the pairs that they are part of are marked \
+             not comparable.",
+        );
+    }
+    text
+}
+
+fn rows(cell: &Cell) -> Vec<Row> {
+    cell.disturbances
+        .iter()
+        .map(|disturbance| Row {
+            target: cell.target.clone(),
+            scenario: cell.scenario.clone(),
+            case: cell.case.clone(),
+            launch: disturbance.invocation.to_string(),
+            causes: disturbance
+                .causes
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; "),
+        })
+        .collect()
+}
+
+/// `2 of 5 launches disturbed`, empty where none was.
+pub fn flag(cell: &Cell) -> String {
+    match cell.disturbances.len() {
+        0 => String::new(),
+        n => format!(
+            "{n} of {} disturbed",
+            plural(u64::from(cell.invocations), "launch", "launches")
+        ),
+    }
+}
+
+/// `not comparable in block 1, 3`, empty where all pairs are.
+pub fn pair_flag(comparison: &Comparison) -> String {
+    if comparison.not_comparable.is_empty() {
+        return String::new();
+    }
+    let blocks: Vec<String> = comparison
+        .not_comparable
+        .iter()
+        .map(u32::to_string)
+        .collect();
+    format!("not comparable in block {}", blocks.join(", "))
+}
+
+/// The largest of every target's values on a metric.
+pub fn largest(shown: &Shown, id: MetricId) -> Vec<(String, String)> {
+    shown
+        .targets()
+        .iter()
+        .filter_map(|target| {
+            let largest = shown
+                .analysis
+                .cells
+                .iter()
+                .filter(|cell| cell.target == target.id)
+                .filter_map(|cell| metric(cell, id))
+                .map(|metric| metric.value)
+                .filter(|value| value.is_finite())
+                .max_by(f64::total_cmp)?;
+            Some((target.id.clone(), fmt::quantity(Unit::of(id), largest)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_say_what_was_watched() {
+        assert!(finding(10, 10, 0).contains("no readings"));
+        let quiet = finding(10, 0, 0);
+        assert!(quiet.starts_with("Of 10 measured cases") && quiet.contains("none was disturbed"));
+        let some = finding(10, 1, 2);
+        assert!(some.contains("2 were disturbed") && some.contains("said of 1:"));
+        assert!(finding(10, 10, 1).contains("1 was disturbed"));
+    }
+}

@@ -1,0 +1,224 @@
+//! Readings of counters while a case runs: one reading as the harness takes it,
+//! and many of them as a record file keeps them.
+//!
+//! Raw: what was read, not what it means; energy, shares and verdicts are derived
+//! in `stats`. Counters that only grow are kept as they grow, so that a reading
+//! left out loses nothing but resolution.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Declares [`Telemetry`]: every counter is optional and left out where absent.
+macro_rules! telemetry {
+    ($($(#[doc = $doc:literal])+ $name:ident: $kind:ty,)+) => {
+        /// One reading. What a machine can't read, or what wasn't read this time, is
+        /// absent.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        pub struct Telemetry {
+            /// Case id, empty while loading.
+            pub case: String,
+            /// When, `CLOCK_MONOTONIC`.
+            pub t_ns: u64,
+            $(
+                $(#[doc = $doc])+
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $name: Option<$kind>,
+            )+
+        }
+    };
+}
+
+telemetry! {
+    /// Resident set of the engine's process tree; pages that its processes share
+    /// count once for each.
+    rss_bytes: u64,
+    /// User + system CPU time of the tree since its start, with that of processes
+    /// of it that are gone.
+    cpu_ns: u64,
+    /// Processes of the tree that are alive.
+    processes: u32,
+    /// Their threads.
+    threads: u32,
+    /// Page faults of the tree since its start that needed no disk.
+    minor_faults: u64,
+    /// Page faults of the tree since its start that did.
+    major_faults: u64,
+    /// CPU time of the harness itself since its start.
+    harness_cpu_ns: u64,
+    /// CPU time of the thread that takes these readings, since its start; part of
+    /// the harness's.
+    sampler_cpu_ns: u64,
+    /// Time the CPUs that the engine may use were at work for anybody, since boot.
+    host_busy_ns: u64,
+    /// Time those CPUs had nothing to do, since boot.
+    host_idle_ns: u64,
+    /// Time the hypervisor kept from those CPUs while they had work, since boot.
+    host_steal_ns: u64,
+    /// Clock of the fastest of those CPUs.
+    cpu_clock_mhz: u32,
+    /// How often those CPUs lowered their clock because of heat, since boot.
+    cpu_throttle_count: u64,
+    /// Energy of all processor packages since the first reading (RAPL).
+    package_energy_uj: u64,
+    /// Energy of all memory since the first reading (RAPL).
+    dram_energy_uj: u64,
+    /// GPU memory that the engine's processes use.
+    gpu_memory_bytes: u64,
+    /// GPU memory in use by anybody.
+    gpu_memory_used_bytes: u64,
+    /// Compute processes on the GPU.
+    gpu_processes: u32,
+    /// Those of them that are the engine's. None of several: the driver names
+    /// processes by numbers of another namespace, as it does in containers.
+    gpu_processes_own: u32,
+    /// Share of the driver's last sampling period in which a kernel ran.
+    gpu_utilization_percent: f64,
+    /// Share of that period in which device memory was read or written.
+    gpu_memory_utilization_percent: f64,
+    /// Power of the board.
+    gpu_power_mw: u64,
+    /// Energy of the board since the driver was loaded.
+    gpu_energy_mj: u64,
+    /// Clock of the SMs.
+    gpu_sm_clock_mhz: u32,
+    /// Clock of the memory.
+    gpu_memory_clock_mhz: u32,
+    /// Temperature of the die.
+    gpu_temperature_celsius: u32,
+    /// Why clocks are held down: NVML's `nvmlClocksThrottleReasons` bits.
+    gpu_throttle_reasons: u64,
+    /// Memory errors that ECC mended, since the driver was loaded.
+    gpu_ecc_corrected: u64,
+    /// Memory errors that ECC could not mend, since the driver was loaded.
+    gpu_ecc_uncorrected: u64,
+    /// SMs that had a warp, mean over SMs and the time since the last such reading
+    /// (GPM, Hopper and later; so are the next three).
+    gpu_sm_active_percent: f64,
+    /// Warps on the SMs, of the most they hold.
+    gpu_sm_occupancy_percent: f64,
+    /// Time the tensor cores were at work.
+    gpu_tensor_active_percent: f64,
+    /// Use of the memory's bandwidth.
+    gpu_dram_bandwidth_percent: f64,
+    /// Why a counter of the GPU could not be read this once.
+    gpu_error: String,
+    /// Why none of them can be read any more.
+    gpu_lost: String,
+}
+
+/// Readings of one case as they stand in a record: a column per counter, so that
+/// each name is written once and not 25 times a second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Readings {
+    /// Case id.
+    pub case: String,
+    /// When each reading was taken, `CLOCK_MONOTONIC`.
+    pub t_ns: Vec<u64>,
+    /// Name of the counter, as in [`Telemetry`] → a value for each time, `null`
+    /// where it was not read then. A counter that was never read has no column.
+    pub columns: BTreeMap<String, Vec<Value>>,
+}
+
+impl Readings {
+    /// Pack the readings of one case, in order.
+    pub fn pack(case: &str, readings: &[Telemetry]) -> Self {
+        let mut columns: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for (row, reading) in readings.iter().enumerate() {
+            let Ok(Value::Object(fields)) = serde_json::to_value(reading) else {
+                unreachable!("a struct of numbers and strings is a JSON object");
+            };
+            for (name, value) in fields {
+                if name != "case" && name != "t_ns" {
+                    columns
+                        .entry(name)
+                        .or_insert_with(|| vec![Value::Null; readings.len()])[row] = value;
+                }
+            }
+        }
+        Self {
+            case: case.to_owned(),
+            t_ns: readings.iter().map(|reading| reading.t_ns).collect(),
+            columns,
+        }
+    }
+
+    /// The readings again; an error names the column that can't be read.
+    pub fn unpack(self) -> Result<Vec<Telemetry>, String> {
+        let mut rows: Vec<Map<String, Value>> = self
+            .t_ns
+            .iter()
+            .map(|&t_ns| {
+                Map::from_iter([
+                    ("case".to_owned(), Value::from(self.case.as_str())),
+                    ("t_ns".to_owned(), Value::from(t_ns)),
+                ])
+            })
+            .collect();
+        for (name, values) in self.columns {
+            if values.len() != rows.len() {
+                return Err(format!(
+                    "readings: column {name:?} has {} values for {} times",
+                    values.len(),
+                    rows.len()
+                ));
+            }
+            for (row, value) in rows.iter_mut().zip(values) {
+                if !value.is_null() {
+                    row.insert(name.clone(), value);
+                }
+            }
+        }
+        rows.into_iter()
+            .map(|row| {
+                serde_json::from_value(Value::Object(row)).map_err(|e| format!("readings: {e}"))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(t_ns: u64) -> Telemetry {
+        Telemetry {
+            case: "p10".into(),
+            t_ns,
+            cpu_ns: Some(7),
+            ..Telemetry::default()
+        }
+    }
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let mut readings = vec![reading(1), reading(2), reading(3)];
+        readings[1].gpu_sm_active_percent = Some(37.25);
+        readings[2].cpu_ns = None;
+        readings[2].gpu_lost = Some("GPU is lost".into());
+        let packed = Readings::pack("p10", &readings);
+        let names: Vec<_> = packed.columns.keys().map(String::as_str).collect();
+        assert_eq!(names, ["cpu_ns", "gpu_lost", "gpu_sm_active_percent"]);
+        let line = serde_json::to_string(&packed).unwrap();
+        let again: Readings = serde_json::from_str(&line).unwrap();
+        assert_eq!(again.unpack().unwrap(), readings);
+    }
+
+    #[test]
+    fn a_spoilt_column_is_named() {
+        let mut packed = Readings::pack("p10", &[reading(1), reading(2)]);
+        packed.columns.insert("rss_bytes".into(), vec![1.into()]);
+        assert!(packed.clone().unpack().unwrap_err().contains("rss_bytes"));
+        packed
+            .columns
+            .insert("rss_bytes".into(), vec![1.into(), "x".into()]);
+        assert!(packed.unpack().unwrap_err().contains("string"));
+    }
+
+    #[test]
+    fn a_counter_of_a_later_version_does_no_harm() {
+        let mut packed = Readings::pack("p10", &[reading(1)]);
+        packed.columns.insert("npu_mood".into(), vec![1.into()]);
+        assert_eq!(packed.unpack().unwrap(), [reading(1)]);
+    }
+}

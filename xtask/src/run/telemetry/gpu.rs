@@ -1,0 +1,321 @@
+//! The device's counters in a reading. A counter that the device lacks is asked
+//! once; a device that is lost is not asked again, and every later reading says so.
+
+use crate::gpu::{Answer, Device, Refusal};
+use schema::record::Telemetry;
+use std::collections::BTreeSet;
+
+/// GPM is asked each so many readings: the hardware averages over the time between
+/// two samples, so nothing is lost, and 100 ms is the least it is made for.
+const ACTIVITY_EVERY: u32 = 3;
+
+/// A device that is read again and again.
+pub(super) struct GpuCounters {
+    device: Option<Box<dyn Device>>,
+    unsupported: BTreeSet<&'static str>,
+    lost: Option<String>,
+    readings: u32,
+}
+
+impl GpuCounters {
+    /// Of that device, if there is one.
+    pub(super) fn new(device: Option<Box<dyn Device>>) -> Self {
+        Self {
+            device,
+            unsupported: BTreeSet::new(),
+            lost: None,
+            readings: 0,
+        }
+    }
+
+    /// Why nothing can be read any more, if so.
+    pub(super) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// Read into `reading`; a reading that isn't thorough asks only what changes
+    /// fast. `engine` are the ids of the engine's processes.
+    pub(super) fn read(
+        &mut self,
+        thorough: bool,
+        engine: impl Iterator<Item = u32>,
+        reading: &mut Telemetry,
+    ) {
+        let Some(mut device) = self.device.take() else {
+            reading.gpu_lost = self.lost.clone();
+            return;
+        };
+        self.read_fast(device.as_ref(), reading);
+        if self.readings.is_multiple_of(ACTIVITY_EVERY) {
+            self.read_activity(device.as_mut(), reading);
+        }
+        if thorough {
+            self.read_slow(device.as_ref(), engine, reading);
+        }
+        self.readings = self.readings.wrapping_add(1);
+        // A lost device is dropped with its handle; what it answered before stands.
+        if self.lost.is_none() {
+            self.device = Some(device);
+        }
+    }
+
+    fn read_fast(&mut self, device: &dyn Device, reading: &mut Telemetry) {
+        reading.gpu_power_mw = self.ask("power", reading, || device.power_mw());
+        reading.gpu_energy_mj = self.ask("energy", reading, || device.energy_mj());
+        let utilization = self.ask("utilization", reading, || device.utilization());
+        reading.gpu_utilization_percent = utilization.map(|u| u.gpu_percent);
+        reading.gpu_memory_utilization_percent = utilization.map(|u| u.memory_percent);
+        reading.gpu_memory_used_bytes =
+            self.ask("memory used", reading, || device.memory_used_bytes());
+        reading.gpu_sm_clock_mhz = self.ask("SM clock", reading, || device.sm_clock_mhz());
+        reading.gpu_throttle_reasons =
+            self.ask("throttle reasons", reading, || device.throttle_reasons());
+    }
+
+    fn read_activity(&mut self, device: &mut dyn Device, reading: &mut Telemetry) {
+        let activity = self.ask("activity", reading, || device.activity());
+        if let Some(activity) = activity.flatten() {
+            reading.gpu_sm_active_percent = activity.sm_active_percent;
+            reading.gpu_sm_occupancy_percent = activity.sm_occupancy_percent;
+            reading.gpu_tensor_active_percent = activity.tensor_active_percent;
+            reading.gpu_dram_bandwidth_percent = activity.dram_bandwidth_percent;
+        }
+    }
+
+    fn read_slow(
+        &mut self,
+        device: &dyn Device,
+        engine: impl Iterator<Item = u32>,
+        reading: &mut Telemetry,
+    ) {
+        reading.gpu_memory_clock_mhz =
+            self.ask("memory clock", reading, || device.memory_clock_mhz());
+        reading.gpu_temperature_celsius =
+            self.ask("temperature", reading, || device.temperature_celsius());
+        let errors = self.ask("ECC errors", reading, || device.ecc_errors());
+        reading.gpu_ecc_corrected = errors.and_then(|errors| errors.corrected);
+        reading.gpu_ecc_uncorrected = errors.and_then(|errors| errors.uncorrected);
+        if let Some(processes) = self.ask("processes", reading, || device.processes()) {
+            let engine: BTreeSet<u32> = engine.collect();
+            let own = || processes.iter().filter(|p| engine.contains(&p.pid));
+            reading.gpu_processes = Some(processes.len() as u32);
+            reading.gpu_processes_own = Some(own().count() as u32);
+            reading.gpu_memory_bytes = match own().count() {
+                0 => None,
+                _ => own().map(|process| process.memory_bytes).sum(),
+            };
+        }
+    }
+
+    /// Ask one question, unless it was refused for good.
+    fn ask<T>(
+        &mut self,
+        counter: &'static str,
+        reading: &mut Telemetry,
+        question: impl FnOnce() -> Answer<T>,
+    ) -> Option<T> {
+        if self.lost.is_some() || self.unsupported.contains(counter) {
+            return None;
+        }
+        match question() {
+            Ok(answer) => return Some(answer),
+            Err(Refusal::Unsupported) => {
+                self.unsupported.insert(counter);
+            }
+            Err(Refusal::Failed(why)) => {
+                reading.gpu_error = Some(format!("{counter} could not be read: {why}"));
+            }
+            Err(Refusal::Lost(why)) => {
+                let why = format!("the GPU was lost: {why}");
+                reading.gpu_lost = Some(why.clone());
+                self.lost = Some(why);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::scripted::ScriptedDevice;
+    use crate::gpu::{EccErrors, GpuProcess};
+
+    const ENGINE: u32 = 4711;
+
+    struct Setting(ScriptedDevice, GpuCounters);
+
+    impl Setting {
+        fn new(device: ScriptedDevice) -> Self {
+            let counters = GpuCounters::new(Some(Box::new(device.clone())));
+            Self(device, counters)
+        }
+
+        fn busy() -> Self {
+            Self::new(ScriptedDevice::busy(ENGINE))
+        }
+
+        fn read(&mut self) -> Telemetry {
+            let mut reading = Telemetry::default();
+            self.1.read(true, [ENGINE].into_iter(), &mut reading);
+            reading
+        }
+    }
+
+    #[test]
+    fn every_counter_has_its_place() {
+        let reading = Setting::busy().read();
+        assert_eq!(
+            reading,
+            Telemetry {
+                gpu_memory_bytes: Some(8 << 30),
+                gpu_memory_used_bytes: Some(9 << 30),
+                gpu_processes: Some(1),
+                gpu_processes_own: Some(1),
+                gpu_utilization_percent: Some(97.0),
+                gpu_memory_utilization_percent: Some(61.0),
+                gpu_power_mw: Some(412_000),
+                gpu_energy_mj: Some(1_000_000),
+                gpu_sm_clock_mhz: Some(1980),
+                gpu_memory_clock_mhz: Some(3201),
+                gpu_temperature_celsius: Some(58),
+                gpu_throttle_reasons: Some(0),
+                gpu_ecc_corrected: Some(0),
+                gpu_ecc_uncorrected: Some(0),
+                gpu_sm_active_percent: Some(88.5),
+                gpu_sm_occupancy_percent: Some(40.25),
+                gpu_tensor_active_percent: Some(33.0),
+                gpu_dram_bandwidth_percent: Some(71.5),
+                ..Telemetry::default()
+            }
+        );
+    }
+
+    #[test]
+    fn without_a_device_all_is_absent() {
+        let mut reading = Telemetry::default();
+        GpuCounters::new(None).read(true, [ENGINE].into_iter(), &mut reading);
+        assert_eq!(reading, Telemetry::default());
+    }
+
+    #[test]
+    fn a_counter_it_lacks_is_absent_and_asked_once() {
+        let mut setting = Setting::busy();
+        setting.0.change(|s| s.activity = Err(Refusal::Unsupported));
+        setting
+            .0
+            .change(|s| s.energy_mj = Err(Refusal::Unsupported));
+        for _ in 0..7 {
+            let reading = setting.read();
+            assert_eq!(reading.gpu_energy_mj, None);
+            assert_eq!(reading.gpu_tensor_active_percent, None);
+            assert_eq!(reading.gpu_power_mw, Some(412_000));
+            assert_eq!(reading.gpu_error, None, "to lack a counter is no error");
+        }
+        assert_eq!(setting.0.asked("energy_mj"), 1);
+        assert_eq!(setting.0.asked("activity"), 1);
+        assert_eq!(setting.0.asked("power_mw"), 7);
+    }
+
+    #[test]
+    fn a_mute_device_gives_nothing() {
+        assert_eq!(
+            Setting::new(ScriptedDevice::mute()).read(),
+            Telemetry::default()
+        );
+    }
+
+    #[test]
+    fn a_question_that_fails_once_is_asked_again_and_the_reading_says_why() {
+        let mut setting = Setting::busy();
+        let timeout = Refusal::Failed("timed out".into());
+        setting.0.change(|s| s.power_mw = Err(timeout));
+        let reading = setting.read();
+        assert_eq!(reading.gpu_power_mw, None);
+        let error = reading.gpu_error.unwrap();
+        assert_eq!(error, "power could not be read: timed out");
+        assert_eq!(reading.gpu_sm_clock_mhz, Some(1980), "the others go on");
+        setting.0.change(|s| s.power_mw = Ok(5));
+        let reading = setting.read();
+        assert_eq!((reading.gpu_power_mw, reading.gpu_error), (Some(5), None));
+    }
+
+    #[test]
+    fn a_lost_device_is_not_asked_again_and_every_reading_says_so() {
+        let mut setting = Setting::busy();
+        setting.read();
+        setting.0.refuse(&Refusal::Lost("GPU is lost".into()));
+        let lost = Telemetry {
+            gpu_lost: Some("the GPU was lost: GPU is lost".into()),
+            ..Telemetry::default()
+        };
+        assert_eq!(setting.read(), lost);
+        assert_eq!(setting.1.lost(), Some("the GPU was lost: GPU is lost"));
+        let asked = setting.0.asked("power_mw");
+        assert_eq!(setting.read(), lost);
+        assert_eq!(setting.0.asked("power_mw"), asked);
+    }
+
+    #[test]
+    fn a_device_lost_in_the_middle_of_a_reading_keeps_what_it_answered() {
+        let mut setting = Setting::busy();
+        setting
+            .0
+            .change(|s| s.sm_clock_mhz = Err(Refusal::Lost("reset required".into())));
+        let reading = setting.read();
+        assert_eq!(reading.gpu_power_mw, Some(412_000));
+        assert_eq!(reading.gpu_processes, None);
+        assert!(reading.gpu_lost.unwrap().contains("reset required"));
+    }
+
+    #[test]
+    fn throttling_and_memory_errors_are_kept_as_they_are() {
+        let mut setting = Setting::busy();
+        setting
+            .0
+            .change(|s| s.throttle_reasons = Ok(0x8000_0000_0000_0068));
+        setting.0.change(|s| {
+            s.ecc_errors = Ok(EccErrors {
+                corrected: None,
+                uncorrected: Some(2),
+            });
+        });
+        let reading = setting.read();
+        assert_eq!(reading.gpu_throttle_reasons, Some(0x8000_0000_0000_0068));
+        assert_eq!(reading.gpu_ecc_corrected, None);
+        assert_eq!(reading.gpu_ecc_uncorrected, Some(2));
+    }
+
+    #[test]
+    fn the_engines_memory_is_that_of_its_own_processes() {
+        let process = |pid, memory_bytes| GpuProcess { pid, memory_bytes };
+        let mut setting = Setting::busy();
+        let mut processes = |list: Vec<GpuProcess>| {
+            setting.0.change(|s| s.processes = Ok(list));
+            let reading = setting.read();
+            (
+                reading.gpu_processes.unwrap(),
+                reading.gpu_processes_own.unwrap(),
+                reading.gpu_memory_bytes,
+            )
+        };
+        let other = process(1, Some(1000));
+        assert_eq!(
+            processes(vec![process(ENGINE, Some(7)), other]),
+            (2, 1, Some(7))
+        );
+        assert_eq!(processes(vec![other]), (1, 0, None));
+        assert_eq!(processes(vec![]), (0, 0, None));
+        assert_eq!(processes(vec![process(ENGINE, None)]), (1, 1, None));
+    }
+
+    #[test]
+    fn what_changes_slowly_is_asked_less_often() {
+        let mut setting = Setting::busy();
+        let mut reading = Telemetry::default();
+        setting.1.read(false, [ENGINE].into_iter(), &mut reading);
+        assert_eq!(reading.gpu_power_mw, Some(412_000));
+        assert_eq!(reading.gpu_processes, None);
+        assert_eq!(setting.0.asked("processes"), 0);
+    }
+}

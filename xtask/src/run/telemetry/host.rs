@@ -1,0 +1,190 @@
+//! What the CPUs do that the engine may use, whoever they do it for: from
+//! /proc/stat, cpufreq and the counters of thermal throttling.
+//!
+//! Who else was at work is not told here: that is the difference between the host,
+//! the engine and the harness, and `stats` takes it.
+
+use super::number;
+use super::process::ticks_per_s;
+use schema::record::Telemetry;
+use std::path::{Path, PathBuf};
+
+/// With more CPUs than this /proc/stat is long enough to be read less often.
+const CPUS_QUICK_MAX: usize = 16;
+/// CPUs whose clock is read: asking a CPU may mean waking it.
+const CLOCKS_MAX: usize = 16;
+
+/// The CPUs of this process, and with it of the engines it starts.
+pub(super) struct Host {
+    proc_stat: PathBuf,
+    /// `cpu7`, as /proc/stat calls them.
+    names: Vec<String>,
+    clocks: Vec<PathBuf>,
+    throttles: Vec<PathBuf>,
+}
+
+impl Host {
+    /// This machine's.
+    pub(super) fn here() -> Self {
+        Self::open(
+            Path::new("/proc/stat"),
+            Path::new("/sys/devices/system/cpu"),
+            &cpus_allowed(),
+        )
+    }
+
+    fn open(proc_stat: &Path, sys: &Path, cpus: &[usize]) -> Self {
+        let readable = |path: &PathBuf| number::<u64>(path).is_some();
+        let of_cpus = |names: &[&str]| -> Vec<PathBuf> {
+            cpus.iter()
+                .flat_map(|cpu| names.iter().map(move |name| format!("cpu{cpu}/{name}")))
+                .map(|path| sys.join(path))
+                .filter(readable)
+                .collect()
+        };
+        let mut clocks = of_cpus(&["cpufreq/scaling_cur_freq"]);
+        clocks.truncate(CLOCKS_MAX);
+        Self {
+            proc_stat: proc_stat.to_owned(),
+            names: cpus.iter().map(|cpu| format!("cpu{cpu}")).collect(),
+            clocks,
+            throttles: of_cpus(&[
+                "thermal_throttle/core_throttle_count",
+                "thermal_throttle/package_throttle_count",
+            ]),
+        }
+    }
+
+    /// Read into `reading`; a reading that isn't thorough asks only what is quick.
+    pub(super) fn read(&self, thorough: bool, reading: &mut Telemetry) {
+        if thorough || self.names.len() <= CPUS_QUICK_MAX {
+            let text = std::fs::read_to_string(&self.proc_stat).unwrap_or_default();
+            if let Some(times) = parse_cpu_times(&text, &self.names) {
+                let ns = |ticks: u64| Some(ticks * (1_000_000_000 / ticks_per_s()));
+                reading.host_busy_ns = ns(times.busy_ticks);
+                reading.host_idle_ns = ns(times.idle_ticks);
+                reading.host_steal_ns = ns(times.steal_ticks);
+            }
+        }
+        if thorough {
+            let khz = self.clocks.iter().filter_map(number::<u64>).max();
+            reading.cpu_clock_mhz = khz.map(|khz| (khz / 1000) as u32);
+            // A count that is missing would look like one that went down.
+            let counts = self.throttles.iter().map(number::<u64>);
+            let count = counts.sum::<Option<u64>>();
+            reading.cpu_throttle_count = count.filter(|_| !self.throttles.is_empty());
+        }
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct CpuTimes {
+    busy_ticks: u64,
+    idle_ticks: u64,
+    steal_ticks: u64,
+}
+
+/// Sums over the named CPUs; `None` unless all of them are there. The columns are
+/// proc(5)'s: user, nice, system, idle, iowait, irq, softirq, steal; guests' time
+/// stands in user already.
+fn parse_cpu_times(text: &str, names: &[String]) -> Option<CpuTimes> {
+    let mut times = CpuTimes::default();
+    let mut found = 0;
+    for line in text.lines().take_while(|line| line.starts_with("cpu")) {
+        let mut words = line.split_whitespace();
+        let name = words.next()?;
+        if !names.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else {
+            return None;
+        };
+        times.busy_ticks += user + nice + system + irq + softirq;
+        times.idle_ticks += idle + iowait;
+        times.steal_ticks += steal;
+        found += 1;
+    }
+    (found == names.len() && found > 0).then_some(times)
+}
+
+/// Numbers of the CPUs that this process may run on; none where it can't be known.
+fn cpus_allowed() -> Vec<usize> {
+    // SAFETY: a cpu_set_t is plain bits, all zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is writable and as large as is said; 0 is this thread.
+    let failed = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } != 0;
+    if failed {
+        return Vec::new(); // more CPUs than the set has room for
+    }
+    (0..libc::CPU_SETSIZE as usize)
+        // SAFETY: the number is less than the set's size.
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  9999 0 0 0 0 0 0 0 0 0\n\
+        cpu0 100 20 30 700 5 1 2 9 50 0\n\
+        cpu1 1 1 1 1 1 1 1 1 0 0\n\
+        cpu10 10 0 0 40 0 0 0 0 0 0\n\
+        intr 1 2 3\n";
+
+    fn names(cpus: &[&str]) -> Vec<String> {
+        cpus.iter().map(|&cpu| cpu.to_owned()).collect()
+    }
+
+    #[test]
+    fn only_our_cpus_count_and_guests_count_once() {
+        let times = parse_cpu_times(STAT, &names(&["cpu0", "cpu10"])).unwrap();
+        let expected = CpuTimes {
+            busy_ticks: 153 + 10,
+            idle_ticks: 705 + 40,
+            steal_ticks: 9,
+        };
+        assert_eq!(times, expected);
+        assert_eq!(parse_cpu_times(STAT, &names(&["cpu0", "cpu2"])), None);
+        assert_eq!(parse_cpu_times(STAT, &[]), None);
+        assert_eq!(parse_cpu_times("", &names(&["cpu0"])), None);
+    }
+
+    #[test]
+    fn clocks_and_throttling_are_read_where_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let read = |thorough| {
+            let host = Host::open(&dir.path().join("stat"), dir.path(), &[0, 1]);
+            let mut reading = Telemetry::default();
+            host.read(thorough, &mut reading);
+            reading
+        };
+        assert_eq!(read(true), Telemetry::default(), "nothing is there");
+        write("stat", STAT);
+        write("cpu0/cpufreq/scaling_cur_freq", "2400000\n");
+        write("cpu1/cpufreq/scaling_cur_freq", "3100000\n");
+        write("cpu2/cpufreq/scaling_cur_freq", "9900000\n");
+        write("cpu0/thermal_throttle/core_throttle_count", "3\n");
+        write("cpu0/thermal_throttle/package_throttle_count", "4\n");
+        let reading = read(true);
+        assert_eq!(reading.cpu_clock_mhz, Some(3100));
+        assert_eq!(reading.cpu_throttle_count, Some(7));
+        assert!(reading.host_busy_ns > Some(0));
+        let quick = read(false);
+        assert_eq!(quick.cpu_clock_mhz, None);
+        assert_eq!(quick.host_busy_ns, reading.host_busy_ns);
+    }
+
+    #[test]
+    fn this_machine_tells_of_its_cpus() {
+        let mut reading = Telemetry::default();
+        Host::here().read(true, &mut reading);
+        assert!(reading.host_busy_ns > Some(0));
+    }
+}

@@ -1,0 +1,262 @@
+//! The thread that takes the readings, and how the harness gets at them.
+//!
+//! Readings are due at fixed times, not a fixed time after one another, so the
+//! rate does not sink with what a reading costs. One that is late is not made up
+//! for: its time is in the record.
+
+use super::clock_ns;
+use super::gpu::GpuCounters;
+use super::host::Host;
+use super::rapl::{POWERCAP, Rapl};
+use super::tree::Tree;
+use crate::gpu::Device;
+use protocol::clock::now_ns;
+use schema::record::Telemetry;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Time between two readings: 25 a second, so that there are 20 even where one in
+/// five comes late.
+const PERIOD: Duration = Duration::from_millis(40);
+/// What changes slowly or costs much is read each so many readings (2.5 a second),
+/// and in the first of a case.
+const THOROUGH_EVERY: u32 = 10;
+/// How long to wait for the thread: a driver that hangs must not hang us.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A running sampler; stops when dropped.
+pub struct Sampler {
+    shared: Arc<Mutex<Shared>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    case: String,
+    readings: Vec<Telemetry>,
+    thorough_next: bool,
+    gpu_lost: Option<String>,
+    stop: bool,
+}
+
+impl Sampler {
+    /// Start reading the counters of `pid` and its descendants, of the host, and of
+    /// the device that it works on, if any.
+    pub fn start(pid: u32, device: Option<Box<dyn Device>>) -> Self {
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || sample(Counters::new(pid, device), &of_thread));
+        Self {
+            shared,
+            thread: Some(thread),
+        }
+    }
+
+    /// Readings from now on are of `case`; those since the last case are of none.
+    /// Returns when the first is there.
+    pub fn begin(&self, case: &str) {
+        let mut shared = lock(&self.shared);
+        shared.case = case.to_owned();
+        shared.readings.clear();
+        shared.thorough_next = true;
+        drop(shared);
+        self.wake();
+        // A case begins with a reading, however short it is.
+        let deadline = Instant::now() + PATIENCE;
+        while lock(&self.shared).readings.is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Take the readings of the case.
+    pub fn take(&self) -> Vec<Telemetry> {
+        std::mem::take(&mut lock(&self.shared).readings)
+    }
+
+    /// Why the GPU can't be read any more, if so.
+    pub fn gpu_lost(&self) -> Option<String> {
+        lock(&self.shared).gpu_lost.clone()
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        lock(&self.shared).stop = true;
+        self.wake();
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // One that hangs in the driver is left behind: it only holds what is its own.
+        if thread.is_finished() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn sample(mut counters: Counters, shared: &Mutex<Shared>) {
+    let mut due = Instant::now();
+    loop {
+        let (case, thorough) = {
+            let mut shared = lock(shared);
+            if shared.stop {
+                return;
+            }
+            (
+                shared.case.clone(),
+                std::mem::take(&mut shared.thorough_next),
+            )
+        };
+        let began = Instant::now();
+        // The lock is not held while we read: the harness never waits for a driver.
+        let reading = Telemetry {
+            case,
+            ..counters.read(thorough)
+        };
+        {
+            let mut shared = lock(shared);
+            shared.gpu_lost = counters.gpu.lost().map(str::to_owned);
+            if shared.case == reading.case {
+                shared.readings.push(reading);
+            }
+        }
+        due = (due.min(began) + PERIOD).max(Instant::now());
+        wait(due, shared);
+    }
+}
+
+/// Wait until it is time, or somebody wants a reading now, or none any more.
+fn wait(due: Instant, shared: &Mutex<Shared>) {
+    loop {
+        let left = due.saturating_duration_since(Instant::now());
+        let wanted = {
+            let shared = lock(shared);
+            shared.stop || shared.thorough_next
+        };
+        if left.is_zero() || wanted {
+            return;
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+/// Everything that a reading asks.
+struct Counters {
+    tree: Tree,
+    host: Host,
+    rapl: Rapl,
+    gpu: GpuCounters,
+    readings: u32,
+}
+
+impl Counters {
+    fn new(pid: u32, device: Option<Box<dyn Device>>) -> Self {
+        Self {
+            tree: Tree::new(pid),
+            host: Host::here(),
+            rapl: Rapl::open(Path::new(POWERCAP)),
+            gpu: GpuCounters::new(device),
+            readings: 0,
+        }
+    }
+
+    fn read(&mut self, thorough: bool) -> Telemetry {
+        let thorough = thorough || self.readings.is_multiple_of(THOROUGH_EVERY);
+        self.readings = self.readings.wrapping_add(1);
+        let mut reading = Telemetry {
+            t_ns: now_ns(),
+            ..Telemetry::default()
+        };
+        self.tree.read(thorough, &mut reading);
+        self.host.read(thorough, &mut reading);
+        self.rapl.read(&mut reading);
+        self.gpu.read(thorough, self.tree.pids(), &mut reading);
+        reading.harness_cpu_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
+        reading.sampler_cpu_ns = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+        reading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::Refusal;
+    use crate::gpu::scripted::ScriptedDevice;
+
+    /// Take readings until there are some that `enough` likes.
+    fn until(sampler: &Sampler, enough: impl Fn(&[Telemetry]) -> bool) -> Vec<Telemetry> {
+        let mut all = Vec::new();
+        while !enough(&all) {
+            all.extend(sampler.take());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        all
+    }
+
+    fn here(device: Option<ScriptedDevice>) -> Sampler {
+        let device = device.map(|device| Box::new(device) as Box<dyn Device>);
+        Sampler::start(std::process::id(), device)
+    }
+
+    #[test]
+    fn readings_belong_to_the_case_they_were_taken_in() {
+        let sampler = here(None);
+        sampler.begin("a");
+        let of_a = until(&sampler, |all| all.len() >= 2);
+        sampler.begin("b");
+        let of_b = until(&sampler, |all| all.len() >= 2);
+        assert!(of_a.iter().all(|reading| reading.case == "a"));
+        assert!(of_b.iter().all(|reading| reading.case == "b"));
+        assert!(of_a.iter().chain(&of_b).is_sorted_by_key(|r| r.t_ns));
+        // The first of a case is thorough: it has what is read less often, too.
+        assert!(of_b[0].host_busy_ns.is_some());
+        assert!(of_b[0].rss_bytes > Some(0) && of_b[0].cpu_ns > Some(0));
+        assert!(of_b[0].sampler_cpu_ns < of_b[0].harness_cpu_ns);
+    }
+
+    #[test]
+    fn a_gpu_lost_in_the_middle_of_a_case_is_said_and_the_rest_goes_on() {
+        let device = ScriptedDevice::busy(std::process::id());
+        let sampler = here(Some(device.clone()));
+        sampler.begin("p10");
+        let before = until(&sampler, |all| !all.is_empty());
+        assert_eq!(before[0].gpu_power_mw, Some(412_000));
+        assert_eq!(sampler.gpu_lost(), None);
+        device.refuse(&Refusal::Lost("GPU is lost".into()));
+        let lost = |reading: &Telemetry| reading.gpu_lost.is_some();
+        let after = until(&sampler, |all| all.iter().filter(|r| lost(r)).count() >= 2);
+        let last = after.last().unwrap();
+        assert_eq!(last.gpu_power_mw, None);
+        assert!(last.cpu_ns.is_some(), "the CPU is read on");
+        assert!(sampler.gpu_lost().unwrap().contains("GPU is lost"));
+    }
+
+    #[test]
+    fn a_driver_that_hangs_does_not_hang_the_harness() {
+        let device = ScriptedDevice::busy(1);
+        device.change(|script| script.hangs = true);
+        let sampler = here(Some(device.clone()));
+        sampler.begin("p10");
+        while device.asked("power_mw") == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(sampler.take(), []);
+        drop(sampler); // comes back, or the test never ends
+    }
+}

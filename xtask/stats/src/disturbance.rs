@@ -1,0 +1,308 @@
+//! Whether something else was at work while an invocation was measured: other
+//! processes, heat, another clock, another user of the GPU, a failing GPU.
+//!
+//! A disturbed invocation stays in every number; it is flagged, and so is each pair
+//! it is part of, so that a reader may doubt what the machine did rather than the
+//! engine. What the engine does to itself (its own load, a power limit that it
+//! runs into) is no disturbance: that is what is measured.
+
+use crate::counters::Readings;
+use crate::describe::{mean, median};
+use crate::evidence::Attempt;
+use schema::record::Telemetry;
+use std::fmt;
+
+/// Share of the CPUs' time that others may take. An engine that uses all of it
+/// loses as much, and two invocations that differ by less than this count as
+/// reproducible (see [`crate::cv`]).
+pub const LOST_MAX: f64 = 0.05;
+/// The kernel counts busy time by looking at a CPU once a tick (10 ms, or less):
+/// over n looks a share is off by a standard error of at most ½/√n. Three of them
+/// are granted, so that chance calls one invocation in a thousand disturbed.
+const TICK_NS: f64 = 1e7;
+const STANDARD_ERRORS: f64 = 3.0;
+/// How far an invocation's clock may lie from the usual one, as a fraction: speed
+/// goes at most with the clock, so the limit is that of reproducibility again.
+pub const CLOCK_DEVIATION_MAX: f64 = 0.05;
+/// Invocations from which a usual clock can be told.
+const INVOCATIONS_MIN: usize = 3;
+/// Share of the readings in which the GPU's hardware may hold its clock down. It
+/// then halves it at least, so this costs what [`LOST_MAX`] allows; and NVML may
+/// show the bit for a moment whenever the clock changes.
+pub const THROTTLED_MAX: f64 = 0.05;
+
+/// NVML's reasons that the environment gives: heat, and a power supply that asks
+/// for less. Not among them: idling, clocks set by a user, and the power limit,
+/// which a heavy load runs into by itself. (nvml.h, nvmlClocksThrottleReason…)
+const THROTTLE_REASONS: [(u64, &str); 4] = [
+    (0x8, "hardware slowdown"),
+    (0x20, "software thermal slowdown"),
+    (0x40, "hardware thermal slowdown"),
+    (0x80, "power brake"),
+];
+
+/// A disturbed invocation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Disturbance {
+    /// Which.
+    pub invocation: u32,
+    /// By what; at least one.
+    pub causes: Vec<Cause>,
+}
+
+/// What disturbed an invocation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// The engine's CPUs did other work; fractions of their time.
+    OtherWork {
+        /// For other processes and the kernel.
+        others: f64,
+        /// For other guests of the hypervisor.
+        stolen: f64,
+    },
+    /// CPUs lowered their clock because of heat.
+    CpuThrottled {
+        /// How often.
+        times: u64,
+    },
+    /// The CPUs' clock was not the usual one.
+    CpuClock(Clock),
+    /// The GPU's clock was not the usual one.
+    GpuClock(Clock),
+    /// The GPU's clock was held down.
+    GpuThrottled {
+        /// In which share of the readings.
+        share: f64,
+        /// Why: NVML's bits, of all readings together.
+        reasons: u64,
+    },
+    /// Somebody else's process was on the GPU.
+    GpuShared {
+        /// Processes that are not the engine's, at most.
+        others: u32,
+    },
+    /// The GPU's memory had errors that ECC could not mend.
+    GpuMemoryErrors {
+        /// How many.
+        count: u64,
+    },
+    /// The GPU could not be read any more.
+    GpuLost(String),
+}
+
+/// A clock that is not the usual one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clock {
+    /// Mean of the invocation.
+    pub mhz: f64,
+    /// Median over the cell's invocations.
+    pub usual_mhz: f64,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        match self {
+            Cause::OtherWork { others, stolen } => write!(
+                f,
+                "other processes took {} of the CPU time, the hypervisor {}",
+                percent(*others),
+                percent(*stolen)
+            ),
+            Cause::CpuThrottled { times } => {
+                write!(f, "the CPUs lowered their clock for heat {times} times")
+            }
+            Cause::CpuClock(clock) => write!(f, "the CPU clock was {clock}"),
+            Cause::GpuClock(clock) => write!(f, "the GPU clock was {clock}"),
+            Cause::GpuThrottled { share, reasons } => {
+                let names: Vec<&str> = THROTTLE_REASONS
+                    .iter()
+                    .filter(|(bit, _)| reasons & bit != 0)
+                    .map(|(_, name)| *name)
+                    .collect();
+                write!(
+                    f,
+                    "the GPU clock was held down in {} of the readings ({})",
+                    percent(*share),
+                    names.join(", ")
+                )
+            }
+            Cause::GpuShared { others } => {
+                write!(f, "{others} other process(es) used the GPU")
+            }
+            Cause::GpuMemoryErrors { count } => {
+                write!(f, "{count} error(s) in GPU memory that ECC could not mend")
+            }
+            Cause::GpuLost(why) => f.write_str(why),
+        }
+    }
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let off = self.mhz / self.usual_mhz - 1.0;
+        write!(
+            f,
+            "{:.0} MHz, {:.0} % {} the usual {:.0} MHz",
+            self.mhz,
+            off.abs() * 100.0,
+            if off < 0.0 { "below" } else { "above" },
+            self.usual_mhz
+        )
+    }
+}
+
+/// The disturbed ones among a cell's invocations, and how many can't be judged for
+/// lack of readings.
+pub(crate) fn judge(attempts: &[Attempt]) -> (Vec<Disturbance>, u32) {
+    let readings: Vec<Readings> = attempts
+        .iter()
+        .map(|attempt| {
+            let (start_ns, end_ns) = (attempt.end.start_ns, attempt.end.end_ns);
+            Readings::within(&attempt.log.telemetry, start_ns, end_ns)
+        })
+        .collect();
+    let clocks = |of: fn(&Telemetry) -> Option<u32>| -> Vec<Option<f64>> {
+        readings
+            .iter()
+            .map(|readings| mean_clock(readings, of))
+            .collect()
+    };
+    let cpu_clocks = unusual(&clocks(|t| t.cpu_clock_mhz));
+    let gpu_clocks = unusual(&clocks(|t| t.gpu_sm_clock_mhz));
+    let mut disturbances = Vec::new();
+    let mut unwatched = 0;
+    for (index, attempt) in attempts.iter().enumerate() {
+        let readings = &readings[index];
+        let work = Work::of(readings);
+        unwatched += u32::from(work.is_none());
+        let mut causes: Vec<Cause> = work.and_then(Work::cause).into_iter().collect();
+        causes.extend(cpu_throttled(readings));
+        causes.extend(cpu_clocks[index].map(Cause::CpuClock));
+        causes.extend(gpu_clocks[index].map(Cause::GpuClock));
+        causes.extend(gpu_throttled(readings));
+        causes.extend(gpu_shared(readings));
+        causes.extend(gpu_memory_errors(readings));
+        causes.extend(gpu_lost(readings));
+        if !causes.is_empty() {
+            disturbances.push(Disturbance {
+                invocation: attempt.invocation,
+                causes,
+            });
+        }
+    }
+    (disturbances, unwatched)
+}
+
+/// What the engine's CPUs did between two readings, ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Work {
+    capacity: f64,
+    others: f64,
+    stolen: f64,
+}
+
+impl Work {
+    /// `None` where not all of it was read, or not for long enough.
+    fn of(readings: &Readings) -> Option<Self> {
+        // Counters of different readings don't add up, so only those count that
+        // have all.
+        let whole = |t: &Telemetry| {
+            Some((
+                t.host_busy_ns?,
+                t.host_idle_ns?,
+                t.host_steal_ns?,
+                t.cpu_ns?,
+                t.harness_cpu_ns?,
+            ))
+        };
+        let grown = |pick: fn((u64, u64, u64, u64, u64)) -> u64| {
+            Some(readings.growth(|t| whole(t).map(pick))?.amount)
+        };
+        let busy = grown(|w| w.0)?;
+        let stolen = grown(|w| w.2)?;
+        let capacity = busy + grown(|w| w.1)? + stolen;
+        let ours = grown(|w| w.3)? + grown(|w| w.4)?;
+        (capacity > 0.0).then(|| Self {
+            capacity,
+            others: (busy - ours).max(0.0),
+            stolen,
+        })
+    }
+
+    fn cause(self) -> Option<Cause> {
+        let share = |ns: f64| ns / self.capacity;
+        let chance = STANDARD_ERRORS * 0.5 / (self.capacity / TICK_NS).sqrt();
+        (share(self.others + self.stolen) > LOST_MAX + chance).then(|| Cause::OtherWork {
+            others: share(self.others),
+            stolen: share(self.stolen),
+        })
+    }
+}
+
+fn cpu_throttled(readings: &Readings) -> Option<Cause> {
+    let times = readings.growth(|t| t.cpu_throttle_count)?.amount as u64;
+    (times > 0).then_some(Cause::CpuThrottled { times })
+}
+
+fn mean_clock(readings: &Readings, of: fn(&Telemetry) -> Option<u32>) -> Option<f64> {
+    let clocks: Vec<f64> = readings.iter().filter_map(of).map(f64::from).collect();
+    mean(&clocks)
+}
+
+/// Which of the invocations' clocks are too far from their median.
+fn unusual(clocks: &[Option<f64>]) -> Vec<Option<Clock>> {
+    let known: Vec<f64> = clocks.iter().flatten().copied().collect();
+    let usual = median(&known).filter(|&mhz| known.len() >= INVOCATIONS_MIN && mhz > 0.0);
+    clocks
+        .iter()
+        .map(|clock| {
+            let clock = Clock {
+                mhz: (*clock)?,
+                usual_mhz: usual?,
+            };
+            let off = (clock.mhz / clock.usual_mhz - 1.0).abs();
+            (off > CLOCK_DEVIATION_MAX).then_some(clock)
+        })
+        .collect()
+}
+
+fn gpu_throttled(readings: &Readings) -> Option<Cause> {
+    let mask = THROTTLE_REASONS.iter().fold(0, |mask, (bit, _)| mask | bit);
+    let read: Vec<u64> = readings
+        .iter()
+        .filter_map(|t| Some(t.gpu_throttle_reasons? & mask))
+        .collect();
+    let held = read.iter().filter(|&&reasons| reasons != 0).count();
+    let share = held as f64 / read.len().max(1) as f64;
+    (share > THROTTLED_MAX).then(|| Cause::GpuThrottled {
+        share,
+        reasons: read.iter().fold(0, |all, reasons| all | reasons),
+    })
+}
+
+/// Any other process is too much: it takes what it likes, when it likes. Where none
+/// of the processes is known to be the engine's (a container has numbers of its
+/// own), one of them is taken to be.
+fn gpu_shared(readings: &Readings) -> Option<Cause> {
+    let others = readings
+        .iter()
+        .filter_map(|t| {
+            let own = t.gpu_processes_own.unwrap_or(0).max(1);
+            Some(t.gpu_processes?.saturating_sub(own))
+        })
+        .max()?;
+    (others > 0).then_some(Cause::GpuShared { others })
+}
+
+fn gpu_memory_errors(readings: &Readings) -> Option<Cause> {
+    let mut counts = readings.iter().filter_map(|t| t.gpu_ecc_uncorrected);
+    let first = counts.next()?;
+    let count = counts.next_back()?.saturating_sub(first);
+    (count > 0).then_some(Cause::GpuMemoryErrors { count })
+}
+
+fn gpu_lost(readings: &Readings) -> Option<Cause> {
+    let why = readings.iter().find_map(|t| t.gpu_lost.clone())?;
+    Some(Cause::GpuLost(why))
+}
