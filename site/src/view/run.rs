@@ -4,6 +4,7 @@ use super::cells::{plural, status_words, swatch};
 use super::coverage::{Matrix, matrix};
 use super::engine::verified_scope;
 use super::frame::{Frame, run_path};
+use super::instrument::{InstrumentError, capacities};
 use super::{Shown, metric};
 use crate::fmt::{self, Unit};
 use schema::record::{CheckRecord, Status};
@@ -26,6 +27,8 @@ pub struct RunPage {
     checks: Vec<CheckRow>,
     coverage: Matrix,
     lag: Vec<(String, String)>,
+    instrument: Option<InstrumentError>,
+    capacities: Vec<(String, String)>,
     commands: Vec<(String, String)>,
     order: Vec<(String, String)>,
     files: Vec<FileRow>,
@@ -111,6 +114,8 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         checks: checks(shown),
         coverage: matrix(shown, latest),
         lag: report_lag(shown),
+        instrument: shown.run.calibration.as_ref().map(InstrumentError::of),
+        capacities: capacities(shown.run),
         commands: commands(shown),
         order: order(shown),
         files: shown.run.launches.iter().map(file_row).collect(),

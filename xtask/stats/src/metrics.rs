@@ -46,7 +46,7 @@ pub struct About {
 
 impl MetricId {
     /// All metrics, in their order.
-    pub const ALL: [MetricId; 16] = [
+    pub const ALL: [MetricId; 20] = [
         MetricId::TtftNs,
         MetricId::ItlNs,
         MetricId::TpotNs,
@@ -63,6 +63,10 @@ impl MetricId {
         MetricId::CpuUtilizationPercent,
         MetricId::DecodeMbuPercent,
         MetricId::PrefillMfuPercent,
+        MetricId::GoodputPerS,
+        MetricId::OfferedPerS,
+        MetricId::ShortfallPercent,
+        MetricId::ScheduleLagNs,
     ];
 
     /// The metric of that name, e.g. `ttft_ns`.
@@ -115,8 +119,9 @@ impl MetricId {
                 Higher,
                 Invocation,
                 "Output tokens per second: in closed loops the tokens stamped while full \
-                 concurrency was held (no ramp-up, no ramp-down), else all tokens over the time \
-                 in which a request was at work.",
+                 concurrency was held (no ramp-up, no ramp-down), in open loops those from when \
+                 latencies settled to the last arrival, else all tokens over the time in which a \
+                 request was at work.",
             ),
             MetricId::RequestsPerS => (
                 "requests_per_s",
@@ -212,6 +217,41 @@ impl MetricId {
                 Invocation,
                 "FLOPs that the prompt needs (two per weight and token, and causal attention) ÷ \
                  prefill time ÷ the f32 FLOP/s measured in the same run; f32 targets only.",
+            ),
+            MetricId::GoodputPerS => (
+                "goodput_requests_per_s",
+                "requests/s",
+                "Goodput",
+                Higher,
+                Invocation,
+                "Requests per second within the profile's limits: time to first token, and 90 % \
+                 of the gaps between tokens.",
+            ),
+            MetricId::OfferedPerS => (
+                "offered_requests_per_s",
+                "requests/s",
+                "Offered load",
+                Neither,
+                Invocation,
+                "Requests due per second in the steady window of an open loop.",
+            ),
+            MetricId::ShortfallPercent => (
+                "shortfall_percent",
+                "%",
+                "Shortfall",
+                Neither,
+                Invocation,
+                "1 − served ÷ offered in the steady window of an open loop; where its interval \
+                 lies above 0 the queue grew: over-saturated.",
+            ),
+            MetricId::ScheduleLagNs => (
+                "schedule_lag_ns",
+                "ns",
+                "Schedule lag",
+                Neither,
+                Request,
+                "Time the harness had written a request minus the time it was due: the load \
+                 generator's own lateness, which every latency includes.",
             ),
         };
         About {
