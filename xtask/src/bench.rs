@@ -9,6 +9,7 @@ use crate::prompts::Prompts;
 use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
 use crate::results;
+use crate::run::capacity;
 use crate::run::check::{Judge, check};
 use crate::run::pending::pending;
 use crate::run::pilot;
@@ -17,7 +18,7 @@ use crate::run::trace::Tracing;
 use crate::verify::command::{limit, load_golden, threads};
 use crate::verify::question::Question;
 use crate::verify::target::{not_verified, verify};
-use crate::{page, run};
+use crate::{calibrate, page, run};
 use anyhow::{Context, Result, bail};
 use schema::plan::Plan;
 use schema::record::Status;
@@ -53,6 +54,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         None => create(repo, &registry, &results_dir, options)?,
     };
     let plan = &header.plan;
+    calibrate::of_run(repo, &registry, &run_dir)?;
     verify_targets(repo, plan, &run_dir, &programs)?;
     let model_dir = repo.model_dir(&plan.model);
     let loaded = Run::load(&run_dir)?;
@@ -70,14 +72,41 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         )?),
         known => known,
     };
-    let left = pending(plan, &loaded.launches, &loaded.verify, budget.as_ref());
+    let capacities = capacity::run(
+        &capacity::Stage {
+            plan,
+            model_dir: &model_dir,
+            programs: &programs,
+            prompts: &prompts,
+            verify: &loaded.verify,
+            budget: budget.as_ref(),
+        },
+        loaded.capacities,
+        &run_dir,
+    )?;
+    let left = pending(
+        plan,
+        &loaded.launches,
+        &loaded.verify,
+        budget.as_ref(),
+        &capacities,
+    );
     eprintln!(
         "Measuring {} of {} launches into {}",
         left.len(),
         plan.launches.len(),
         run_dir.display()
     );
-    run::run(plan, &run_dir, &model_dir, &programs, &prompts, left).with_context(|| {
+    run::run(
+        plan,
+        &run_dir,
+        &model_dir,
+        &programs,
+        &prompts,
+        &capacities,
+        left,
+    )
+    .with_context(|| {
         format!(
             "what was measured is kept; go on with `cargo xtask bench-all --resume {}`",
             header.id

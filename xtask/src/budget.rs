@@ -6,6 +6,7 @@
 //! in an order that is the same for all. The baseline gives up nothing: every ratio
 //! needs it.
 
+use crate::run::capacity;
 use schema::budget::{OverBudget, Pilot, Round};
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::LoadShape;
@@ -89,7 +90,7 @@ struct CellCost<'a> {
 
 fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
     let mut cells = Vec::new();
-    for scenario in &plan.scenarios {
+    for scenario in plan.scenarios.iter().filter(|s| s.runs(&pilot.target)) {
         for case in &scenario.cases {
             let round = pilot.rounds.iter().find(|round| same(round, case))?;
             let run_s = f64::from(plan.invocations)
@@ -112,8 +113,12 @@ fn case_s(load: LoadShape, case: &Case, warmup: u32, round_s: f64) -> f64 {
         // Warm-up before, and fillers that hold up the load until the end.
         LoadShape::ClosedLoop => f64::from(warmup).max(users) + users,
         LoadShape::Batch => users,
+        // A full house before, arrivals that warm up, and fillers that hold up the load.
+        LoadShape::Poisson | LoadShape::ConstantRate => 2.0 * users + f64::from(warmup),
     };
-    let timed_s = f64::from(case.requests) / users * round_s;
+    let share = f64::from(case.load_percent.unwrap_or(100)) / 100.0;
+    // A load of 110 % is served at 100 %.
+    let timed_s = f64::from(case.requests) / users * round_s / share.min(1.0);
     timed_s.max(case.duration_s) + untimed / users * round_s
 }
 
@@ -128,11 +133,21 @@ fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
             .count();
         launches += match scenario.load {
             LoadShape::Batch => kept,
-            LoadShape::Serial | LoadShape::ClosedLoop => kept.min(1),
+            _ => kept.min(1),
         };
     }
     let run_s: f64 = cells.iter().map(|cell| cell.run_s).sum();
-    run_s + launches as f64 * f64::from(plan.invocations) * pilot.load_s
+    capacity_s(pilot, cells) + run_s + launches as f64 * f64::from(plan.invocations) * pilot.load_s
+}
+
+/// The capacity stage that open loops need (s): a process for each shape.
+fn capacity_s(pilot: &Pilot, cells: &[CellCost]) -> f64 {
+    let open = || cells.iter().filter(|cell| cell.scenario.load.is_open());
+    let needed = |round: &&Round| open().any(|cell| same(round, cell.case));
+    let shapes = pilot.rounds.iter().filter(needed);
+    shapes
+        .map(|round| pilot.load_s + capacity::estimate_s(round.round_s))
+        .sum()
 }
 
 /// What a target has no time for. Every target keeps cells in the same order, as many
@@ -175,6 +190,7 @@ fn precedence(cell: &CellCost) -> (usize, u8, u32) {
         LoadShape::Serial => 0,
         LoadShape::ClosedLoop => 1,
         LoadShape::Batch => 2,
+        LoadShape::Poisson | LoadShape::ConstantRate => 3,
     };
     let tokens = (cell.case.prompt_tokens + cell.case.new_tokens) * cell.case.concurrency;
     (position.unwrap_or(cases.len()), load, tokens)
@@ -191,6 +207,7 @@ mod tests {
             prompt_tokens: 50,
             new_tokens: 16,
             concurrency,
+            load_percent: None,
             requests,
             duration_s,
         }
@@ -202,6 +219,7 @@ mod tests {
             version: 1,
             load,
             axis: Axis::Users,
+            targets: vec![],
             cases,
         };
         Plan {
@@ -215,6 +233,7 @@ mod tests {
             request_timeout_s: 1,
             load_timeout_s: 1,
             budget_s: 100.0,
+            slo: None,
             targets: vec![],
             scenarios: vec![
                 scenario(
@@ -267,6 +286,29 @@ mod tests {
             case_s(LoadShape::ClosedLoop, &case("u4", 4, 20, 9.0), 2, 0.1),
             9.2
         );
+    }
+
+    #[test]
+    fn an_open_loop_costs_its_capacity_stage_and_its_rate() {
+        let mut plan = plan();
+        let mut half = case("r50", 4, 20, 0.0);
+        half.load_percent = Some(50);
+        assert_eq!(
+            case_s(LoadShape::Poisson, &half, 2, 0.1),
+            10.0 * 0.1 + 2.5 * 0.1
+        );
+        plan.scenarios = vec![PlannedScenario {
+            load: LoadShape::Poisson,
+            cases: vec![half],
+            ..plan.scenarios[0].clone()
+        }];
+        let mut pilot = pilot("t", 0.1);
+        let expected = 5.0 * (1.25 + 1.0) + 1.0 + capacity::estimate_s(0.1);
+        assert!((planned_s(&plan, &pilot).unwrap() - expected).abs() < 1e-9);
+        // Who doesn't run it pays nothing.
+        plan.scenarios[0].targets = vec!["other".into()];
+        pilot.target = "t".into();
+        assert_eq!(planned_s(&plan, &pilot), Some(0.0));
     }
 
     #[test]

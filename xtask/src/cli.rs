@@ -2,7 +2,9 @@
 //! is its module's.
 
 use crate::repo::Repo;
-use crate::{adapters, bench, doctor, export, fetch, page, plan, results, run, test, tidy, verify};
+use crate::{
+    adapters, bench, calibrate, doctor, export, fetch, page, plan, results, run, test, tidy, verify,
+};
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -39,6 +41,19 @@ enum Verb {
         after_help = "Example:\n  cargo xtask bench-adapters\n  cargo xtask bench-adapters --engines candle --model llama-3.2-1b-shape --pairs 3"
     )]
     BenchAdapters(AdapterArgs),
+    /// The harness's own error against an engine of known timing. Exit status 1 where it is
+    /// larger than it may be.
+    #[command(
+        after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --quick --json"
+    )]
+    Calibrate {
+        /// As short as on every run.
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Put every target through the parity gate.
     #[command(
         after_help = "Example:\n  cargo xtask verify\n  cargo xtask verify --model tiny-llama --engines candle\n  cargo xtask verify --mutants"
@@ -215,6 +230,7 @@ impl Cli {
             Verb::BenchAll(args) => bench::bench(&repo, &args.options(true)),
             Verb::Bench(args) => bench::bench(&repo, &args.options(false)),
             Verb::BenchAdapters(args) => adapters::run(&repo, &args.options()),
+            Verb::Calibrate { quick, json } => calibrate::command(&repo, quick, json),
             Verb::Verify(args) => verify::command::run(&repo, &args.options()),
             Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
             Verb::Build {

@@ -4,9 +4,11 @@
 //! can do stands in `engines/engines.toml` and in its own `hello`.
 
 pub mod adapters;
+pub mod arrivals;
 pub mod bench;
 pub mod budget;
 pub mod build;
+pub mod calibrate;
 pub mod cli;
 pub mod doctor;
 pub mod engine;
@@ -19,6 +21,7 @@ pub mod page;
 pub mod plan;
 pub mod prompts;
 pub mod provenance;
+pub mod random;
 pub mod repo;
 pub mod results;
 pub mod run;

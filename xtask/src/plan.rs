@@ -1,6 +1,10 @@
 //! Scenarios + profile + registry + seed → the plan. Pure: no clock, no machine,
 //! no randomness but the seed's, so that equal inputs give equal plans anywhere.
 
+mod narrow;
+
+pub use crate::random::SplitMix64;
+use narrow::narrow_targets;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::profile::{Profile, Sizes};
 use schema::registry::Target;
@@ -40,6 +44,7 @@ pub fn plan(
 ) -> Result<Plan, PlanError> {
     let targets = profile_targets(profile, all_targets, &choice.engines)?;
     let scenarios = choose_scenarios(profile, scenarios, &choice.scenarios)?;
+    let scenarios = narrow_targets(profile, scenarios, &targets, choice)?;
     let launches = order(&targets, &scenarios, profile.invocations, profile.seed);
     Ok(Plan {
         profile: profile.id.clone(),
@@ -59,6 +64,7 @@ pub fn plan(
         request_timeout_s: profile.request_timeout_s,
         load_timeout_s: profile.load_timeout_s,
         budget_s: profile.budget_s,
+        slo: profile.slo,
         targets,
         scenarios,
         launches,
@@ -152,6 +158,7 @@ fn choose_scenarios(
                 version: scenario.version,
                 load: scenario.load,
                 axis: scenario.axis,
+                targets: sizes.targets.clone(),
                 cases: cases(scenario.axis, sizes),
             })
         })
@@ -160,21 +167,25 @@ fn choose_scenarios(
 
 fn cases(axis: Axis, sizes: &Sizes) -> Vec<Case> {
     let mut cases = Vec::new();
+    let rates: Vec<Option<u32>> = match sizes.load_percent.as_slice() {
+        [] => vec![None],
+        percents => percents.iter().copied().map(Some).collect(),
+    };
     for &prompt_tokens in &sizes.prompt_tokens {
         for &concurrency in &sizes.concurrency {
-            let value = if axis == Axis::PromptTokens {
-                prompt_tokens
-            } else {
-                concurrency
-            };
-            cases.push(Case {
-                id: format!("{}{value}", axis.letter()),
-                prompt_tokens,
-                new_tokens: sizes.new_tokens,
-                concurrency,
-                requests: sizes.requests,
-                duration_s: sizes.duration_s,
-            });
+            for &load_percent in &rates {
+                let mut case = Case {
+                    id: String::new(),
+                    prompt_tokens,
+                    new_tokens: sizes.new_tokens,
+                    concurrency,
+                    load_percent,
+                    requests: sizes.requests,
+                    duration_s: sizes.duration_s,
+                };
+                case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
+                cases.push(case);
+            }
         }
     }
     cases
@@ -204,10 +215,14 @@ fn order(
             // A peak of memory belongs to a process, so there each case gets one.
             let groups: Vec<Vec<String>> = match scenario.load {
                 LoadShape::Batch => cases.into_iter().map(|case| vec![case]).collect(),
-                LoadShape::Serial | LoadShape::ClosedLoop => vec![cases],
+                LoadShape::Serial
+                | LoadShape::ClosedLoop
+                | LoadShape::Poisson
+                | LoadShape::ConstantRate => vec![cases],
             };
             for cases in groups {
-                let mut target_order: Vec<&Target> = targets.iter().collect();
+                let runs = |target: &&Target| scenario.runs(&target.id);
+                let mut target_order: Vec<&Target> = targets.iter().filter(runs).collect();
                 random.shuffle(&mut target_order);
                 launches.extend(target_order.into_iter().map(|target| Launch {
                     invocation,
@@ -219,34 +234,6 @@ fn order(
         }
     }
     launches
-}
-
-/// Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
-/// Written out because the order of a published run must outlive a crate's version.
-pub struct SplitMix64(pub u64);
-
-impl SplitMix64 {
-    /// The next 64 random bits.
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound` (which must not be 0). The bias of the remainder is
-    /// under 2⁻⁴⁰ for the bounds used here.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next_u64() % bound as u64) as usize
-    }
-
-    /// Fisher–Yates.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i + 1));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -297,6 +284,8 @@ mod tests {
             prompt_tokens: prompt_tokens.to_vec(),
             new_tokens: 16,
             concurrency: concurrency.to_vec(),
+            load_percent: vec![],
+            targets: vec![],
             requests: 20,
             duration_s: 0.0,
         }
@@ -309,6 +298,7 @@ mod tests {
             version: 1,
             load,
             axis,
+            targets: vec![],
             cases,
         }
     }
@@ -326,6 +316,23 @@ mod tests {
             ["p10", "p50"]
         );
         assert_eq!(names(Axis::Users, &sizes(&[50], &[1, 8])), ["u1", "u8"]);
+    }
+
+    #[test]
+    fn an_open_loop_has_a_case_per_rate_and_only_its_targets_run_it() {
+        let sizes = Sizes {
+            load_percent: vec![50, 90],
+            ..sizes(&[50], &[8])
+        };
+        let open = PlannedScenario {
+            targets: vec!["b.cpu.f32".into()],
+            ..scenario("open", LoadShape::Poisson, Axis::LoadPercent, &sizes)
+        };
+        let cases: Vec<_> = open.cases.iter().map(|c| (&*c.id, c.concurrency)).collect();
+        assert_eq!(cases, [("r50", 8), ("r90", 8)]);
+        let launches = order(&targets(), &[open], 2, 1);
+        let who: Vec<&str> = launches.iter().map(|l| &*l.target).collect();
+        assert_eq!(who, ["b.cpu.f32", "b.cpu.f32"]);
     }
 
     fn launches(seed: u64) -> Vec<Launch> {
@@ -370,20 +377,5 @@ mod tests {
     fn the_seed_alone_decides_the_order() {
         assert_eq!(launches(1), launches(1));
         assert_ne!(launches(1), launches(2));
-    }
-
-    #[test]
-    fn splitmix64_gives_the_published_sequence() {
-        // From the reference implementation by Sebastiano Vigna, seed 1234567.
-        let mut random = SplitMix64(1_234_567);
-        let drawn = [random.next_u64(), random.next_u64(), random.next_u64()];
-        assert_eq!(
-            drawn,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423
-            ]
-        );
     }
 }

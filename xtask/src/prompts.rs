@@ -2,7 +2,7 @@
 //! harness tokenises once. Equal seeds and tokenizers give equal prompts, so all
 //! targets are asked the same things; within a cell no prompt comes twice.
 
-use crate::plan::SplitMix64;
+use crate::random::{SplitMix64, hash};
 use anyhow::{Context, Result, bail};
 use schema::run::sha256_hex;
 use std::collections::HashSet;
@@ -133,13 +133,6 @@ pub fn read_config(model_dir: &Path) -> Result<serde_json::Value> {
         )
     })?;
     serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))
-}
-
-/// FNV-1a (Fowler, Noll, Vo), 64 bit: spreads names over seeds.
-fn hash(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

@@ -88,7 +88,8 @@ pub fn view(shown: &Shown, scenario: &str, case: &str, target: &str, id: MetricI
 /// reason; `None` where it has one.
 pub fn gap(cell: Option<&Cell>, leading: Option<MetricId>) -> Option<(&'static str, String)> {
     let Some(cell) = cell else {
-        return Some(("not planned", "the analysis has no such cell".into()));
+        let reason = "the profile has this scenario for other targets".to_owned();
+        return Some(("not planned", reason));
     };
     if cell.status != Status::Ok {
         return Some((status_words(cell.status), cell.reason.clone()));

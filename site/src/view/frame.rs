@@ -1,6 +1,7 @@
 //! What surrounds every page: its title, the way back to the root, navigation,
 //! the banner that must not be missed, and where the numbers come from.
 
+use super::instrument;
 use crate::Input;
 use crate::html::slug;
 use schema::run::Run;
@@ -50,6 +51,8 @@ pub struct Frame {
     pub run_path: String,
     /// When it started, RFC 3339, or empty.
     pub started: String,
+    /// The harness's own error in that run, or that it isn't known.
+    pub instrument: String,
 }
 
 /// One entry of the navigation.
@@ -94,6 +97,7 @@ impl Frame {
             run_id: run.map(|r| r.header.id.clone()).unwrap_or_default(),
             run_path: run.map(|r| run_path(&r.header.id)).unwrap_or_default(),
             started: run.map(|r| r.header.started.clone()).unwrap_or_default(),
+            instrument: run.map(instrument::sentence).unwrap_or_default(),
         }
     }
 }

@@ -10,8 +10,10 @@ pub mod engine;
 pub mod figures;
 pub mod frame;
 pub mod index;
+pub mod instrument;
 pub mod kernels;
 pub mod methodology;
+pub mod promises;
 pub mod run;
 pub mod scenario;
 pub mod tables;
@@ -177,6 +179,7 @@ pub fn case_label(axis: Axis, value: u32) -> String {
         Axis::Users if value == 1 => "1 user".into(),
         Axis::Users => format!("{value} users"),
         Axis::Batch => format!("batch {value}"),
+        Axis::LoadPercent => format!("{value} % of capacity"),
     }
 }
 

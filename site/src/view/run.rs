@@ -6,6 +6,7 @@ use super::coverage::{Matrix, matrix};
 use super::disturbances::{self, Disturbances};
 use super::engine::verified_scope;
 use super::frame::{Frame, run_path};
+use super::instrument::{InstrumentError, capacities};
 use crate::fmt;
 use schema::record::{CheckRecord, Status};
 use schema::run::LaunchLog;
@@ -28,6 +29,8 @@ pub struct RunPage {
     coverage: Matrix,
     lag: Vec<(String, String)>,
     disturbances: Disturbances,
+    instrument: Option<InstrumentError>,
+    capacities: Vec<(String, String)>,
     commands: Vec<(String, String)>,
     order: Vec<(String, String)>,
     files: Vec<FileRow>,
@@ -114,6 +117,8 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         coverage: matrix(shown, latest),
         lag: disturbances::largest(shown, MetricId::ReportLagNs),
         disturbances: disturbances::view(shown),
+        instrument: shown.run.calibration.as_ref().map(InstrumentError::of),
+        capacities: capacities(shown.run),
         commands: commands(shown),
         order: order(shown),
         files: shown.run.launches.iter().map(file_row).collect(),

@@ -3,6 +3,7 @@
 
 use super::figures::{along_axis, distribution};
 use super::frame::{Frame, scenario_path};
+use super::promises::promises;
 use super::tables::{self, ComparisonGroup, FailedRow, MetricRows};
 use super::{Shown, case_label};
 use crate::chart::Figure;
@@ -49,6 +50,7 @@ struct CaseView {
     anchor: String,
     label: String,
     work: String,
+    promises: Vec<String>,
     metrics: Vec<MetricRows>,
     failures: Vec<FailedRow>,
     comparisons: Vec<ComparisonGroup>,
@@ -106,6 +108,12 @@ pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
                 "closed loop: every answer is followed at once by the next request"
             }
             LoadShape::Batch => "a whole batch at once, the next when all are answered",
+            LoadShape::Poisson => {
+                "open loop: requests come at random (Poisson) at a share of the capacity that this run measured, whether or not earlier ones are answered"
+            }
+            LoadShape::ConstantRate => {
+                "open loop: requests come at equal gaps at a share of the capacity that this run measured, whether or not earlier ones are answered"
+            }
         },
         axis: scenario.axis.label(),
         figures: metrics
@@ -122,15 +130,24 @@ pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
     }
 }
 
+fn work(case: &Case) -> String {
+    let (from, to, users) = (case.prompt_tokens, case.new_tokens, case.concurrency);
+    let size = format!("{from} prompt tokens → {to} new tokens");
+    match case.load_percent {
+        None => format!("{size}, {users} in flight"),
+        Some(percent) => format!(
+            "{size}, offered at {percent} % of what the same target served with {users} in flight"
+        ),
+    }
+}
+
 fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView {
     let serial = scenario.load == LoadShape::Serial;
     CaseView {
         anchor: slug(&case.id),
         label: case_label(scenario.axis, case.axis_value(scenario.axis)),
-        work: format!(
-            "{} prompt tokens → {} new tokens, {} in flight",
-            case.prompt_tokens, case.new_tokens, case.concurrency
-        ),
+        work: work(case),
+        promises: promises(shown, scenario, case),
         metrics: tables::metrics(shown, scenario, case),
         failures: tables::failures(shown, scenario, case),
         comparisons: tables::comparisons(shown, &scenario.id, &case.id),

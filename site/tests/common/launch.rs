@@ -105,6 +105,7 @@ pub fn launch(
             kv_bytes_per_token: 4096,
         }),
         requests: Vec::new(),
+        unanswered: Vec::new(),
         telemetry: Vec::new(),
         case_ends: Vec::new(),
         end: None,

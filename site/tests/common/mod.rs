@@ -101,6 +101,7 @@ pub fn registry() -> Registry {
         baseline: "pytorch.cpu.f32".into(),
         reference: "pytorch.cpu.f32".into(),
         cross_check: "candle.cpu.f32".into(),
+        instrument: None,
         engines,
     }
 }
@@ -198,6 +199,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
             version: 1,
             load: shape.load,
             axis: shape.axis,
+            targets: Vec::new(),
             cases: shape
                 .values
                 .iter()
@@ -208,6 +210,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                         prompt_tokens: if tokens { value } else { 50 },
                         new_tokens: 16,
                         concurrency: if tokens { 1 } else { value },
+                        load_percent: None,
                         requests,
                         duration_s: 0.0,
                     }
@@ -268,6 +271,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 request_timeout_s: 60,
                 load_timeout_s: 180,
                 budget_s: 0.0,
+                slo: None,
                 targets: targets(),
                 scenarios,
                 launches,
@@ -277,6 +281,8 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
         launches: logs,
         verify: verify(),
         budget: None,
+        capacities: Vec::new(),
+        calibration: None,
         checks: checks(),
         kernels: Vec::new(),
     }
@@ -434,6 +440,7 @@ fn profile(id: &str, publishable: bool) -> Profile {
         request_timeout_s: 60,
         load_timeout_s: 180,
         budget_s: 0.0,
+        slo: None,
         scenarios: BTreeMap::new(),
     }
 }

@@ -7,6 +7,8 @@
 
 pub mod adoption;
 pub mod budget;
+pub mod calibration;
+pub mod capacity;
 pub mod error;
 pub mod golden;
 pub mod kernels;

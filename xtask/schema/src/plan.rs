@@ -2,6 +2,7 @@
 //! made purely (from scenarios, profile, registry and seed), stands in `run.json`,
 //! and is all that `--resume` needs.
 
+use crate::profile::Slo;
 use crate::registry::Target;
 use crate::scenario::{Axis, LoadShape};
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub struct Plan {
     /// See the profile.
     #[serde(default)]
     pub budget_s: f64,
+    /// See the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Slo>,
     /// The targets, in the registry's order.
     pub targets: Vec<Target>,
     /// The scenarios with their cases.
@@ -49,6 +53,9 @@ pub struct PlannedScenario {
     pub load: LoadShape,
     /// What varies.
     pub axis: Axis,
+    /// Ids of the targets that run it; empty = all of the plan's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
     /// Its cases.
     pub cases: Vec<Case>,
 }
@@ -62,12 +69,23 @@ pub struct Case {
     pub prompt_tokens: u32,
     /// Output length (tokens).
     pub new_tokens: u32,
-    /// Requests in flight.
+    /// Requests in flight; in an open loop those of the capacity stage, and the
+    /// largest batch.
     pub concurrency: u32,
+    /// Offered load of an open loop, in percent of the measured capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_percent: Option<u32>,
     /// Least timed requests per invocation.
     pub requests: u32,
     /// Least duration per invocation (s).
     pub duration_s: f64,
+}
+
+impl PlannedScenario {
+    /// Whether the plan has it for that target.
+    pub fn runs(&self, target: &str) -> bool {
+        self.targets.is_empty() || self.targets.iter().any(|id| id == target)
+    }
 }
 
 impl Case {
@@ -76,6 +94,7 @@ impl Case {
         match axis {
             Axis::PromptTokens => self.prompt_tokens,
             Axis::InFlight | Axis::Users | Axis::Batch => self.concurrency,
+            Axis::LoadPercent => self.load_percent.unwrap_or(0),
         }
     }
 }

@@ -42,12 +42,32 @@ pub struct Profile {
     /// Seconds that measuring may take; a pilot decides what has no time. 0 = any.
     #[serde(default)]
     pub budget_s: f64,
+    /// What a user still calls responsive; goodput counts requests within it.
+    #[serde(default)]
+    pub slo: Option<Slo>,
     /// Sizes by scenario id. A scenario that isn't named isn't run.
     pub scenarios: BTreeMap<String, Sizes>,
 }
 
-/// The size of one scenario. Exactly one of `prompt_tokens` and `concurrency`
-/// has more than one entry: the one on the scenario's axis.
+/// Service-level objective: limits on latency at the 90th percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slo {
+    /// Time to first token (ms).
+    pub ttft_p90_ms: f64,
+    /// Inter-token latency (ms).
+    pub itl_p90_ms: f64,
+}
+
+impl Slo {
+    fn is_valid(&self) -> bool {
+        let limits = [self.ttft_p90_ms, self.itl_p90_ms];
+        limits.iter().all(|ms| ms.is_finite() && *ms > 0.0)
+    }
+}
+
+/// The size of one scenario. At most one of `prompt_tokens`, `concurrency` and
+/// `load_percent` has more than one entry: the one on the scenario's axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
@@ -55,14 +75,28 @@ pub struct Sizes {
     pub prompt_tokens: Vec<u32>,
     /// Output length in tokens.
     pub new_tokens: u32,
-    /// Requests in flight (for `Serial` loads: `[1]`).
+    /// Requests in flight (for `Serial` loads: `[1]`; for open loops those of the
+    /// capacity stage).
     pub concurrency: Vec<u32>,
+    /// Offered load of an open loop, in percent of the measured capacity.
+    #[serde(default)]
+    pub load_percent: Vec<u32>,
+    /// Ids of the targets that run it, where these are not all of the profile's.
+    #[serde(default)]
+    pub targets: Vec<String>,
     /// Least timed requests per invocation.
     pub requests: u32,
     /// Least duration of a case per invocation, in seconds; the case goes on
     /// until both floors are reached. 0 = by requests alone.
     #[serde(default)]
     pub duration_s: f64,
+}
+
+impl Sizes {
+    /// Whether it gives an open loop its rates.
+    pub fn has_rates(&self) -> bool {
+        !self.load_percent.is_empty()
+    }
 }
 
 impl Profile {
@@ -83,19 +117,28 @@ impl Profile {
         if !profile.budget_s.is_finite() || profile.budget_s < 0.0 {
             return fail("budget_s must be a number of seconds, 0 (no limit) or more".into());
         }
+        if profile.slo.is_some_and(|slo| !slo.is_valid()) {
+            return fail("[slo]: both limits must be more than 0 ms".into());
+        }
         for (id, sizes) in &profile.scenarios {
             if sizes.prompt_tokens.is_empty()
                 || sizes.concurrency.is_empty()
                 || sizes.prompt_tokens.contains(&0)
                 || sizes.concurrency.contains(&0)
+                || sizes.load_percent.contains(&0)
                 || sizes.new_tokens == 0
                 || sizes.requests == 0
             {
                 return fail(format!("[scenarios.{id}]: every size must be at least 1"));
             }
-            if sizes.prompt_tokens.len() > 1 && sizes.concurrency.len() > 1 {
+            let lengths = [
+                sizes.prompt_tokens.len(),
+                sizes.concurrency.len(),
+                sizes.load_percent.len(),
+            ];
+            if lengths.iter().filter(|&&length| length > 1).count() > 1 {
                 return fail(format!(
-                    "[scenarios.{id}]: only one of prompt_tokens and concurrency may vary"
+                    "[scenarios.{id}]: only one of prompt_tokens, concurrency and load_percent may vary"
                 ));
             }
             if !sizes.duration_s.is_finite() || sizes.duration_s < 0.0 {

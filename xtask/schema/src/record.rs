@@ -17,6 +17,8 @@ pub enum RecordEvent {
     Ready(Ready),
     /// A completed request.
     Request(RequestRecord),
+    /// A timed request of an open loop that was given up.
+    Unanswered(Unanswered),
     /// One reading of the counters: how records were kept before [`Readings`].
     Telemetry(Box<Telemetry>),
     /// Readings of the counters, column by column.
@@ -99,6 +101,24 @@ pub struct RequestRecord {
     /// The output as text, from an engine that gives no ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_text: Option<String>,
+}
+
+/// A timed request of an open loop without an answer when the case was given up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unanswered {
+    /// Case id.
+    pub case: String,
+    /// Unique within the launch.
+    pub id: u64,
+    /// Index of its prompt.
+    pub prompt: u64,
+    /// When it was due.
+    pub scheduled_ns: u64,
+    /// When the harness had written it; absent: never, since too many were in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_ns: Option<u64>,
+    /// When it was given up.
+    pub given_up_ns: u64,
 }
 
 /// A case is complete.

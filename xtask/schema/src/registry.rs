@@ -16,9 +16,26 @@ pub struct Registry {
     pub reference: String,
     /// Target id that the goldens are cross-checked against.
     pub cross_check: String,
+    /// What the harness is calibrated against.
+    #[serde(default)]
+    pub instrument: Option<Instrument>,
     /// All engines, in the order the site lists them.
     #[serde(rename = "engine")]
     pub engines: Vec<Engine>,
+}
+
+/// A target of known timing that notes what it really emitted and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instrument {
+    /// Target id.
+    pub target: String,
+    /// The variable that names the file it appends its batches to: a JSON object a line,
+    /// with `prompt_ids` of each row and `token_ns` of each step.
+    pub truth: String,
+    /// Variables that set its timing.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
 }
 
 /// One engine.
@@ -225,11 +242,16 @@ impl Registry {
                 ));
             }
         }
-        for (what, id) in [
-            ("baseline", &registry.baseline),
-            ("reference", &registry.reference),
-            ("cross_check", &registry.cross_check),
-        ] {
+        let named = [
+            ("baseline", Some(&registry.baseline)),
+            ("reference", Some(&registry.reference)),
+            ("cross_check", Some(&registry.cross_check)),
+            (
+                "instrument",
+                registry.instrument.as_ref().map(|i| &i.target),
+            ),
+        ];
+        for (what, id) in named.into_iter().filter_map(|(what, id)| Some((what, id?))) {
             if !ids.contains(id.as_str()) {
                 return Err(DataError::new(
                     path,

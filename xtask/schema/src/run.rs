@@ -3,12 +3,14 @@
 
 use crate::adoption::Adoption;
 use crate::budget::Budget;
+use crate::calibration::Calibration;
+use crate::capacity::Capacity;
 use crate::error::{DataError, check_id, read_json};
 use crate::kernels::TracedLaunch;
 use crate::plan::Plan;
 use crate::record::{
     CaseEnd, CheckRecord, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry,
-    VerifyRecord,
+    Unanswered, VerifyRecord,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,6 +79,8 @@ pub struct LaunchLog {
     pub ready: Option<Ready>,
     /// Requests, in order of completion, warm-up included.
     pub requests: Vec<RequestRecord>,
+    /// Timed requests of open loops that were given up.
+    pub unanswered: Vec<Unanswered>,
     /// Counters.
     pub telemetry: Vec<Telemetry>,
     /// Complete cases.
@@ -96,6 +100,10 @@ pub struct Run {
     pub verify: BTreeMap<String, VerifyRecord>,
     /// How its time was shared out; absent where there was no limit.
     pub budget: Option<Budget>,
+    /// What the capacity stage found, in the order it did.
+    pub capacities: Vec<Capacity>,
+    /// The harness's own error, by the run's calibration.
+    pub calibration: Option<Calibration>,
     /// Judgements of timed outputs, by (target, scenario, case).
     pub checks: BTreeMap<(String, String, String), CheckRecord>,
     /// Launches whose kernels were traced, the newest per target. Nobody timed them.
@@ -139,16 +147,16 @@ impl Run {
             .into_iter()
             .map(|c| ((c.target.clone(), c.scenario.clone(), c.case.clone()), c))
             .collect();
-        let budget_path = dir.join("budget.json");
-        let budget = budget_path
-            .exists()
-            .then(|| read_json(&budget_path))
-            .transpose()?;
+        let budget = read_json_if_there(&dir.join("budget.json"))?;
+        let calibration = read_json_if_there(&dir.join("calibration.json"))?;
+        let capacities = read_lines(&dir.join("capacity.jsonl"))?;
         Ok(Self {
             header,
             launches,
             verify,
             budget,
+            capacities,
+            calibration,
             checks,
             kernels: TracedLaunch::load_all(dir)?,
         })
@@ -179,6 +187,7 @@ impl LaunchLog {
             launch,
             ready: None,
             requests: Vec::new(),
+            unanswered: Vec::new(),
             telemetry: Vec::new(),
             case_ends: Vec::new(),
             end: None,
@@ -190,6 +199,7 @@ impl LaunchLog {
                 }
                 RecordEvent::Ready(ready) => log.ready = Some(ready),
                 RecordEvent::Request(request) => log.requests.push(request),
+                RecordEvent::Unanswered(request) => log.unanswered.push(request),
                 RecordEvent::Telemetry(reading) => log.telemetry.push(*reading),
                 RecordEvent::Readings(readings) => log.telemetry.extend(
                     readings
@@ -222,6 +232,10 @@ fn jsonl_files(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
         .collect();
     files.sort();
     Ok(files)
+}
+
+fn read_json_if_there<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, DataError> {
+    path.exists().then(|| read_json(path)).transpose()
 }
 
 /// All whole lines of a JSON Lines file; none where the file isn't there.

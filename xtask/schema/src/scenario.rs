@@ -37,6 +37,18 @@ pub enum LoadShape {
     ClosedLoop,
     /// A whole batch at once; the next batch when all are answered.
     Batch,
+    /// An open loop: requests come when they are due, whether or not earlier ones are
+    /// answered, at exponential gaps.
+    Poisson,
+    /// An open loop with equal gaps.
+    ConstantRate,
+}
+
+impl LoadShape {
+    /// Whether requests come at a rate of their own, which a capacity stage sets.
+    pub fn is_open(self) -> bool {
+        matches!(self, LoadShape::Poisson | LoadShape::ConstantRate)
+    }
 }
 
 /// What varies between the cases of a scenario.
@@ -51,6 +63,8 @@ pub enum Axis {
     Users,
     /// Rows of a batch; case `b4`.
     Batch,
+    /// Offered load in percent of the measured capacity; case `r90`.
+    LoadPercent,
 }
 
 impl Axis {
@@ -61,6 +75,7 @@ impl Axis {
             Axis::InFlight => 'c',
             Axis::Users => 'u',
             Axis::Batch => 'b',
+            Axis::LoadPercent => 'r',
         }
     }
 
@@ -71,6 +86,7 @@ impl Axis {
             Axis::InFlight => "requests in flight",
             Axis::Users => "concurrent users",
             Axis::Batch => "batch size (requests)",
+            Axis::LoadPercent => "offered load (% of measured capacity)",
         }
     }
 }
@@ -84,6 +100,12 @@ impl Scenario {
             return Err(DataError::new(
                 path,
                 format!("id {:?} must equal the file's name", scenario.id),
+            ));
+        }
+        if scenario.load.is_open() != (scenario.axis == Axis::LoadPercent) {
+            return Err(DataError::new(
+                path,
+                "an open loop (load = \"poisson\" or \"constant_rate\") has axis = \"load_percent\", and nothing else has",
             ));
         }
         if scenario.reports.is_empty() {

@@ -36,10 +36,22 @@ pub enum Output {
     End,
 }
 
+/// The way into a process: lines go in here, from whichever thread holds it.
+pub struct Input(ChildStdin);
+
+impl Input {
+    /// Write one line, its newline included, in one call; the time after it was written.
+    /// An error means the process no longer reads, which its output will explain.
+    pub fn write(&mut self, line: &[u8]) -> std::io::Result<u64> {
+        self.0.write_all(line)?;
+        Ok(now_ns())
+    }
+}
+
 /// A running engine.
 pub struct Process {
     child: Child,
-    stdin: Option<ChildStdin>,
+    stdin: Option<Input>,
     output: Receiver<Output>,
     stderr: Arc<Mutex<VecDeque<String>>>,
     stderr_reader: Option<std::thread::JoinHandle<()>>,
@@ -82,7 +94,7 @@ impl Process {
         let stderr_reader = std::thread::spawn(move || keep_last_lines(stderr_pipe, &kept));
         Ok(Self {
             child,
-            stdin: Some(stdin),
+            stdin: Some(Input(stdin)),
             output,
             stderr,
             stderr_reader: Some(stderr_reader),
@@ -95,15 +107,24 @@ impl Process {
         self.child.id()
     }
 
-    /// Write one line; the time after it was written. An error means the process
-    /// no longer reads, which its output will explain.
+    /// Write one line, without its newline, as [`Input::write`] does.
     pub fn write_line(&mut self, line: &str) -> std::io::Result<u64> {
         let stdin = self.stdin.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
         let mut bytes = Vec::with_capacity(line.len() + 1);
         bytes.extend_from_slice(line.as_bytes());
         bytes.push(b'\n');
-        stdin.write_all(&bytes)?;
-        Ok(now_ns())
+        stdin.write(&bytes)
+    }
+
+    /// Take the way in, to write from another thread while answers are read here.
+    /// Until it is given back nothing else can be written; dropping it closes it.
+    pub fn take_input(&mut self) -> Option<Input> {
+        self.stdin.take()
+    }
+
+    /// Give it back.
+    pub fn return_input(&mut self, input: Input) {
+        self.stdin = Some(input);
     }
 
     /// What comes out next, or `None` at the deadline.

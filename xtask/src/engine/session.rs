@@ -1,11 +1,11 @@
 //! The protocol's side of a running engine: load it, send requests, read events,
 //! and turn everything that can go wrong into one [`EngineFailure`].
 
-use super::process::{Output, Process, describe_exit};
+use super::events::{check_done, event_before, next_event, refusal, unexpected};
+use super::process::{Input, Process, describe_exit};
 use super::{EngineFailure, Program};
 use protocol::wire::{
-    Done, Event, Failure, FailureKind, Generate, Hello, Load, Loaded, PROTOCOL, Request, Score,
-    Scored,
+    Done, Event, Failure, Generate, Hello, Load, Loaded, PROTOCOL, Request, Score, Scored,
 };
 use schema::plan::Plan;
 use schema::record::Status;
@@ -46,6 +46,15 @@ impl Patience {
             request: Duration::from_secs(plan.request_timeout_s.into()),
         }
     }
+}
+
+/// A generation whose line is ready to be written, so that nothing is left to do when
+/// it is due.
+pub struct Announced {
+    /// Its id.
+    pub id: u64,
+    /// The line, with its newline.
+    pub line: Vec<u8>,
 }
 
 /// A request that failed by the engine's own word, the engine living on.
@@ -125,7 +134,12 @@ impl Session {
         self.process.pid()
     }
 
-    /// Requests without an answer yet.
+    /// How long an answer may take.
+    pub fn request_timeout(&self) -> Duration {
+        self.request_timeout
+    }
+
+    /// Requests sent or announced, without an answer yet.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
@@ -145,10 +159,59 @@ impl Session {
         Ok((id, sent_ns))
     }
 
+    /// Make a generation ready to be written through [`Session::take_input`].
+    pub fn announce_generate(&mut self, prompt_ids: Vec<u32>, new_tokens: u32) -> Announced {
+        let id = self.new_id(new_tokens);
+        let request = Request::Generate(Generate {
+            id,
+            prompt_ids,
+            new_tokens,
+        });
+        let mut line = encode(&request).into_bytes();
+        line.push(b'\n');
+        Announced { id, line }
+    }
+
+    /// The way in, for a thread that writes announced requests while this one reads.
+    pub fn take_input(&mut self) -> Result<Input, EngineFailure> {
+        self.process.take_input().ok_or_else(|| {
+            EngineFailure::new(
+                Status::Crashed,
+                "its input is closed: it can't be asked more",
+            )
+        })
+    }
+
+    /// Give it back.
+    pub fn return_input(&mut self, input: Input) {
+        self.process.return_input(input);
+    }
+
+    /// Take back an announced request that will never be written.
+    pub fn withdraw(&mut self, id: u64) {
+        self.in_flight.remove(&id);
+    }
+
     /// The next finished generation and when its line was read. A request that
     /// failed ends the session: a benchmark that skips failures measures nothing.
     pub fn next_done(&mut self) -> Result<(Done, u64), EngineFailure> {
-        let (event, read_ns) = self.next()?;
+        let deadline = Instant::now() + self.request_timeout;
+        let (event, read_ns) = next_event(&mut self.process, deadline, "answering")?;
+        self.done(event, read_ns)
+    }
+
+    /// As [`Session::next_done`], but `None` at a deadline that is no failure.
+    pub fn next_done_before(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<Option<(Done, u64)>, EngineFailure> {
+        match event_before(&mut self.process, deadline, "answering")? {
+            Some((event, read_ns)) => self.done(event, read_ns).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn done(&mut self, event: Event, read_ns: u64) -> Result<(Done, u64), EngineFailure> {
         match event {
             Event::Done(done) => {
                 let Some(new_tokens) = self.in_flight.remove(&done.id) else {
@@ -233,6 +296,11 @@ impl Session {
         (result, self.process.stderr_tail())
     }
 
+    /// Kill it, so that a write it never reads comes back.
+    pub fn kill(&mut self) {
+        self.process.finish(Duration::ZERO);
+    }
+
     /// Kill it; the last lines of its stderr.
     pub fn abort(mut self) -> String {
         self.process.finish(Duration::from_millis(100));
@@ -273,101 +341,4 @@ impl Session {
 
 fn encode(request: &Request) -> String {
     serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
-}
-
-/// Read one event. Waits in short steps so that an interrupt is noticed.
-fn next_event(
-    process: &mut Process,
-    deadline: Instant,
-    doing: &str,
-) -> Result<(Event, u64), EngineFailure> {
-    let began = Instant::now();
-    let mut is_gone = false;
-    loop {
-        if crate::interrupt::requested() {
-            return Err(EngineFailure::new(Status::NotRun, "interrupted"));
-        }
-        let step = deadline.min(Instant::now() + Duration::from_millis(200));
-        match process.read(step) {
-            Some(Output::Line { read_ns, bytes }) => {
-                return match serde_json::from_slice(&bytes) {
-                    Ok(event) => Ok((event, read_ns)),
-                    Err(error) => Err(EngineFailure::new(
-                        Status::ProtocolError,
-                        format!(
-                            "wrote a line that is no event: {:?} ({error})",
-                            excerpt(&bytes)
-                        ),
-                    )),
-                };
-            }
-            Some(Output::TooLong) => {
-                return Err(EngineFailure::new(
-                    Status::ProtocolError,
-                    "wrote a line of more than 16 MiB",
-                ));
-            }
-            Some(Output::End) => return Err(ended(process, doing)),
-            None if Instant::now() >= deadline => {
-                let waited_s = began.elapsed().as_secs();
-                return Err(EngineFailure::new(
-                    Status::Timeout,
-                    format!("nothing came for {waited_s} s while {doing}"),
-                ));
-            }
-            None if is_gone => return Err(ended(process, doing)),
-            // What it said last may still be on its way: once more.
-            None => is_gone = process.has_ended(),
-        }
-    }
-}
-
-fn ended(process: &mut Process, doing: &str) -> EngineFailure {
-    let status = process.finish(Duration::from_secs(5));
-    let reason = format!("while {doing} the process {}", describe_exit(status));
-    EngineFailure::new(Status::Crashed, reason)
-}
-
-fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailure> {
-    let expected = new_tokens as usize;
-    let text_alone = done.output_ids.is_empty() && done.output_text.is_some();
-    if (text_alone || done.output_ids.len() == expected) && done.token_ns.len() == expected {
-        return Ok(());
-    }
-    Err(EngineFailure::new(
-        Status::ProtocolError,
-        format!(
-            "answered request {} with {} tokens and {} stamps where {expected} were asked for",
-            done.id,
-            done.output_ids.len(),
-            done.token_ns.len()
-        ),
-    ))
-}
-
-fn refusal(failure: Failure) -> EngineFailure {
-    let status = match failure.kind {
-        FailureKind::Oom => Status::Oom,
-        FailureKind::Unsupported => Status::Unsupported,
-        FailureKind::Unavailable => Status::Unavailable,
-        FailureKind::BadRequest => Status::ProtocolError,
-        FailureKind::Internal => Status::Crashed,
-    };
-    EngineFailure::new(status, failure.message)
-}
-
-fn unexpected(wanted: &str, event: &Event) -> EngineFailure {
-    let text = serde_json::to_string(event).unwrap_or_default();
-    EngineFailure::new(
-        Status::ProtocolError,
-        format!(
-            "{wanted} was due, but it said {:?}",
-            excerpt(text.as_bytes())
-        ),
-    )
-}
-
-fn excerpt(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]);
-    text.into_owned()
 }

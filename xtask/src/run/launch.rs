@@ -2,6 +2,7 @@
 //! record file, which ends in how it ended.
 
 use super::load::{CasePrompts, PromptQueue, Stop, issue};
+use super::open_loop::Offered;
 use super::pending::Pending;
 use super::progress::Progress;
 use super::record::{Appender, launch_file};
@@ -16,17 +17,16 @@ use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use protocol::clock::now_ns;
 use protocol::wire::Batching;
-use schema::plan::{Case, Plan, PlannedScenario};
-use schema::record::{
-    CaseEnd, End, LaunchRecord, Readings, Ready, RecordEvent, RequestRecord, Status,
-};
+use schema::capacity::{self, Capacity};
+use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::record::{CaseEnd, End, LaunchRecord, Readings, Ready, RecordEvent, Status};
 use schema::registry::Target;
 use schema::scenario::LoadShape;
 use std::path::Path;
 
 /// Timed prompts prepared per second of a case that runs for a duration: more
 /// requests than that and the case ends early, with its floor of samples met.
-const PROMPTS_PER_S: f64 = 2000.0;
+pub const PROMPTS_PER_S: f64 = 2000.0;
 /// Untimed prompts prepared per case.
 const UNTIMED_PROMPTS: usize = 64;
 /// Prompt indices of one invocation: none is shared with another.
@@ -53,6 +53,8 @@ pub struct Context<'a> {
     pub prompts: &'a Prompts,
     /// The weights as the run began with them.
     pub weights: &'a Weights,
+    /// What scales the open loops.
+    pub capacities: &'a [Capacity],
 }
 
 /// Make one launch. `Err` only where the record can't be written.
@@ -95,7 +97,7 @@ pub fn launch(context: &Context, pending: &Pending, progress: &mut Progress) -> 
             record.event(RecordEvent::Ready(ready(&session)))?;
             let result = run_cases(
                 context,
-                scenario,
+                (scenario, launch),
                 &cases,
                 prompts,
                 &mut session,
@@ -139,7 +141,7 @@ pub fn launch(context: &Context, pending: &Pending, progress: &mut Progress) -> 
 
 fn run_cases(
     context: &Context,
-    scenario: &PlannedScenario,
+    (scenario, launch): (&PlannedScenario, &Launch),
     cases: &[&Case],
     prompts: Vec<CasePrompts>,
     session: &mut Session,
@@ -156,10 +158,13 @@ fn run_cases(
             scenario.load,
             case,
             context.plan.warmup_requests,
+            offered(context, launch, case),
             prompts,
-            &mut |request: RequestRecord| {
-                progress.request(&request);
-                record.event(RecordEvent::Request(request))
+            &mut |event: RecordEvent| {
+                if let RecordEvent::Request(request) = &event {
+                    progress.request(request);
+                }
+                record.event(event)
             },
         );
         let peak_rss_bytes = peak_rss_bytes(pid);
@@ -193,6 +198,17 @@ fn because_of_gpu(stop: Stop, lost: Option<String>) -> Stop {
         }),
         (stop, _) => stop,
     }
+}
+
+/// What an open-loop case offers: its share of the capacity that this run measured.
+fn offered(context: &Context, launch: &Launch, case: &Case) -> Option<Offered> {
+    let percent = case.load_percent?;
+    let capacity = capacity::find(context.capacities, &launch.target, case)?;
+    Some(Offered {
+        rate_per_s: f64::from(percent) / 100.0 * capacity.requests_per_s,
+        seed: context.plan.seed,
+        name: format!("{}/{}/{}", launch.scenario, case.id, launch.invocation),
+    })
 }
 
 fn case_prompts(

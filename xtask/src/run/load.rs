@@ -5,12 +5,16 @@
 //! closed loop fillers come after, until the last timed answer is in. Both are
 //! recorded with `warmup: true`, so throughput can count their tokens and
 //! latency never does.
+//!
+//! Open loops stand in `open_loop.rs`: they need a thread that sends.
 
+use super::open_loop::{self, Offered};
 use crate::engine::EngineFailure;
 use crate::engine::session::Session;
 use protocol::clock::now_ns;
+use protocol::wire::Done;
 use schema::plan::Case;
-use schema::record::RequestRecord;
+use schema::record::{RecordEvent, RequestRecord};
 use schema::scenario::LoadShape;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,13 +27,13 @@ impl PromptQueue {
         Self((first..).zip(prompts).collect())
     }
 
-    fn take(&mut self) -> Option<(u64, Vec<u32>)> {
+    pub(super) fn take(&mut self) -> Option<(u64, Vec<u32>)> {
         self.0.pop_front()
     }
 
     /// Take one and put it back at the end: how many fillers a case needs is the
     /// engine's doing, and nothing is claimed of them.
-    fn rotate(&mut self) -> Option<(u64, Vec<u32>)> {
+    pub(super) fn rotate(&mut self) -> Option<(u64, Vec<u32>)> {
         let first = self.0.pop_front()?;
         self.0.push_back(first.clone());
         Some(first)
@@ -37,6 +41,10 @@ impl PromptQueue {
 
     fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -71,15 +79,22 @@ impl From<EngineFailure> for Stop {
     }
 }
 
-/// Issue the requests of a case.
+/// Where requests go when they are answered, or given up.
+pub type Sink<'a> = &'a mut dyn FnMut(RecordEvent) -> anyhow::Result<()>;
+
+/// Issue the requests of a case. An open loop must say what is `offered`.
 pub fn issue(
     session: &mut Session,
     shape: LoadShape,
     case: &Case,
     warmup: u32,
+    offered: Option<Offered>,
     prompts: CasePrompts,
-    sink: &mut dyn FnMut(RequestRecord) -> anyhow::Result<()>,
+    sink: Sink,
 ) -> Result<Window, Stop> {
+    if let Some(offered) = offered {
+        return open_loop::issue(session, shape, case, warmup, &offered, prompts, sink);
+    }
     let issuer = Issuer {
         session,
         case,
@@ -94,6 +109,9 @@ pub fn issue(
         // Every slot warms up, so that no batch size is met first while timed.
         LoadShape::ClosedLoop => issuer.closed_loop(case.concurrency, warmup.max(case.concurrency)),
         LoadShape::Batch => issuer.batches(case.concurrency),
+        LoadShape::Poisson | LoadShape::ConstantRate => {
+            panic!("an open loop is launched only with its capacity measured (see `pending`)")
+        }
     }
 }
 
@@ -101,17 +119,39 @@ struct Issuer<'a> {
     session: &'a mut Session,
     case: &'a Case,
     prompts: CasePrompts,
-    sink: &'a mut dyn FnMut(RequestRecord) -> anyhow::Result<()>,
+    sink: Sink<'a>,
     open: BTreeMap<u64, Open>,
     timed_done: u32,
     window: Option<Window>,
 }
 
-struct Open {
-    prompt: u64,
-    warmup: bool,
-    scheduled_ns: u64,
-    sent_ns: u64,
+/// A request in flight.
+pub(super) struct Open {
+    pub(super) prompt: u64,
+    pub(super) warmup: bool,
+    pub(super) scheduled_ns: u64,
+    pub(super) sent_ns: u64,
+}
+
+impl Open {
+    /// Its record, now that it is answered.
+    pub(super) fn answered(self, case: &Case, done: Done, answered_ns: u64) -> RequestRecord {
+        RequestRecord {
+            case: case.id.clone(),
+            id: done.id,
+            prompt: self.prompt,
+            warmup: self.warmup,
+            scheduled_ns: self.scheduled_ns,
+            sent_ns: self.sent_ns,
+            received_ns: done.received_ns,
+            started_ns: done.started_ns,
+            token_ns: done.token_ns,
+            answered_ns,
+            batch: done.batch,
+            output_ids: done.output_ids,
+            output_text: done.output_text,
+        }
+    }
 }
 
 impl Issuer<'_> {
@@ -134,7 +174,7 @@ impl Issuer<'_> {
             // the others are running, and this user's think time is zero.
             let mut unwritten = Some(record);
             if serial {
-                (self.sink)(unwritten.take().expect("just put there")).map_err(Stop::Record)?;
+                self.record(unwritten.take().expect("just put there"))?;
             }
             let due_ns = if serial { now_ns() } else { due_ns };
             let want_more = !self.floors_reached(timed_open);
@@ -148,7 +188,7 @@ impl Issuer<'_> {
                 self.send(due_ns, false)?;
             }
             if let Some(record) = unwritten {
-                (self.sink)(record).map_err(Stop::Record)?;
+                self.record(record)?;
             }
             if self.open.is_empty() {
                 return Ok(self.window.expect("a case times at least one request"));
@@ -177,7 +217,7 @@ impl Issuer<'_> {
                 records.push(self.receive()?);
             }
             for record in records {
-                (self.sink)(record).map_err(Stop::Record)?;
+                self.record(record)?;
             }
             timed = true;
             if self.floors_reached(0) || self.prompts.timed.0.len() < rows as usize {
@@ -225,20 +265,10 @@ impl Issuer<'_> {
                 window.end_ns = answered_ns;
             }
         }
-        Ok(RequestRecord {
-            case: self.case.id.clone(),
-            id: done.id,
-            prompt: open.prompt,
-            warmup: open.warmup,
-            scheduled_ns: open.scheduled_ns,
-            sent_ns: open.sent_ns,
-            received_ns: done.received_ns,
-            started_ns: done.started_ns,
-            token_ns: done.token_ns,
-            answered_ns,
-            batch: done.batch,
-            output_ids: done.output_ids,
-            output_text: done.output_text,
-        })
+        Ok(open.answered(self.case, done, answered_ns))
+    }
+
+    fn record(&mut self, request: RequestRecord) -> Result<(), Stop> {
+        (self.sink)(RecordEvent::Request(request)).map_err(Stop::Record)
     }
 }

@@ -1,15 +1,17 @@
 //! Measuring: the plan's launches, one after the other, each into its own
 //! append-only file.
 //!
-//! `pilot` learns each target's pace, `load` issues requests, `telemetry` reads counters,
-//! `record` writes, `launch` is one process from start to end, `pending` says what is left
-//! to do, `weights` sees that the model stays, `progress` shows it, `check` judges the
-//! timed outputs afterwards, `trace` looks at the kernels of CUDA targets in launches that
-//! nobody times.
+//! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `load` and
+//! `open_loop` issue requests, `telemetry` reads counters, `record` writes, `launch` is one
+//! process from start to end, `pending` says what is left to do, `weights` sees that the
+//! model stays, `progress` shows it, `check` judges the timed outputs afterwards, `trace`
+//! looks at the kernels of CUDA targets in launches that nobody times.
 
+pub mod capacity;
 pub mod check;
 pub mod launch;
 pub mod load;
+pub mod open_loop;
 pub mod pending;
 pub mod pilot;
 pub mod progress;
@@ -23,6 +25,7 @@ use crate::prompts::Prompts;
 use anyhow::Result;
 use pending::Pending;
 use progress::Progress;
+use schema::capacity::Capacity;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::record::{Status, VerifyRecord};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +40,7 @@ pub fn run(
     model_dir: &Path,
     programs: &Programs,
     prompts: &Prompts,
+    capacities: &[Capacity],
     pending: Vec<Pending>,
 ) -> Result<()> {
     let mut progress = Progress::new(
@@ -72,6 +76,7 @@ pub fn run(
             target,
             prompts,
             weights: &weights,
+            capacities,
         };
         let end = launch::launch(&context, &item, &mut progress)?;
         progress.end(&item.launch, &end);

@@ -3,6 +3,7 @@
 
 use super::{refusal, scenario};
 use schema::budget::Budget;
+use schema::capacity::{self, Capacity};
 use schema::plan::{Launch, Plan};
 use schema::record::{Status, VerifyRecord};
 use schema::run::LaunchLog;
@@ -27,6 +28,7 @@ pub fn pending(
     logs: &[LaunchLog],
     verify: &BTreeMap<String, VerifyRecord>,
     budget: Option<&Budget>,
+    capacities: &[Capacity],
 ) -> Vec<Pending> {
     let mut lost: BTreeSet<(&str, &str)> = BTreeSet::new();
     for log in logs {
@@ -67,7 +69,10 @@ pub fn pending(
                 let over = budget
                     .and_then(|b| b.refusal(&launch.target, &launch.scenario, id))
                     .is_some();
-                !done && !over && refusal(verify, &launch.target, case).is_none()
+                let scaled = !scenario.load.is_open()
+                    || capacity::find(capacities, &launch.target, case)
+                        .is_some_and(|capacity| capacity.status == Status::Ok);
+                !done && !over && scaled && refusal(verify, &launch.target, case).is_none()
             })
             .cloned()
             .collect();
@@ -110,6 +115,7 @@ mod tests {
             prompt_tokens,
             new_tokens: 16,
             concurrency: 1,
+            load_percent: None,
             requests: 20,
             duration_s: 0.0,
         };
@@ -130,12 +136,14 @@ mod tests {
             request_timeout_s: 1,
             load_timeout_s: 1,
             budget_s: 0.0,
+            slo: None,
             targets: vec![],
             scenarios: vec![PlannedScenario {
                 id: "s".into(),
                 version: 1,
                 load: LoadShape::Serial,
                 axis: Axis::PromptTokens,
+                targets: vec![],
                 cases: vec![case("p10", 10), case("p500", 500)],
             }],
             launches: vec![launch(0), launch(1)],
@@ -172,6 +180,7 @@ mod tests {
             },
             ready: None,
             requests: vec![],
+            unanswered: vec![],
             telemetry: vec![],
             case_ends: done
                 .iter()
@@ -192,7 +201,7 @@ mod tests {
     }
 
     fn left(logs: &[LaunchLog], positions: u32) -> Vec<(u32, u32, Vec<String>)> {
-        pending(&plan(), logs, &verified(positions), None)
+        pending(&plan(), logs, &verified(positions), None, &[])
             .into_iter()
             .map(|p| (p.launch.invocation, p.attempt, p.launch.cases))
             .collect()
@@ -228,7 +237,7 @@ mod tests {
     fn nothing_is_timed_beyond_what_is_verified() {
         let short = vec!["p10".to_owned()];
         assert_eq!(left(&[], 96), [(0, 0, short.clone()), (1, 0, short)]);
-        assert!(pending(&plan(), &[], &BTreeMap::new(), None).is_empty());
+        assert!(pending(&plan(), &[], &BTreeMap::new(), None, &[]).is_empty());
     }
 
     #[test]
@@ -243,7 +252,34 @@ mod tests {
             }],
             ..Budget::default()
         };
-        let left = pending(&plan(), &[], &verified(1024), Some(&budget));
+        let left = pending(&plan(), &[], &verified(1024), Some(&budget), &[]);
         assert_eq!(left[0].launch.cases, ["p500"]);
+    }
+
+    #[test]
+    fn an_open_loop_waits_for_its_capacity_and_goes_without_where_there_is_none() {
+        let mut plan = plan();
+        plan.scenarios[0].load = LoadShape::Poisson;
+        let capacity = |status| Capacity {
+            target: "t".into(),
+            prompt_tokens: 10,
+            new_tokens: 16,
+            concurrency: 1,
+            status,
+            reason: String::new(),
+            requests: 40,
+            window_s: 2.0,
+            requests_per_s: 20.0,
+        };
+        let left = |capacities: &[Capacity]| -> Vec<Vec<String>> {
+            pending(&plan, &[], &verified(1024), None, capacities)
+                .into_iter()
+                .map(|p| p.launch.cases)
+                .collect()
+        };
+        assert!(left(&[]).is_empty());
+        assert!(left(&[capacity(Status::Crashed)]).is_empty());
+        // The long prompts are other work, whose capacity is not known.
+        assert_eq!(left(&[capacity(Status::Ok)]), [["p10"], ["p10"]]);
     }
 }

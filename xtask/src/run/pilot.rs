@@ -1,19 +1,19 @@
 //! The pilot: one launch of each verified target, to learn its pace before the
 //! run's time is shared out. Nothing it times is published.
 
+use super::record::write_whole;
 use crate::budget;
 use crate::build::Programs;
 use crate::engine::EngineFailure;
 use crate::engine::session::{Patience, Session};
 use crate::prompts::Prompts;
 use crate::verify::question::load_for_cases;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use protocol::clock::now_ns;
 use schema::budget::{Budget, Pilot, Round};
 use schema::plan::Plan;
 use schema::record::{Status, VerifyRecord};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 /// A first round this long says enough; a shorter one is warm-up for a second.
@@ -85,7 +85,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         pilots,
         over,
     };
-    write(&run_dir.join("budget.json"), &budget)?;
+    write_whole(&run_dir.join("budget.json"), &budget)?;
     Ok(budget)
 }
 
@@ -139,17 +139,4 @@ fn words(pilot: &Pilot) -> String {
     } else {
         pilot.failure.clone()
     }
-}
-
-fn write(path: &Path, budget: &Budget) -> Result<()> {
-    let text = serde_json::to_string_pretty(budget)? + "\n";
-    // Whole or not there: a decision cut short by a kill is made again.
-    let staged = path.with_extension("json.new");
-    std::fs::File::create(&staged)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .and_then(|()| std::fs::rename(&staged, path))
-        .with_context(|| format!("{} can't be written", path.display()))
 }

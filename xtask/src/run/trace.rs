@@ -215,12 +215,13 @@ impl Tracing<'_> {
             Ok(mut session) => {
                 record.event(RecordEvent::Ready(ready(&session)))?;
                 let shape = LoadShape::Serial;
-                let mut sink = |request| record.event(RecordEvent::Request(request));
+                let mut sink = |event| record.event(event);
                 match issue(
                     &mut session,
                     shape,
                     case,
                     WARMUP_REQUESTS,
+                    None,
                     prompts,
                     &mut sink,
                 ) {

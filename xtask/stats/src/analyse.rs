@@ -41,7 +41,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
         for case in &scenario.cases {
             let mut contenders = Vec::new();
             let first = analysis.cells.len();
-            for target in &plan.targets {
+            for target in plan.targets.iter().filter(|t| scenario.runs(&t.id)) {
                 let setting = Setting {
                     precision: &target.precision,
                     limits,

@@ -7,8 +7,8 @@ use schema::record::Status;
 /// The whole of a run, derived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
-    /// Every planned cell, measured or not, in plan order
-    /// (scenario, then case, then target).
+    /// Every planned cell, measured or not, in plan order (scenario, then case, then
+    /// target). A target that the profile leaves out of a scenario has none there.
     pub cells: Vec<Cell>,
     /// Comparisons of every measured cell with the baseline's same cell and with
     /// the leader's, on the scenario's leading metric.
@@ -78,6 +78,10 @@ pub enum MetricId {
     PeakGpuMemoryBytes,
     GpuEnergyPerTokenJ,
     SamplerCpuPercent,
+    GoodputPerS,
+    OfferedPerS,
+    ShortfallPercent,
+    ScheduleLagNs,
 }
 
 /// A metric of a cell.

@@ -4,6 +4,7 @@
 //! Nothing is judged here (see [`crate::judge`]) and nothing measured.
 
 use schema::plan::{Case, Plan, PlannedScenario};
+use schema::profile::Slo;
 use schema::record::{CaseEnd, RequestRecord, Status};
 use schema::run::{LaunchLog, Run};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) end: &'a CaseEnd,
     /// Its timed requests of this case, in order of completion.
     pub(crate) timed: Vec<&'a RequestRecord>,
+    /// What the run's profile calls responsive.
+    pub(crate) slo: Option<Slo>,
 }
 
 /// A cell's records.
@@ -75,6 +78,7 @@ impl<'a> Evidence<'a> {
                             .iter()
                             .filter(|r| r.case == case.id && !r.warmup)
                             .collect(),
+                        slo: run.header.plan.slo,
                     });
                     // It may have failed after the case: that is why there are no more.
                     failure = failure.or_else(|| why(log, &case.id));

@@ -22,6 +22,7 @@ pub(crate) fn judge(
 ) -> Result<(), Refusal> {
     verified(run, target, case, evidence)?;
     had_time(run, target, scenario, case)?;
+    had_capacity(run, target, scenario, case)?;
     outputs_accepted(run, target, scenario, case)?;
     complete(evidence)?;
     for attempt in &evidence.complete {
@@ -82,6 +83,20 @@ fn had_time(
     let budget = run.budget.as_ref();
     match budget.and_then(|budget| budget.refusal(target, &scenario.id, &case.id)) {
         Some(reason) => Err((Status::OverBudget, reason.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// An open loop's rate comes from the capacity stage; where that failed, so did this.
+fn had_capacity(
+    run: &Run,
+    target: &str,
+    scenario: &PlannedScenario,
+    case: &Case,
+) -> Result<(), Refusal> {
+    let capacity = schema::capacity::find(&run.capacities, target, case);
+    match capacity.filter(|c| scenario.load.is_open() && c.status != Status::Ok) {
+        Some(failed) => Err((failed.status, failed.reason.clone())),
         None => Ok(()),
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod analyse;
 pub mod analysis;
+pub mod calibration;
 pub mod ci;
 pub mod cliffs_delta;
 mod compare;
@@ -21,11 +22,14 @@ pub mod holm;
 mod judge;
 pub mod kernels;
 pub mod metrics;
+pub mod mser;
+pub mod open_loop;
 pub mod paired;
 pub mod percentile;
 pub mod quantiles;
 pub mod ranking;
 mod samples;
+pub mod slo;
 pub mod timing;
 pub mod utilization;
 pub mod window;

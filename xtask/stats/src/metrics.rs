@@ -46,7 +46,7 @@ pub struct About {
 
 impl MetricId {
     /// All metrics, in their order.
-    pub const ALL: [MetricId; 25] = [
+    pub const ALL: [MetricId; 29] = [
         MetricId::TtftNs,
         MetricId::ItlNs,
         MetricId::TpotNs,
@@ -72,6 +72,10 @@ impl MetricId {
         MetricId::PeakGpuMemoryBytes,
         MetricId::GpuEnergyPerTokenJ,
         MetricId::SamplerCpuPercent,
+        MetricId::GoodputPerS,
+        MetricId::OfferedPerS,
+        MetricId::ShortfallPercent,
+        MetricId::ScheduleLagNs,
     ];
 
     /// The metric of that name, e.g. `ttft_ns`.
@@ -124,8 +128,9 @@ impl MetricId {
                 Higher,
                 Invocation,
                 "Output tokens per second: in closed loops the tokens stamped while full \
-                 concurrency was held (no ramp-up, no ramp-down), else all tokens over the time \
-                 in which a request was at work.",
+                 concurrency was held (no ramp-up, no ramp-down), in open loops those from when \
+                 latencies settled to the last arrival, else all tokens over the time in which a \
+                 request was at work.",
             ),
             MetricId::RequestsPerS => (
                 "requests_per_s",
@@ -301,6 +306,41 @@ impl MetricId {
                 Invocation,
                 "CPU time of the harness's thread that reads the counters, over wall time within \
                  the window; 100 % is one core.",
+            ),
+            MetricId::GoodputPerS => (
+                "goodput_requests_per_s",
+                "requests/s",
+                "Goodput",
+                Higher,
+                Invocation,
+                "Requests per second within the profile's limits: time to first token, and 90 % \
+                 of the gaps between tokens.",
+            ),
+            MetricId::OfferedPerS => (
+                "offered_requests_per_s",
+                "requests/s",
+                "Offered load",
+                Neither,
+                Invocation,
+                "Requests due per second in the steady window of an open loop.",
+            ),
+            MetricId::ShortfallPercent => (
+                "shortfall_percent",
+                "%",
+                "Shortfall",
+                Neither,
+                Invocation,
+                "1 − served ÷ offered in the steady window of an open loop; where its interval \
+                 lies above 0 the queue grew: over-saturated.",
+            ),
+            MetricId::ScheduleLagNs => (
+                "schedule_lag_ns",
+                "ns",
+                "Schedule lag",
+                Neither,
+                Request,
+                "Time the harness had written a request minus the time it was due: the load \
+                 generator's own lateness, which every latency includes.",
             ),
         };
         About {

@@ -7,6 +7,8 @@ use crate::analysis::MetricId;
 use crate::counters::Readings;
 use crate::energy::energy_mj;
 use crate::evidence::Attempt;
+use crate::open_loop::Flow;
+use crate::slo::is_good;
 use crate::timing::ns_between;
 use crate::utilization::{Limits, decode_mbu_percent, prefill_mfu_percent};
 use crate::window::{Steady, steady};
@@ -35,8 +37,13 @@ pub(crate) fn samples(
         attempt.timed.iter().filter_map(|r| of(r)).collect()
     };
     let ready = attempt.log.ready.as_ref();
-    let window = || steady(scenario.load, case.concurrency, &attempt.timed);
     let alone = scenario.load == LoadShape::Serial;
+    let open = scenario.load.is_open();
+    let flow = || Flow::of(&all(case, attempt)).filter(|_| open);
+    let window = || match open {
+        true => steady(scenario.load, case.concurrency, &all(case, attempt)),
+        false => steady(scenario.load, case.concurrency, &attempt.timed),
+    };
     let one = |value: Option<f64>| value.into_iter().collect();
     match metric {
         MetricId::TtftNs => each(|r| Some(ns_between(r.scheduled_ns, *r.token_ns.first()?))),
@@ -63,6 +70,11 @@ pub(crate) fn samples(
             let tokens = f64::from(case.prompt_tokens) + f64::from(case.new_tokens);
             r.kv_bytes_per_token as f64 * tokens * f64::from(case.concurrency)
         })),
+        MetricId::GoodputPerS => one(goodput_per_s(scenario.load, attempt, window())),
+        MetricId::OfferedPerS => one(flow().map(|flow| flow.offered_per_s())),
+        MetricId::ShortfallPercent => one(flow().map(|flow| flow.shortfall_percent())),
+        MetricId::ScheduleLagNs if !open => Vec::new(),
+        MetricId::ScheduleLagNs => each(|r| Some(ns_between(r.scheduled_ns, r.sent_ns))),
         MetricId::DecodeMbuPercent => one(alone.then_some(ready).flatten().and_then(|ready| {
             decode_mbu_percent(&attempt.timed, case.prompt_tokens, ready, &setting.limits)
         })),
@@ -137,6 +149,29 @@ fn peak_gpu_memory_bytes(attempt: &Attempt) -> Option<f64> {
     };
     own.or_else(|| used().filter(|_| alone))
         .map(|bytes| bytes as f64)
+}
+
+/// Every request of a case, warm-up and fillers included.
+fn all<'a>(case: &Case, attempt: &Attempt<'a>) -> Vec<&'a RequestRecord> {
+    let requests = attempt.log.requests.iter();
+    requests.filter(|r| r.case == case.id).collect()
+}
+
+/// Good requests a second in the steady window: in a closed loop those answered within
+/// it, in an open one those due within it. One user at a time, or a batch, is no load
+/// that anybody promises a latency for.
+fn goodput_per_s(load: LoadShape, attempt: &Attempt, window: Option<Steady>) -> Option<f64> {
+    let (slo, window) = (attempt.slo?, window?);
+    let at = |r: &RequestRecord| match load {
+        LoadShape::Serial | LoadShape::Batch => None,
+        LoadShape::ClosedLoop => Some(r.answered_ns),
+        LoadShape::Poisson | LoadShape::ConstantRate => Some(r.scheduled_ns),
+    };
+    let within = |ns: u64| (window.start_ns + 1..=window.end_ns).contains(&ns);
+    at(attempt.timed.first()?)?;
+    let good = |r: &&&RequestRecord| at(r).is_some_and(within) && is_good(r, &slo);
+    let good = attempt.timed.iter().filter(good).count();
+    Some(good as f64 / (window.busy_ns / 1e9))
 }
 
 fn tpot_ns(request: &RequestRecord) -> Option<f64> {

@@ -16,7 +16,11 @@
 //! overlap and form one span. The harness's own time between answer and next
 //! request is not the engine's and is left out. A last batch that isn't full is
 //! left out where full ones exist.
+//!
+//! **Open loops** have no ramp of their own making: what is cut is the beginning in which
+//! latencies have not settled yet, and it is looked for ([`crate::mser`]), not assumed.
 
+use crate::open_loop::Flow;
 use crate::timing::ns_between;
 use schema::record::RequestRecord;
 use schema::scenario::LoadShape;
@@ -41,14 +45,25 @@ impl Steady {
     }
 }
 
-/// The steady window of an invocation's timed requests; `None` where there is
-/// none (no requests, or no time between opening and closing).
+/// The steady window of an invocation's timed requests (of an open loop: of all its
+/// requests); `None` where there is none (no requests, or no time between opening and
+/// closing).
 pub fn steady(load: LoadShape, concurrency: u32, timed: &[&RequestRecord]) -> Option<Steady> {
     let steady = match load {
         LoadShape::ClosedLoop => closed_loop(concurrency, timed),
         LoadShape::Serial | LoadShape::Batch => busy_spans(concurrency, timed),
+        LoadShape::Poisson | LoadShape::ConstantRate => Flow::of(timed).map(open_loop),
     }?;
     (steady.busy_ns > 0.0).then_some(steady)
+}
+
+fn open_loop(flow: Flow) -> Steady {
+    Steady {
+        start_ns: flow.start_ns,
+        end_ns: flow.end_ns,
+        busy_ns: ns_between(flow.start_ns, flow.end_ns),
+        tokens: flow.tokens,
+    }
 }
 
 /// If there never were as many in flight as asked for (fewer requests than

@@ -40,6 +40,7 @@ fn cell_of(load: LoadShape, concurrency: u32, requests: Vec<RequestRecord>) -> C
         version: 1,
         load,
         axis: Axis::InFlight,
+        targets: vec![],
         cases: vec![Case {
             new_tokens,
             concurrency,

@@ -6,6 +6,7 @@ mod checkout;
 mod faults;
 mod input;
 mod matrix;
+mod open_loop;
 mod programs;
 mod resume;
 mod surroundings;

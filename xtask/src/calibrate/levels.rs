@@ -1,0 +1,172 @@
+//! The instrument under load: closed loops whose reported latencies are compared with
+//! the emitted ones, and an open loop whose schedule lag is read off.
+
+use super::truth::Truth;
+use super::{Effort, Instrument};
+use crate::engine::session::{Patience, Session};
+use crate::run::load::{CasePrompts, PromptQueue, Stop, issue};
+use crate::run::open_loop::Offered;
+use crate::verify::question::load_request;
+use anyhow::{Context, Result, bail};
+use schema::calibration::{Level, ScheduleLag};
+use schema::plan::Case;
+use schema::record::{RecordEvent, RequestRecord};
+use schema::scenario::LoadShape;
+use stats::calibration::{latency_error, schedule_lag};
+use stats::percentile::percentile;
+use std::path::Path;
+use std::time::Duration;
+
+/// The open loop's rate.
+const RATE_PER_S: f64 = 1000.0;
+/// Length of every prompt (tokens).
+const PROMPT_TOKENS: u32 = 4;
+/// Ids of prompts are below this; the instrument's vocabulary is larger.
+const IDS: u32 = 256;
+
+impl Instrument<'_> {
+    /// A closed loop at `concurrency`, reported against emitted.
+    pub fn level(&self, concurrency: u32, effort: Effort) -> Result<Level> {
+        let dir = tempfile::tempdir().context("there is no room for a temporary directory")?;
+        let path = dir.path().join("truth.jsonl");
+        let case = case(concurrency, effort.requests, effort.new_tokens);
+        let timed = self.run(&path, LoadShape::ClosedLoop, &case, None)?;
+        let truth = Truth::load(&path)?;
+        let (mut ttft, mut itl, mut delivery) = (Vec::new(), Vec::new(), Vec::new());
+        for request in &timed {
+            let Some(emitted) = truth.token_ns(&prompt(request.prompt)) else {
+                bail!("the instrument has no record of prompt {}", request.prompt)
+            };
+            if emitted.len() != request.token_ns.len() {
+                bail!(
+                    "the instrument says it emitted {} tokens, it reported {}",
+                    emitted.len(),
+                    request.token_ns.len()
+                );
+            }
+            let from_due = |stamp: u64| difference_ns(request.scheduled_ns, stamp);
+            ttft.push((from_due(request.token_ns[0]), from_due(emitted[0])));
+            let gaps = |stamps: &[u64]| -> Vec<f64> {
+                stamps
+                    .windows(2)
+                    .map(|two| difference_ns(two[0], two[1]))
+                    .collect()
+            };
+            itl.extend(gaps(&request.token_ns).into_iter().zip(gaps(emitted)));
+            delivery.push(from_due(request.received_ns));
+        }
+        let none = "the instrument answered nothing that could be compared";
+        Ok(Level {
+            concurrency,
+            requests: timed.len() as u64,
+            ttft: latency_error(&ttft).context(none)?,
+            itl: latency_error(&itl).context(none)?,
+            delivery_ns_p50: percentile(&delivery, 50.0).context(none)?,
+            delivery_ns_p99: percentile(&delivery, 99.0).context(none)?,
+        })
+    }
+
+    /// How late an open loop's requests are sent.
+    pub fn schedule(&self, effort: Effort) -> Result<ScheduleLag> {
+        let dir = tempfile::tempdir().context("there is no room for a temporary directory")?;
+        let case = Case {
+            load_percent: Some(100),
+            ..case(100, effort.open_requests, effort.new_tokens)
+        };
+        let offered = Offered {
+            rate_per_s: RATE_PER_S,
+            seed: 1,
+            name: "calibrate".into(),
+        };
+        let path = dir.path().join("truth.jsonl");
+        let timed = self.run(&path, LoadShape::Poisson, &case, Some(offered))?;
+        let lag = |r: &RequestRecord| difference_ns(r.scheduled_ns, r.sent_ns);
+        let lags: Vec<f64> = timed.iter().map(lag).collect();
+        schedule_lag(RATE_PER_S, &lags).context("the instrument answered nothing")
+    }
+
+    fn run(
+        &self,
+        truth: &Path,
+        shape: LoadShape,
+        case: &Case,
+        offered: Option<Offered>,
+    ) -> Result<Vec<RequestRecord>> {
+        let mut env = self.program.env.clone();
+        env.extend(self.known.env.clone());
+        env.push((self.known.truth.clone(), truth.display().to_string()));
+        let program = self.program.clone().with_env(env);
+        let load = load_request(
+            &self.target,
+            truth.parent().unwrap_or(truth),
+            1,
+            case.prompt_tokens + case.new_tokens,
+            case.concurrency,
+        );
+        let patience = Patience {
+            load: Duration::from_secs(30),
+            request: Duration::from_secs(30),
+        };
+        let mut session =
+            Session::open(&program, &load, patience).map_err(|(failure, _)| failure)?;
+        let queue = |first: u64, count: u64| {
+            PromptQueue::new(first, (first..first + count).map(prompt).collect())
+        };
+        let timed_count = u64::from(case.requests.next_multiple_of(case.concurrency));
+        let prompts = CasePrompts {
+            timed: queue(0, timed_count),
+            untimed: queue(timed_count, 64),
+        };
+        let mut timed = Vec::new();
+        let mut keep = |event| {
+            if let RecordEvent::Request(request) = event
+                && !request.warmup
+            {
+                timed.push(request);
+            }
+            Ok(())
+        };
+        match issue(&mut session, shape, case, 10, offered, prompts, &mut keep) {
+            Ok(_) => {}
+            Err(Stop::Engine(failure)) => return Err(failure.into()),
+            Err(Stop::Record(error)) => return Err(error),
+        }
+        // Its last words include the last batch's truth.
+        session.close().0?;
+        Ok(timed)
+    }
+}
+
+fn difference_ns(from_ns: u64, to_ns: u64) -> f64 {
+    to_ns as f64 - from_ns as f64
+}
+
+fn case(concurrency: u32, requests: u32, new_tokens: u32) -> Case {
+    Case {
+        id: "calibrate".into(),
+        prompt_tokens: PROMPT_TOKENS,
+        new_tokens,
+        concurrency,
+        load_percent: None,
+        requests,
+        duration_s: 0.0,
+    }
+}
+
+/// Distinct prompts, so that each is found again: the index in base [`IDS`].
+fn prompt(index: u64) -> Vec<u32> {
+    let digit = |place| (index / u64::from(IDS).pow(place) % u64::from(IDS)) as u32;
+    (0..PROMPT_TOKENS).map(digit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_distinct_and_in_the_vocabulary() {
+        let all: std::collections::BTreeSet<Vec<u32>> = (0..2000).map(prompt).collect();
+        assert_eq!(all.len(), 2000);
+        assert!(all.iter().flatten().all(|&id| id < IDS));
+    }
+}

@@ -1,0 +1,119 @@
+//! An engine's events as they are read, and everything that can be wrong with them
+//! turned into one [`EngineFailure`].
+
+use super::EngineFailure;
+use super::process::{Output, Process, describe_exit};
+use protocol::wire::{Done, Event, Failure, FailureKind};
+use schema::record::Status;
+use std::time::{Duration, Instant};
+
+/// Read one event; a deadline without one is a failure.
+pub(super) fn next_event(
+    process: &mut Process,
+    deadline: Instant,
+    doing: &str,
+) -> Result<(Event, u64), EngineFailure> {
+    let began = Instant::now();
+    event_before(process, deadline, doing)?.ok_or_else(|| {
+        let waited_s = began.elapsed().as_secs();
+        EngineFailure::new(
+            Status::Timeout,
+            format!("nothing came for {waited_s} s while {doing}"),
+        )
+    })
+}
+
+/// Read one event; `None` at the deadline. Waits in short steps so that an interrupt
+/// is noticed.
+pub(super) fn event_before(
+    process: &mut Process,
+    deadline: Instant,
+    doing: &str,
+) -> Result<Option<(Event, u64)>, EngineFailure> {
+    let mut is_gone = false;
+    loop {
+        if crate::interrupt::requested() {
+            return Err(EngineFailure::new(Status::NotRun, "interrupted"));
+        }
+        let step = deadline.min(Instant::now() + Duration::from_millis(200));
+        match process.read(step) {
+            Some(Output::Line { read_ns, bytes }) => {
+                return match serde_json::from_slice(&bytes) {
+                    Ok(event) => Ok(Some((event, read_ns))),
+                    Err(error) => Err(EngineFailure::new(
+                        Status::ProtocolError,
+                        format!(
+                            "wrote a line that is no event: {:?} ({error})",
+                            excerpt(&bytes)
+                        ),
+                    )),
+                };
+            }
+            Some(Output::TooLong) => {
+                return Err(EngineFailure::new(
+                    Status::ProtocolError,
+                    "wrote a line of more than 16 MiB",
+                ));
+            }
+            Some(Output::End) => return Err(ended(process, doing)),
+            None if is_gone => return Err(ended(process, doing)),
+            None => {
+                // What it said last may still be on its way: once more.
+                is_gone = process.has_ended();
+                if !is_gone && Instant::now() >= deadline {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+fn ended(process: &mut Process, doing: &str) -> EngineFailure {
+    let status = process.finish(Duration::from_secs(5));
+    let reason = format!("while {doing} the process {}", describe_exit(status));
+    EngineFailure::new(Status::Crashed, reason)
+}
+
+pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailure> {
+    let expected = new_tokens as usize;
+    let text_alone = done.output_ids.is_empty() && done.output_text.is_some();
+    if (text_alone || done.output_ids.len() == expected) && done.token_ns.len() == expected {
+        return Ok(());
+    }
+    Err(EngineFailure::new(
+        Status::ProtocolError,
+        format!(
+            "answered request {} with {} tokens and {} stamps where {expected} were asked for",
+            done.id,
+            done.output_ids.len(),
+            done.token_ns.len()
+        ),
+    ))
+}
+
+pub(super) fn refusal(failure: Failure) -> EngineFailure {
+    let status = match failure.kind {
+        FailureKind::Oom => Status::Oom,
+        FailureKind::Unsupported => Status::Unsupported,
+        FailureKind::Unavailable => Status::Unavailable,
+        FailureKind::BadRequest => Status::ProtocolError,
+        FailureKind::Internal => Status::Crashed,
+    };
+    EngineFailure::new(status, failure.message)
+}
+
+pub(super) fn unexpected(wanted: &str, event: &Event) -> EngineFailure {
+    let text = serde_json::to_string(event).unwrap_or_default();
+    EngineFailure::new(
+        Status::ProtocolError,
+        format!(
+            "{wanted} was due, but it said {:?}",
+            excerpt(text.as_bytes())
+        ),
+    )
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]);
+    text.into_owned()
+}

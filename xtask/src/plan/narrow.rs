@@ -1,0 +1,107 @@
+//! Which targets run a scenario: where a profile names some, those alone.
+
+use super::{Choice, PlanError};
+use schema::plan::PlannedScenario;
+use schema::profile::Profile;
+use schema::registry::Target;
+
+/// The scenarios with the targets that run them. Engines named on the command line
+/// run them all: who names an engine wants to see it.
+pub(super) fn narrow_targets(
+    profile: &Profile,
+    mut scenarios: Vec<PlannedScenario>,
+    targets: &[Target],
+    choice: &Choice,
+) -> Result<Vec<PlannedScenario>, PlanError> {
+    for scenario in &mut scenarios {
+        if !choice.engines.is_empty() {
+            scenario.targets.clear();
+        }
+        let known = |id: &&String| targets.iter().any(|target| target.id == **id);
+        if let Some(id) = scenario.targets.iter().find(|id| !known(id)) {
+            return Err(PlanError(format!(
+                "data/profiles/{}.toml: [scenarios.{}] names {id:?}, which is no target of the profile",
+                profile.id, scenario.id
+            )));
+        }
+        if scenario.load.is_open() != profile.scenarios[&scenario.id].has_rates() {
+            return Err(PlanError(format!(
+                "data/profiles/{}.toml: [scenarios.{}] needs load_percent where the scenario is an open loop, and only there",
+                profile.id, scenario.id
+            )));
+        }
+    }
+    Ok(scenarios)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan;
+    use super::*;
+    use schema::profile::Sizes;
+    use schema::scenario::{Axis, LoadShape, Scenario};
+
+    #[test]
+    fn engines_named_on_the_command_line_run_every_scenario() {
+        let profile = Profile {
+            id: "x".into(),
+            about: String::new(),
+            publishable: false,
+            model: "m".into(),
+            backends: vec!["cpu".into()],
+            targets: vec![],
+            invocations: 1,
+            seed: 1,
+            threads: 1,
+            warmup_requests: 1,
+            request_timeout_s: 1,
+            load_timeout_s: 1,
+            budget_s: 0.0,
+            slo: None,
+            scenarios: [(
+                "open".to_owned(),
+                Sizes {
+                    load_percent: vec![50],
+                    targets: vec!["a.cpu.f32".into()],
+                    prompt_tokens: vec![50],
+                    new_tokens: 16,
+                    concurrency: vec![8],
+                    requests: 20,
+                    duration_s: 0.0,
+                },
+            )]
+            .into(),
+        };
+        let text = Scenario {
+            id: "open".into(),
+            version: 1,
+            title: String::new(),
+            question: String::new(),
+            load: LoadShape::Poisson,
+            axis: Axis::LoadPercent,
+            reports: vec![],
+            analysis: String::new(),
+        };
+        let target = |engine: &str| Target {
+            id: format!("{engine}.cpu.f32"),
+            engine: engine.into(),
+            variant: String::new(),
+            backend: "cpu".into(),
+            precision: "f32".into(),
+            weights: String::new(),
+            hidden: false,
+        };
+        let targets = [target("a"), target("b")];
+        let who = |engines: &[&str]| {
+            let choice = Choice {
+                engines: engines.iter().map(|e| (*e).to_owned()).collect(),
+                ..Choice::default()
+            };
+            let plan = plan(&profile, std::slice::from_ref(&text), &targets, &choice, 1).unwrap();
+            let who = plan.launches.into_iter().map(|launch| launch.target);
+            who.collect::<Vec<String>>()
+        };
+        assert_eq!(who(&[]), ["a.cpu.f32"]);
+        assert_eq!(who(&["b"]), ["b.cpu.f32"]);
+    }
+}

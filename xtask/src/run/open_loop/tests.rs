@@ -1,0 +1,201 @@
+//! Sender and reader against engines scripted in shell: what is sent when, and what
+//! becomes of requests that have no answer. No test asserts a wall-clock time.
+
+use super::super::load::{PromptQueue, issue as issue_case};
+use super::*;
+use crate::engine::Program;
+use crate::engine::session::Patience;
+use crate::verify::question::load_request;
+use schema::record::RequestRecord;
+use schema::registry::Target;
+use std::path::Path;
+
+/// Says `hello` and `loaded`; `answer ID` answers a request of two tokens; `skip N`
+/// reads N requests.
+const PRELUDE: &str = r#"
+skip() { i=0; while [ $i -lt $1 ]; do read -r line || exit 1; i=$((i+1)); done; }
+answer() { echo "{\"ev\":\"done\",\"id\":$1,\"received_ns\":1,\"started_ns\":2,\"token_ns\":[3,4],\"output_ids\":[5,6],\"batch\":1}"; }
+skip 1
+echo '{"ev":"hello","protocol":1,"engine":"scripted","version":"1","build":{},"capabilities":{"batching":"none","score":false,"notes":[]}}'
+echo '{"ev":"loaded","load_ns":1,"weight_bytes":1,"kv_bytes_per_token":1}'
+"#;
+
+fn session(script: &str) -> Session {
+    let argv = ["sh", "-c", &format!("{PRELUDE}{script}")].map(str::to_owned);
+    let program = Program::new(argv.to_vec(), vec![], Path::new("/"), Path::new("/"));
+    let target = Target {
+        id: "scripted.cpu.f32".into(),
+        engine: "scripted".into(),
+        variant: String::new(),
+        backend: "cpu".into(),
+        precision: "f32".into(),
+        weights: String::new(),
+        hidden: false,
+    };
+    let load = load_request(&target, Path::new("/"), 1, 16, 1);
+    let patience = Patience {
+        load: Duration::from_secs(10),
+        request: Duration::from_millis(300),
+    };
+    Session::open(&program, &load, patience).unwrap_or_else(|(failure, stderr)| {
+        panic!("{failure}\n{stderr}");
+    })
+}
+
+fn case(requests: u32) -> Case {
+    Case {
+        id: "r50".into(),
+        prompt_tokens: 2,
+        new_tokens: 2,
+        concurrency: 1,
+        load_percent: Some(50),
+        requests,
+        duration_s: 0.0,
+    }
+}
+
+fn offered(rate_per_s: f64) -> Offered {
+    Offered {
+        rate_per_s,
+        seed: 7,
+        name: "open/r50/0".into(),
+    }
+}
+
+/// One warm-up arrival, `requests` timed ones, one filler; before them one request that
+/// fills the engine. What was recorded, and how it ended.
+fn run_case(script: &str, requests: u32, rate_per_s: f64) -> (Vec<RecordEvent>, Option<Stop>) {
+    let mut session = session(script);
+    let prompts = CasePrompts {
+        untimed: PromptQueue::new(900, vec![vec![1, 2]]),
+        timed: PromptQueue::new(0, (0..requests).map(|i| vec![1, i]).collect()),
+    };
+    let mut events = Vec::new();
+    let mut keep = |event| {
+        events.push(event);
+        Ok(())
+    };
+    let ended = issue_case(
+        &mut session,
+        LoadShape::Poisson,
+        &case(requests),
+        1,
+        Some(offered(rate_per_s)),
+        prompts,
+        &mut keep,
+    );
+    session.abort();
+    (events, ended.err())
+}
+
+fn requests<'a>(events: &'a [RecordEvent]) -> Vec<&'a RequestRecord> {
+    let request = |event: &'a RecordEvent| match event {
+        RecordEvent::Request(request) => Some(request),
+        _ => None,
+    };
+    events.iter().filter_map(request).collect()
+}
+
+fn failure(stop: Option<Stop>) -> EngineFailure {
+    match stop {
+        Some(Stop::Engine(failure)) => failure,
+        Some(Stop::Record(error)) => panic!("{error}"),
+        None => panic!("the case should not have ended well"),
+    }
+}
+
+#[test]
+fn the_sender_waits_for_no_answer() {
+    // Nothing is answered before everything was read: who waits for an answer before
+    // he sends the next request never gets one.
+    let script = "skip 1; answer 1; skip 6; for id in 2 3 4 5 6 7; do answer $id; done; skip 1";
+    let (events, stop) = run_case(script, 4, 1000.0);
+    assert!(stop.is_none(), "{:?}", stop.map(|stop| failure(Some(stop))));
+    let all = requests(&events);
+    let timed: Vec<_> = all.iter().filter(|r| !r.warmup).collect();
+    assert_eq!((all.len(), timed.len()), (7, 4));
+    let open = all.iter().filter(|r| r.id > 1);
+    let first_answer = open.map(|r| r.answered_ns).min().unwrap();
+    assert!(timed.iter().all(|r| r.sent_ns < first_answer));
+    assert!(timed.iter().all(|r| r.scheduled_ns <= r.sent_ns));
+    let prompts: Vec<u64> = timed.iter().map(|r| r.prompt).collect();
+    assert_eq!(prompts, [0, 1, 2, 3]);
+}
+
+#[test]
+fn requests_are_due_as_the_seed_has_it_at_the_rate_offered() {
+    let script = "while read -r line; do id=${line#*\\\"id\\\":}; answer ${id%%[!0-9]*}; done";
+    let (events, stop) = run_case(script, 4, 500.0);
+    assert!(stop.is_none());
+    let counts = Counts {
+        warmup: 1,
+        timed: 4,
+        fillers: 1,
+    };
+    let gaps = unit_gaps(LoadShape::Poisson, 7, "open/r50/0", counts);
+    let wanted = due_ns(&gaps, 500.0);
+    let due: Vec<u64> = requests(&events)[1..]
+        .iter()
+        .map(|r| r.scheduled_ns)
+        .collect();
+    let offsets = due.iter().map(|ns| ns - due[0] + wanted[0]);
+    assert!(
+        offsets
+            .zip(&wanted)
+            .all(|(offset, wanted)| offset == *wanted)
+    );
+}
+
+#[test]
+fn what_has_no_answer_is_recorded_and_the_case_fails() {
+    let (events, stop) = run_case(
+        "skip 1; answer 1; skip 2; answer 2; answer 3; skip 99",
+        3,
+        1000.0,
+    );
+    let failure = failure(stop);
+    assert_eq!(failure.status, Status::Timeout);
+    assert!(
+        failure.reason.contains("over-saturated: 2 of 3"),
+        "{failure}"
+    );
+    let unanswered: Vec<(u64, bool)> = events
+        .iter()
+        .filter_map(|event| match event {
+            RecordEvent::Unanswered(u) => Some((u.prompt, u.sent_ns.is_some())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(unanswered, [(1, true), (2, true)]);
+}
+
+#[test]
+fn nothing_more_is_sent_with_too_many_in_flight() {
+    let requests = IN_FLIGHT_MAX as u32 + 10;
+    let (events, stop) = run_case("skip 1; answer 1; sleep 60", requests, 1e6);
+    assert_eq!(failure(stop).status, Status::Timeout);
+    let sent =
+        |event: &&RecordEvent| matches!(event, RecordEvent::Unanswered(u) if u.sent_ns.is_some());
+    let unsent =
+        |event: &&RecordEvent| matches!(event, RecordEvent::Unanswered(u) if u.sent_ns.is_none());
+    // The warm-up arrival is in flight too.
+    assert_eq!(events.iter().filter(sent).count(), IN_FLIGHT_MAX - 1);
+    assert_eq!(events.iter().filter(unsent).count(), 11);
+}
+
+#[test]
+fn an_answer_before_its_question_is_no_answer() {
+    // At this rate the second request is not due before the test is long over.
+    let (_, stop) = run_case("skip 1; answer 1; answer 3; skip 99", 2, 0.01);
+    let failure = failure(stop);
+    assert_eq!(failure.status, Status::ProtocolError);
+    assert!(failure.reason.contains("before it was asked"), "{failure}");
+}
+
+#[test]
+fn a_death_on_the_way_is_a_crash() {
+    let (_, stop) = run_case("skip 1; answer 1; skip 1; exit 3", 4, 1000.0);
+    let failure = failure(stop);
+    assert_eq!(failure.status, Status::Crashed);
+    assert!(failure.reason.contains("status 3"), "{failure}");
+}

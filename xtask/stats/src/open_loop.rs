@@ -1,0 +1,80 @@
+//! What an open loop offered and what was served of it.
+//!
+//! All rates are over the steady window: from the arrival at which the latencies settle
+//! ([`crate::mser`]) to the last timed one, after which the load is no longer the case's.
+//! Over-saturated is a cell whose shortfall is above 0 by its interval over invocations:
+//! within one invocation the queue's ups and downs depend on each other, and a trend
+//! test on them would find growth where there is none.
+
+use crate::analysis::{Cell, MetricId};
+use crate::mser;
+use crate::timing::ns_between;
+use schema::record::RequestRecord;
+
+/// An open loop's steady window and what fell into it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flow {
+    /// The arrival that opens it (ns).
+    pub start_ns: u64,
+    /// The last timed arrival (ns).
+    pub end_ns: u64,
+    /// Timed requests that were due within it, the opening one not counted.
+    pub arrivals: u64,
+    /// Requests, untimed ones too, whose last token came within it.
+    pub completions: u64,
+    /// Output tokens, of untimed requests too, that came within it.
+    pub tokens: u64,
+    /// Whether the latencies settled before half of the arrivals.
+    pub settled: bool,
+}
+
+impl Flow {
+    /// Of all requests of a case in one invocation, warm-up and fillers included;
+    /// `None` with fewer than two timed arrivals.
+    pub fn of(requests: &[&RequestRecord]) -> Option<Self> {
+        let mut timed: Vec<&RequestRecord> =
+            requests.iter().copied().filter(|r| !r.warmup).collect();
+        timed.sort_by_key(|r| (r.scheduled_ns, r.id));
+        let e2e_ns: Option<Vec<f64>> = timed
+            .iter()
+            .map(|r| Some(ns_between(r.scheduled_ns, *r.token_ns.last()?)))
+            .collect();
+        let cut = mser::truncation(&e2e_ns?);
+        let (start_ns, end_ns) = (timed.get(cut)?.scheduled_ns, timed.last()?.scheduled_ns);
+        let within = |ns: &u64| (start_ns + 1..=end_ns).contains(ns);
+        let last_tokens = requests.iter().filter_map(|r| r.token_ns.last());
+        let tokens = requests.iter().flat_map(|r| &r.token_ns);
+        (start_ns < end_ns).then(|| Self {
+            start_ns,
+            end_ns,
+            arrivals: timed.iter().filter(|r| within(&r.scheduled_ns)).count() as u64,
+            completions: last_tokens.filter(|ns| within(ns)).count() as u64,
+            tokens: tokens.filter(|ns| within(ns)).count() as u64,
+            settled: mser::settled(timed.len(), cut),
+        })
+    }
+
+    /// Length of the window (s).
+    pub fn window_s(&self) -> f64 {
+        ns_between(self.start_ns, self.end_ns) / 1e9
+    }
+
+    /// Requests a second that came.
+    pub fn offered_per_s(&self) -> f64 {
+        self.arrivals as f64 / self.window_s()
+    }
+
+    /// 100 · (1 − served ÷ offered): the share of what came that was left for later. 0 on
+    /// average where the engine keeps up, negative where a queue shrank.
+    pub fn shortfall_percent(&self) -> f64 {
+        100.0 * (1.0 - self.completions as f64 / self.arrivals as f64)
+    }
+}
+
+/// Whether a cell was offered more than it served: its shortfall's 95 % interval lies
+/// above 0. `None` where there is no interval, or it is no open loop.
+pub fn over_saturated(cell: &Cell) -> Option<bool> {
+    let mut metrics = cell.metrics.iter();
+    let shortfall = metrics.find(|metric| metric.id == MetricId::ShortfallPercent)?;
+    Some(shortfall.ci95?.0 > 0.0)
+}

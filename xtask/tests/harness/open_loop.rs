@@ -1,0 +1,113 @@
+//! Open loops from the profile to the cell: the capacity stage is recorded and kept to,
+//! and the rate that was offered is the share of it that the case names.
+
+use crate::checkout::{Checkout, PROFILE, text};
+use schema::record::Status;
+use schema::run::Run;
+
+const OPEN: &str = r#"
+[scenarios.open_loop]
+targets = ["fake.cpu.f32"]
+prompt_tokens = [10]
+new_tokens = 6
+concurrency = [4]
+load_percent = [25, 50]
+requests = 10
+"#;
+
+fn checkout() -> Checkout {
+    let checkout = Checkout::with(&["slow"]);
+    checkout.profile(&format!("{PROFILE}{OPEN}"));
+    checkout
+}
+
+/// Requests a second that were due in each invocation of a case.
+fn offered_per_s(run: &Run, case: &str) -> Vec<f64> {
+    let launches = run.launches.iter();
+    launches
+        .filter(|log| log.launch.scenario == "open_loop")
+        .map(|log| {
+            let timed = log.requests.iter().filter(|r| r.case == case && !r.warmup);
+            let due: Vec<u64> = timed.map(|r| r.scheduled_ns).collect();
+            let (first, last) = (due.iter().min().unwrap(), due.iter().max().unwrap());
+            (due.len() - 1) as f64 / ((last - first) as f64 / 1e9)
+        })
+        .collect()
+}
+
+#[test]
+fn an_open_loop_offers_its_share_of_the_recorded_capacity() {
+    let checkout = checkout();
+    let (output, run) = checkout.bench(&[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let [capacity] = run.capacities.as_slice() else {
+        panic!("one target, one kind of work: {:?}", run.capacities)
+    };
+    assert_eq!(
+        (capacity.target.as_str(), capacity.status),
+        ("fake.cpu.f32", Status::Ok)
+    );
+    // The mean of the timed gaps is exact; the first of them lies before the first
+    // request, so that of the rest is off by what it differs.
+    for (case, share) in [("r25", 0.25), ("r50", 0.5)] {
+        for offered in offered_per_s(&run, case) {
+            let ratio = offered / (share * capacity.requests_per_s);
+            assert!((0.5..2.0).contains(&ratio), "{case}: {ratio}");
+        }
+    }
+    let cells = checkout.cells(&run);
+    let open = cells.iter().filter(|cell| cell.1.starts_with("open_loop"));
+    let open: Vec<_> = open.map(|cell| (cell.0.as_str(), cell.2, cell.4)).collect();
+    assert_eq!(
+        open,
+        [
+            ("fake.cpu.f32", Status::Ok, 20),
+            ("fake.cpu.f32", Status::Ok, 20)
+        ],
+        "the profile has it for one target only"
+    );
+}
+
+#[test]
+fn a_resumed_run_keeps_to_its_capacity() {
+    let checkout = checkout();
+    let (_, run) = checkout.bench(&[]);
+    let dir = checkout.path("data/results").join(&run.header.id);
+    let lost = dir.join("fake.cpu.f32/open_loop.i1.jsonl");
+    std::fs::remove_file(&lost).expect("it was recorded");
+    let before = std::fs::read(dir.join("capacity.jsonl")).expect("it was recorded");
+    let resumed = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(resumed.status.success(), "{}", text(&resumed));
+    assert_eq!(std::fs::read(dir.join("capacity.jsonl")).unwrap(), before);
+    assert!(lost.is_file());
+}
+
+#[test]
+fn an_engine_that_dies_in_the_capacity_stage_loses_its_open_loops_alone() {
+    let checkout = Checkout::with(&["crash"]);
+    checkout.profile(&format!("{PROFILE}{OPEN}").replace(
+        "targets = [\"fake.cpu.f32\"]",
+        "targets = [\"fake+crash.cpu.f32\"]",
+    ));
+    // The gate has at most 14 batches and a serial launch 7; the stage has hundreds.
+    let (_, run) = checkout.bench(&[("FAKE_FAULT_AT", "30")]);
+    let cells = checkout.cells(&run);
+    for (target, cell, status, reason, _) in &cells {
+        let wanted = match cell.starts_with("open_loop") {
+            true => Status::Crashed,
+            false => Status::Ok,
+        };
+        assert_eq!(*status, wanted, "{target} {cell}: {reason}");
+        assert!(
+            wanted == Status::Ok || reason.contains("capacity stage"),
+            "{reason}"
+        );
+    }
+    assert_eq!(
+        cells
+            .iter()
+            .filter(|cell| cell.2 == Status::Crashed)
+            .count(),
+        2
+    );
+}
