@@ -24,7 +24,8 @@ pub struct Registry {
     pub engines: Vec<Engine>,
 }
 
-/// A target of known timing that notes what it really emitted and when.
+/// A target of known timing that notes what it really emitted and when. It is loaded with
+/// the weights `none`: it runs no model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instrument {

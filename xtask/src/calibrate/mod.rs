@@ -95,6 +95,11 @@ impl<'a> Instrument<'a> {
             .find(|target| target.id == known.target)
             .expect("`load` refuses a registry without it");
         let programs = build::build(repo, registry, [&target])?;
+        // Calibrating needs no model.
+        let target = Target {
+            weights: "none".into(),
+            ..target
+        };
         let program = programs.get(&target).map_err(Clone::clone);
         let program = program.context("the instrument's program")?.clone();
         Ok(Self {

@@ -313,8 +313,8 @@ impl MetricId {
                 "Goodput",
                 Higher,
                 Invocation,
-                "Requests per second within the profile's limits: time to first token, and 90 % \
-                 of the gaps between tokens.",
+                "Requests served per second in the steady window that kept the profile's limits: \
+                 time to first token, and 90 % of the gaps between tokens.",
             ),
             MetricId::OfferedPerS => (
                 "offered_requests_per_s",

@@ -70,7 +70,7 @@ pub(crate) fn samples(
             let tokens = f64::from(case.prompt_tokens) + f64::from(case.new_tokens);
             r.kv_bytes_per_token as f64 * tokens * f64::from(case.concurrency)
         })),
-        MetricId::GoodputPerS => one(goodput_per_s(scenario.load, attempt, window())),
+        MetricId::GoodputPerS => one(goodput_per_s(scenario.load, case, attempt, window())),
         MetricId::OfferedPerS => one(flow().map(|flow| flow.offered_per_s())),
         MetricId::ShortfallPercent => one(flow().map(|flow| flow.shortfall_percent())),
         MetricId::ScheduleLagNs if !open => Vec::new(),
@@ -157,20 +157,24 @@ fn all<'a>(case: &Case, attempt: &Attempt<'a>) -> Vec<&'a RequestRecord> {
     requests.filter(|r| r.case == case.id).collect()
 }
 
-/// Good requests a second in the steady window: in a closed loop those answered within
-/// it, in an open one those due within it. One user at a time, or a batch, is no load
-/// that anybody promises a latency for.
-fn goodput_per_s(load: LoadShape, attempt: &Attempt, window: Option<Steady>) -> Option<f64> {
+/// Good requests a second: those whose last token came within the steady window, so that
+/// no more are counted than were served. One user at a time, or a batch, is no load that
+/// anybody promises a latency for.
+fn goodput_per_s(
+    load: LoadShape,
+    case: &Case,
+    attempt: &Attempt,
+    window: Option<Steady>,
+) -> Option<f64> {
     let (slo, window) = (attempt.slo?, window?);
-    let at = |r: &RequestRecord| match load {
-        LoadShape::Serial | LoadShape::Batch => None,
-        LoadShape::ClosedLoop => Some(r.answered_ns),
-        LoadShape::Poisson | LoadShape::ConstantRate => Some(r.scheduled_ns),
+    let requests = match load {
+        LoadShape::Serial | LoadShape::Batch => return None,
+        LoadShape::ClosedLoop => attempt.timed.clone(),
+        LoadShape::Poisson | LoadShape::ConstantRate => all(case, attempt),
     };
-    let within = |ns: u64| (window.start_ns + 1..=window.end_ns).contains(&ns);
-    at(attempt.timed.first()?)?;
-    let good = |r: &&&RequestRecord| at(r).is_some_and(within) && is_good(r, &slo);
-    let good = attempt.timed.iter().filter(good).count();
+    let within = |ns: &u64| (window.start_ns + 1..=window.end_ns).contains(ns);
+    let good = |r: &&&RequestRecord| r.token_ns.last().is_some_and(within) && is_good(r, &slo);
+    let good = requests.iter().filter(good).count();
     Some(good as f64 / (window.busy_ns / 1e9))
 }
 

@@ -208,6 +208,15 @@ fn goodput_counts_good_requests_in_the_window() {
         ..SLO
     };
     assert_eq!(meets(&open, &lenient), Some(true));
+    // Offered more than it serves, with limits that a short case does not reach: no more
+    // is good than was served.
+    let forgiving = Slo {
+        ttft_p90_ms: 1e6,
+        itl_p90_ms: 1e6,
+    };
+    let over = cell(vec![serve(&dues, |_| 40.0)], Some(forgiving));
+    assert!((value(&over, MetricId::OfferedPerS) - 50.0).abs() < 0.1);
+    assert!((value(&over, MetricId::GoodputPerS) - 25.0).abs() < 1.0);
     let few = cell(vec![serve(&dues[..20], |_| 5.0)], Some(SLO));
     assert_eq!(meets(&few, &SLO), None, "20 requests have no p90");
 }
