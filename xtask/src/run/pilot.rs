@@ -141,7 +141,8 @@ fn words(pilot: &Pilot) -> String {
     }
 }
 
-fn write(path: &Path, budget: &Budget) -> Result<()> {
+/// Write the decision of a run.
+pub(crate) fn write(path: &Path, budget: &Budget) -> Result<()> {
     let text = serde_json::to_string_pretty(budget)? + "\n";
     // Whole or not there: a decision cut short by a kill is made again.
     let staged = path.with_extension("json.new");

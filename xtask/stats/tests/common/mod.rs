@@ -225,6 +225,7 @@ fn header(
             launches,
         },
         provenance: Provenance::default(),
+        origin: schema::origin::Origin::default(),
     }
 }
 
