@@ -13,13 +13,15 @@ use crate::run::capacity;
 use crate::run::check::{Judge, check};
 use crate::run::pending::pending;
 use crate::run::pilot;
-use crate::run::record::Appender;
+use crate::run::record::{Appender, write_whole};
 use crate::run::trace::Tracing;
 use crate::verify::command::{limit, load_golden, threads};
 use crate::verify::question::Question;
 use crate::verify::target::{not_verified, verify};
-use crate::{calibrate, page, run};
+use crate::{calibrate, page, run, shard};
 use anyhow::{Context, Result, bail};
+use schema::budget::Budget;
+use schema::origin::{Origin, Shard};
 use schema::plan::Plan;
 use schema::record::Status;
 use schema::registry::{Registry, Target};
@@ -40,6 +42,11 @@ pub struct Options {
     pub out: Option<PathBuf>,
     /// Run id (or `latest`) to complete.
     pub resume: Option<String>,
+    /// Measure this part of the plan only.
+    pub shard: Option<Shard>,
+    /// Run (id, path or `latest`) whose decision on what there is time for is taken
+    /// over; `None` = a pilot decides.
+    pub budget_from: Option<String>,
     /// Render the site at the end.
     pub site: bool,
 }
@@ -49,85 +56,31 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let results_dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
     let registry = repo.registry()?;
     let _only_one = exclusive(repo)?;
-    let (run_dir, header, programs, prompts) = match &options.resume {
+    let opened = match &options.resume {
         Some(run) => reopen(repo, &registry, &results::find(&results_dir, run)?)?,
         None => create(repo, &registry, &results_dir, options)?,
     };
-    let plan = &header.plan;
-    calibrate::of_run(repo, &registry, &run_dir)?;
-    verify_targets(repo, plan, &run_dir, &programs)?;
-    let model_dir = repo.model_dir(&plan.model);
-    let loaded = Run::load(&run_dir)?;
-    let budget = match loaded.budget {
-        None if plan.budget_s > 0.0 => Some(pilot::run(
-            &pilot::Pilots {
-                plan,
-                baseline: &registry.baseline,
-                model_dir: &model_dir,
-                programs: &programs,
-                prompts: &prompts,
-                verify: &loaded.verify,
-            },
-            &run_dir,
-        )?),
-        known => known,
-    };
-    let capacities = capacity::run(
-        &capacity::Stage {
-            plan,
-            model_dir: &model_dir,
-            programs: &programs,
-            prompts: &prompts,
-            verify: &loaded.verify,
-            budget: budget.as_ref(),
-        },
-        loaded.capacities,
-        &run_dir,
-    )?;
-    let left = pending(
-        plan,
-        &loaded.launches,
-        &loaded.verify,
-        budget.as_ref(),
-        &capacities,
-    );
-    eprintln!(
-        "Measuring {} of {} launches into {}",
-        left.len(),
-        plan.launches.len(),
-        run_dir.display()
-    );
-    run::run(
-        plan,
-        &run_dir,
-        &model_dir,
-        &programs,
-        &prompts,
-        &capacities,
-        left,
-    )
-    .with_context(|| {
-        format!(
-            "what was measured is kept; go on with `cargo xtask bench-all --resume {}`",
-            header.id
-        )
-    })?;
-    check_outputs(repo, &registry, &run_dir, &programs, &prompts)?;
-    if options.site {
+    let (run_dir, shard) = (opened.0.clone(), opened.1.origin.shard);
+    let mut run = measure(repo, &registry, &opened)?;
+    // One part of a plan traces for all.
+    if options.site && shard.is_none_or(|shard| shard.has(0)) {
         // Last, and in launches of its own: tracing slows down what it looks at.
+        let (run_dir, header, programs, prompts) = &opened;
         let tracing = Tracing {
             repo,
-            plan,
-            run_dir: &run_dir,
-            programs: &programs,
-            prompts: &prompts,
+            plan: &header.plan,
+            run_dir,
+            programs,
+            prompts,
         };
         tracing.of_run(&[], false)?;
+        run = Run::load(run_dir)?;
     }
-    let run = Run::load(&run_dir)?;
-    let failed = results::print_summary(repo, &run)?;
+    let failed = results::print_summary(repo, &run.clone().own_part())?;
     println!("Records: {}", run_dir.display());
-    if options.site {
+    if let Some(shard) = shard {
+        println!("{}", shard::what_next(shard));
+    } else if options.site {
         println!(
             "Report:  {}",
             page::render_with(repo, &results_dir, run)?.display()
@@ -140,7 +93,77 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// A run with all that is needed to go on with it.
+/// Verify, measure and check what is still to be done of a run, and load it.
+/// Only one run may measure on a machine at a time: see [`exclusive`].
+pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
+    let (run_dir, header, programs, prompts) = opened;
+    let plan = &header.plan;
+    calibrate::of_run(repo, registry, run_dir)?;
+    verify_targets(repo, plan, run_dir, programs)?;
+    let model_dir = repo.model_dir(&plan.model);
+    let loaded = Run::load(run_dir)?;
+    let budget = match loaded.budget {
+        None if plan.budget_s > 0.0 => Some(pilot::run(
+            &pilot::Pilots {
+                plan,
+                baseline: &registry.baseline,
+                model_dir: &model_dir,
+                programs,
+                prompts,
+                verify: &loaded.verify,
+            },
+            run_dir,
+        )?),
+        known => known,
+    };
+    let capacities = capacity::run(
+        &capacity::Stage {
+            plan,
+            model_dir: &model_dir,
+            programs,
+            prompts,
+            verify: &loaded.verify,
+            budget: budget.as_ref(),
+        },
+        loaded.capacities,
+        run_dir,
+    )?;
+    let mut left = pending(
+        plan,
+        &loaded.launches,
+        &loaded.verify,
+        budget.as_ref(),
+        &capacities,
+    );
+    let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
+    left.retain(|pending| ours(pending.launch.invocation));
+    let planned = plan.launches.iter().filter(|l| ours(l.invocation));
+    eprintln!(
+        "Measuring {} of {} launches into {}",
+        left.len(),
+        planned.count(),
+        run_dir.display()
+    );
+    run::run(
+        plan,
+        run_dir,
+        &model_dir,
+        programs,
+        prompts,
+        &capacities,
+        left,
+    )
+    .with_context(|| {
+        format!(
+            "what was measured is kept; go on with `cargo xtask bench-all --resume {}`",
+            header.id
+        )
+    })?;
+    check_outputs(repo, registry, run_dir, programs, prompts)?;
+    Ok(Run::load(run_dir)?)
+}
+
+/// A run with its header written, and what it takes to measure it.
 pub(crate) type Opened = (PathBuf, RunHeader, Programs, Prompts);
 
 /// A new run: everything decided and written down before anything is measured.
@@ -166,6 +189,32 @@ fn create(
         &options.choice,
         threads(),
     )?;
+    let decided = shard::prepare(&plan, results_dir, options)?;
+    let origin = Origin {
+        shard: options.shard,
+        budget_from: decided.as_ref().map(|(from, _)| from.clone()),
+        ..Origin::default()
+    };
+    begin(
+        repo,
+        registry,
+        results_dir,
+        plan,
+        origin,
+        decided.map(|(_, budget)| budget),
+    )
+}
+
+/// Write down everything that is decided, before anything is measured. `budget`:
+/// what there is time for, where that is decided too.
+pub(crate) fn begin(
+    repo: &Repo,
+    registry: &Registry,
+    results_dir: &Path,
+    plan: Plan,
+    origin: Origin,
+    budget: Option<Budget>,
+) -> Result<Opened> {
     eprintln!(
         "Profile {}: {} targets × {} scenarios × {} invocations, model {}, {} threads",
         plan.profile,
@@ -189,26 +238,33 @@ fn create(
         )
         .as_bytes(),
     );
+    // Machines of one fleet have equal tags and may begin in the same second.
+    let part = origin.shard.map(|s| format!("-s{}of{}", s.index(), s.of()));
     let id = format!(
-        "{}-{}-{}",
+        "{}-{}-{}{}",
         started.strftime("%Y%m%d-%H%M%S"),
         plan.profile,
-        &host[..4]
+        &host[..4],
+        part.unwrap_or_default()
     );
     let header = RunHeader {
         format: FORMAT,
         id: id.clone(),
         started: started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         argv: std::env::args().skip(1).collect(),
-        plan_sha256: sha256_hex(&serde_json::to_vec(&plan)?),
+        plan_sha256: shard::plan_sha256(&plan)?,
         plan,
         provenance,
+        origin,
     };
     let run_dir = results_dir.join(&id);
     std::fs::create_dir_all(results_dir)
         .with_context(|| format!("{} can't be made", results_dir.display()))?;
     std::fs::create_dir(&run_dir)
         .with_context(|| format!("{} can't be made", run_dir.display()))?;
+    if let Some(budget) = &budget {
+        write_whole(&run_dir.join("budget.json"), &budget)?;
+    }
     let path = run_dir.join("run.json");
     let text = serde_json::to_string_pretty(&header)? + "\n";
     std::fs::File::create_new(&path)
@@ -223,6 +279,7 @@ fn create(
 /// An earlier run, refused where it could not be gone on with honestly.
 pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
     let header = Run::load(run_dir)?.header;
+    shard::refuse_merged(&header)?;
     fetch::ensure(repo, std::slice::from_ref(&header.plan.model))?;
     let programs = build_for(repo, registry, &header.plan)?;
     for (target, sha256) in binaries(&header.plan, &programs)? {

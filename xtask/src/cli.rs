@@ -3,10 +3,12 @@
 
 use crate::repo::Repo;
 use crate::{
-    adapters, bench, calibrate, doctor, export, fetch, page, plan, results, run, test, tidy, verify,
+    adapters, bench, calibrate, compare, doctor, export, fetch, merge, page, plan, reproduce,
+    results, run, test, tidy, verify,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use schema::origin::Shard;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,7 +34,7 @@ enum Verb {
     BenchAll(BenchArgs),
     /// The same for a part, without rendering the report.
     #[command(
-        after_help = "Example:\n  cargo xtask bench --engines lmrs,candle --scenarios single_request"
+        after_help = "Example:\n  cargo xtask bench --engines lmrs,candle --scenarios single_request\n  cargo xtask bench --shard 1/2"
     )]
     Bench(BenchArgs),
     /// What our adapters cost: each engine through its adapter and driven directly, in
@@ -108,6 +110,24 @@ enum Verb {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Two runs, cell by cell: faster, slower, no detectable difference or not comparable; and
+    /// what differs around them. Exit status 1 where B is slower beyond chance and noise, or
+    /// fails at what worked in A; 2 where it can't be said.
+    #[command(
+        after_help = "Example:\n  cargo xtask compare 20260101-120000-cpu-1a2b latest\n  cargo xtask compare A B --metric itl_ns --json"
+    )]
+    Compare(compare::Options),
+    /// Put the shards of one plan together into one run. The inputs stay as they are.
+    #[command(
+        after_help = "Example:\n  cargo xtask bench --shard 1/2 --out shards   # and 2/2, here or on another machine\n  cargo xtask merge shards/*"
+    )]
+    Merge(merge::Options),
+    /// Do a run again from its record alone, judge every cell as `compare` does, and say what
+    /// differs around it. Exit status 1 where a cell differs, 2 where it can't be said.
+    #[command(
+        after_help = "Example:\n  cargo xtask reproduce latest\n  cargo xtask reproduce ../record/run.json --scenarios single_request"
+    )]
+    Reproduce(reproduce::Options),
     /// Render target/site from the records.
     #[command(after_help = "Example:\n  cargo xtask site\n  cargo xtask site latest")]
     Site {
@@ -169,6 +189,12 @@ struct BenchArgs {
     /// Complete an interrupted run: its id, or `latest`.
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
+    /// Measure the i-th of n parts of the plan (whole blocks), to be merged with the others.
+    #[arg(long, value_name = "I/N", conflicts_with = "resume")]
+    shard: Option<Shard>,
+    /// Take over what this run of the same plan decided there is time for, instead of a pilot.
+    #[arg(long, value_name = "RUN", conflicts_with = "resume")]
+    budget_from: Option<String>,
     /// Record into this directory instead of data/results.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -268,6 +294,9 @@ impl Cli {
                 );
                 Ok(ExitCode::SUCCESS)
             }
+            Verb::Compare(options) => judged(compare::command(&repo, &options)),
+            Verb::Merge(options) => merge::command(&repo, &options),
+            Verb::Reproduce(options) => judged(reproduce::command(&repo, &options)),
             Verb::Site { run, out } => {
                 let dir = out.unwrap_or_else(|| repo.results_dir());
                 println!("{}", page::site(&repo, &dir, run.as_deref())?.display());
@@ -283,6 +312,17 @@ impl Cli {
     }
 }
 
+/// Where status 1 is a verdict, what can't be said has another.
+fn judged(verdict: Result<ExitCode>) -> Result<ExitCode> {
+    match verdict {
+        Err(error) if !crate::interrupt::requested() => {
+            eprintln!("error: {error:#}");
+            Ok(ExitCode::from(2))
+        }
+        verdict => verdict,
+    }
+}
+
 impl BenchArgs {
     fn options(self, site: bool) -> bench::Options {
         bench::Options {
@@ -294,6 +334,8 @@ impl BenchArgs {
             },
             out: self.out,
             resume: self.resume,
+            shard: self.shard,
+            budget_from: self.budget_from,
             site,
         }
     }

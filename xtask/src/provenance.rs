@@ -12,6 +12,7 @@ use schema::registry::{Build, Registry};
 use schema::run::{Provenance, sha256_hex};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use xshell::{Shell, cmd};
 
 /// All of it, for a plan.
@@ -20,6 +21,20 @@ pub fn provenance(
     registry: &Registry,
     plan: &Plan,
     programs: &Programs,
+    prompts: &Prompts,
+) -> Result<Provenance> {
+    Ok(Provenance {
+        binaries: binaries(plan, programs)?,
+        adoption: build::adoption(repo, programs),
+        ..before_building(repo, registry, plan, prompts)?
+    })
+}
+
+/// What is known before there are programs.
+pub fn before_building(
+    repo: &Repo,
+    registry: &Registry,
+    plan: &Plan,
     prompts: &Prompts,
 ) -> Result<Provenance> {
     let (git_revision, git_dirty) = git(&repo.root);
@@ -31,9 +46,8 @@ pub fn provenance(
         git_dirty,
         lockfiles: lockfiles(&repo.root, registry),
         model_files: model_files(repo, plan)?,
-        binaries: binaries(plan, programs)?,
-        adoption: build::adoption(repo, programs),
         facts,
+        ..Provenance::default()
     })
 }
 
@@ -46,6 +60,28 @@ pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, Str
         }
     }
     Ok(binaries)
+}
+
+/// Whether nothing that decides a number differs between two revisions: everything
+/// but records, pages and prose. `None` where git doesn't know one of them.
+pub fn same_sources(root: &Path, a: &str, b: &str) -> Option<bool> {
+    // They come from a record, and must not be read as options.
+    let is_hash = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if !is_hash(a) || !is_hash(b) {
+        return None;
+    }
+    let status = Command::new("git")
+        .args(["diff", "--quiet", a, b, "--", "."])
+        .args([":(exclude)data/results", ":(exclude)site", ":(exclude)*.md"])
+        .current_dir(root)
+        .stderr(Stdio::null())
+        .status()
+        .ok()?;
+    match status.code()? {
+        0 => Some(true),
+        1 => Some(false),
+        _ => None,
+    }
 }
 
 fn git(root: &Path) -> (Option<String>, Option<bool>) {

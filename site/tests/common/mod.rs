@@ -277,6 +277,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 launches,
             },
             provenance: provenance(),
+            origin: schema::origin::Origin::default(),
         },
         launches: logs,
         verify: verify(),

@@ -13,6 +13,7 @@ pub mod error;
 pub mod golden;
 pub mod kernels;
 pub mod model;
+pub mod origin;
 pub mod parity;
 pub mod plan;
 pub mod profile;

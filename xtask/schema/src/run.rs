@@ -7,6 +7,7 @@ use crate::calibration::Calibration;
 use crate::capacity::Capacity;
 use crate::error::{DataError, check_id, read_json};
 use crate::kernels::TracedLaunch;
+use crate::origin::Origin;
 use crate::plan::Plan;
 use crate::record::{
     CaseEnd, CheckRecord, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry,
@@ -36,6 +37,9 @@ pub struct RunHeader {
     pub plan: Plan,
     /// Where and with what it ran.
     pub provenance: Provenance,
+    /// How it came to be, where it isn't simply a plan measured whole.
+    #[serde(default, skip_serializing_if = "Origin::is_plain")]
+    pub origin: Origin,
 }
 
 /// Where and with what a run was made. What can't be read is absent.
@@ -111,6 +115,16 @@ pub struct Run {
 }
 
 impl Run {
+    /// The run as if its shard of the plan were all of it: what can be said of a
+    /// shard by itself. Any other run as it is.
+    pub fn own_part(mut self) -> Self {
+        if let Some(shard) = self.header.origin.shard {
+            let launches = &mut self.header.plan.launches;
+            launches.retain(|launch| shard.has(launch.invocation));
+        }
+        self
+    }
+
     /// Load a run's directory. A last line cut short by a kill is left out; any
     /// other line that can't be read is an error with its number.
     pub fn load(dir: &Path) -> Result<Self, DataError> {

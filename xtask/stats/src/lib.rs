@@ -3,11 +3,13 @@
 //!
 //! The basics (one noun a file) know nothing of engines; they answer `None` to
 //! input that is empty or not finite, so that no NaN reaches a page. On top of
-//! them [`analyse()`] turns a run's records into cells, comparisons and ranks.
+//! them [`analyse()`] turns a run's records into cells, comparisons and ranks, and
+//! [`between()`](between::between) holds two runs against each other.
 //! What may be said and how it is written down is the site's business, not ours.
 
 pub mod analyse;
 pub mod analysis;
+pub mod between;
 pub mod calibration;
 pub mod ci;
 pub mod cliffs_delta;
@@ -28,9 +30,11 @@ pub mod paired;
 pub mod percentile;
 pub mod quantiles;
 pub mod ranking;
+mod sameness;
 mod samples;
 pub mod slo;
 pub mod timing;
+pub mod unpaired;
 pub mod utilization;
 pub mod window;
 

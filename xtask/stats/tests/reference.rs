@@ -13,6 +13,7 @@ use stats::holm::holm;
 use stats::paired::paired_ratio;
 use stats::percentile::{percentile, printable};
 use stats::quantiles::{POINTS_MAX, quantiles_of_sorted};
+use stats::unpaired::unpaired_ratio;
 
 const X: [f64; 11] = [15.2, 3.1, 8.8, 8.8, 120.4, 0.5, 42.0, 7.7, 9.1, 3.3, 64.25];
 
@@ -263,4 +264,58 @@ fn empty_and_non_finite_input_has_no_answer() {
     assert_eq!(mean_interval(&[1.0]), None);
     // Sums that overflow are no answer either.
     assert_eq!(describe(&[-f64::MAX, f64::MAX]), None);
+}
+
+#[test]
+fn unpaired_ratios_agree_with_scipy() {
+    // r = scipy.stats.ttest_ind(np.log(a), np.log(b), equal_var=False);
+    // np.exp of the difference of means and of r.confidence_interval(0.95), r.pvalue
+    let agrees = |a: &[f64], b: &[f64], ratio: f64, ci95: (f64, f64), p: f64| {
+        let got = unpaired_ratio(a, b).unwrap();
+        assert_close(got.ratio, ratio);
+        assert_close(got.ci95.0, ci95.0);
+        assert_close(got.ci95.1, ci95.1);
+        assert_close(got.p, p);
+    };
+    agrees(
+        &[10.0, 10.4, 9.9, 10.1, 10.2],
+        &[11.2, 11.0, 11.5, 11.1, 10.9],
+        0.9084612573215659,
+        (0.8826259339998235, 0.9350528057953547),
+        6.0468833789888584e-05,
+    );
+    // Unequal numbers: 2.2003801418619306 degrees of freedom.
+    agrees(
+        &[3.1, 2.9, 3.3, 3.0, 3.05, 2.95, 3.2],
+        &[3.0, 3.4, 2.6],
+        1.0290296345530618,
+        (0.7521529724482405, 1.4078279652897026),
+        0.7501984004556269,
+    );
+    // Two against two, one of them nearly still: 1.0173374193295732 degrees.
+    agrees(
+        &[1.0, 2.0],
+        &[1.5, 1.6],
+        0.9128709291752768,
+        (0.0130411016208952, 63.900532145084945),
+        0.8363621810016441,
+    );
+}
+
+#[test]
+fn unpaired_ratios_of_odd_input() {
+    let still = |a: f64, b: f64| unpaired_ratio(&[a, a, a], &[b, b]).unwrap();
+    assert_eq!(still(2.0, 2.0).p, 1.0);
+    assert_eq!(still(2.0, 2.0).ci95, (1.0, 1.0));
+    assert_eq!(still(4.0, 2.0).p, 0.0);
+    assert_close(still(4.0, 2.0).ratio, 2.0);
+    for (a, b) in [
+        (&[1.0][..], &[1.0, 2.0][..]),
+        (&[1.0, 2.0], &[]),
+        (&[1.0, 0.0], &[1.0, 2.0]),
+        (&[1.0, f64::NAN], &[1.0, 2.0]),
+        (&[1.0, 2.0], &[1.0, f64::INFINITY]),
+    ] {
+        assert_eq!(unpaired_ratio(a, b), None, "{a:?} {b:?}");
+    }
 }

@@ -3,13 +3,17 @@
 //! wall-clock time; timing is compared with what `fake` says it really emitted.
 
 mod checkout;
+mod compare;
 mod faults;
 mod input;
 mod matrix;
+mod merge;
 mod open_loop;
 mod programs;
+mod reproduce;
 mod resume;
 mod surroundings;
+mod synthetic;
 mod telemetry;
 mod timing;
 mod trace;

@@ -230,6 +230,7 @@ fn header(
             launches,
         },
         provenance: Provenance::default(),
+        origin: schema::origin::Origin::default(),
     }
 }
 

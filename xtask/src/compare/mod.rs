@@ -1,0 +1,124 @@
+//! `cargo xtask compare A B`: two runs, cell by cell, and what differs around them.
+//! The judgement is `stats`'; here it is asked for and printed.
+//!
+//! Exit status: 1 where the second run is worse (a cell is slower beyond chance and
+//! noise, or its engine fails at what worked), else 0; 2 where it can't be said.
+
+mod render;
+
+use crate::environment::{self, Difference};
+use crate::repo::Repo;
+use crate::results;
+use anyhow::{Result, bail};
+use schema::run::Run;
+use schema::scenario::Scenario;
+use stats::analysis::MetricId;
+use stats::between::{Change, Side, Verdict, between};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The run before: its id, path, or `latest`.
+    pub a: String,
+    /// The run after.
+    pub b: String,
+    /// Compare on this metric instead of each scenario's leading one.
+    #[arg(long)]
+    pub metric: Option<String>,
+    /// Directory of the runs, where it isn't data/results.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Compare and print.
+pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    let metric = options.metric.as_deref().map(metric).transpose()?;
+    let a = Run::load(&results::find(&dir, &options.a)?)?;
+    let b = Run::load(&results::find(&dir, &options.b)?)?;
+    let comparison = Comparison::of(a, b, &repo.scenarios()?, metric);
+    print!("{}", comparison.print(options.json)?);
+    Ok(match comparison.count().regressions {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+fn metric(name: &str) -> Result<MetricId> {
+    let Some(id) = MetricId::from_id(name) else {
+        let known: Vec<&str> = MetricId::ALL.iter().map(|id| id.describe().name).collect();
+        bail!("no metric {name:?}: there are {}", known.join(", "));
+    };
+    Ok(id)
+}
+
+/// Two runs and what was found.
+pub(crate) struct Comparison {
+    a: Run,
+    b: Run,
+    changes: Vec<Change>,
+    environment: Vec<Difference>,
+}
+
+/// How many cells there are of each verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Count {
+    /// In all.
+    pub(crate) cells: usize,
+    pub(crate) faster: usize,
+    pub(crate) slower: usize,
+    pub(crate) no_detectable_difference: usize,
+    pub(crate) not_comparable: usize,
+    /// Of those not comparable: measured in the first, failed at in the second.
+    pub(crate) broken: usize,
+    /// Slower or broken.
+    pub(crate) regressions: usize,
+}
+
+impl Comparison {
+    /// Hold `b` against `a`.
+    pub(crate) fn of(a: Run, b: Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Self {
+        let changes = {
+            // A run that timed targets against themselves will bring its floors here.
+            let side = |run| Side {
+                run,
+                noise_floors: BTreeMap::new(),
+            };
+            between(&side(&a), &side(&b), scenarios, metric)
+        };
+        let environment = environment::runs(&a, &b);
+        Self {
+            a,
+            b,
+            changes,
+            environment,
+        }
+    }
+
+    pub(crate) fn count(&self) -> Count {
+        let of = |verdict| self.changes.iter().filter(|c| c.verdict == verdict).count();
+        Count {
+            cells: self.changes.len(),
+            faster: of(Verdict::Faster),
+            slower: of(Verdict::Slower),
+            no_detectable_difference: of(Verdict::NoDetectableDifference),
+            not_comparable: of(Verdict::NotComparable),
+            broken: self.changes.iter().filter(|c| c.broken).count(),
+            regressions: self.changes.iter().filter(|c| c.is_regression()).count(),
+        }
+    }
+
+    /// All of it, for people or for programs.
+    pub(crate) fn print(&self, json: bool) -> Result<String> {
+        match json {
+            true => render::json(self),
+            false => Ok(render::text(self)),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One judgement of several: what the gate, the pilots and the reference said of a
+//! target in each part, as one line for the whole. Pure. The rule is the same for
+//! all: a cell counts where every part lets it count.
+
+use anyhow::{Result, bail};
+use schema::budget::{Budget, OverBudget};
+use schema::capacity::Capacity;
+use schema::record::{CheckRecord, Status, VerifyRecord};
+use schema::run::Run;
+
+/// The gate's judgements: passed where every part's passed, and as far as the least
+/// of them reaches. A target that one part hasn't judged has no judgement.
+pub(super) fn verify(runs: &[&Run]) -> Vec<VerifyRecord> {
+    let targets = &runs[0].header.plan.targets;
+    targets
+        .iter()
+        .filter_map(|target| {
+            let of =
+                |run: &&Run| Some((run.header.id.clone(), run.verify.get(&target.id)?.clone()));
+            one_verify(runs.iter().map(of).collect::<Option<Vec<_>>>()?)
+        })
+        .collect()
+}
+
+/// What every part's open loops were scaled by, each to its own machine's hour. One
+/// that failed comes first, so that its cells don't count.
+pub(super) fn capacities(runs: &[&Run]) -> Vec<Capacity> {
+    let mut all: Vec<Capacity> = runs
+        .iter()
+        .flat_map(|run| run.capacities.iter().cloned())
+        .collect();
+    all.sort_by_key(|capacity| capacity.status == Status::Ok);
+    all
+}
+
+fn one_verify(records: Vec<(String, VerifyRecord)>) -> Option<VerifyRecord> {
+    if let Some((id, record)) = records.iter().find(|(_, r)| r.status != Status::Ok) {
+        return Some(VerifyRecord {
+            reason: format!("in {id}: {}", record.reason),
+            ..record.clone()
+        });
+    }
+    let records = records.into_iter().map(|(_, record)| record);
+    records.reduce(|a, b| VerifyRecord {
+        verified_positions: a.verified_positions.min(b.verified_positions),
+        // Of two scopes the one that isn't of log-probabilities promises less.
+        scope: if a.scope == "logits" {
+            b.scope
+        } else {
+            a.scope
+        },
+        kl_nats: both(a.kl_nats, b.kl_nats, f64::max),
+        argmax_agreement: both(a.argmax_agreement, b.argmax_agreement, f64::min),
+        batches: a
+            .batches
+            .into_iter()
+            .filter(|n| b.batches.contains(n))
+            .collect(),
+        reason: either(a.reason, &b.reason),
+        ..b
+    })
+}
+
+fn both(a: Option<f64>, b: Option<f64>, of: fn(f64, f64) -> f64) -> Option<f64> {
+    Some(of(a?, b?))
+}
+
+/// Two texts, once where they are equal.
+fn either(a: String, b: &str) -> String {
+    match (a.as_str(), b) {
+        (_, "") => a,
+        ("", _) => b.to_owned(),
+        (one, other) if one.contains(other) => a,
+        _ => format!("{a}; {b}"),
+    }
+}
+
+/// What there was time for: a cell is over budget where any part gave it up, though
+/// others measured it. `None` where nothing was shared out.
+pub(super) fn budget(runs: &[&Run]) -> Option<Budget> {
+    let decided: Vec<(&str, &Budget)> = runs
+        .iter()
+        .filter_map(|run| Some((run.header.id.as_str(), run.budget.as_ref()?)))
+        .collect();
+    let mut whole = Budget {
+        budget_s: decided.first()?.1.budget_s,
+        share_s: decided
+            .iter()
+            .filter_map(|(_, budget)| budget.share_s)
+            .reduce(f64::min),
+        ..Budget::default()
+    };
+    for (id, budget) in decided {
+        for pilot in &budget.pilots {
+            // Parts that share one decision have the same pilots.
+            if !whole.pilots.contains(pilot) {
+                whole.pilots.push(pilot.clone());
+            }
+        }
+        for cell in &budget.over {
+            let known = whole.refusal(&cell.target, &cell.scenario, &cell.case);
+            if known.is_none() {
+                whole.over.push(OverBudget {
+                    reason: format!("in {id}: {}", cell.reason),
+                    ..cell.clone()
+                });
+            }
+        }
+    }
+    Some(whole)
+}
+
+/// The reference's judgements of timed outputs, summed. What a part measured and had
+/// nobody judge counts as unchecked.
+pub(super) fn checks(runs: &[&Run]) -> Result<Vec<CheckRecord>> {
+    let plan = &runs[0].header.plan;
+    let mut checks = Vec::new();
+    for scenario in &plan.scenarios {
+        for case in &scenario.cases {
+            for target in &plan.targets {
+                let cell = [&target.id, &scenario.id, &case.id].map(String::clone);
+                checks.extend(one_check(runs, cell)?);
+            }
+        }
+    }
+    Ok(checks)
+}
+
+fn one_check(runs: &[&Run], [target, scenario, case]: [String; 3]) -> Result<Option<CheckRecord>> {
+    let key = (target, scenario, case);
+    let mut whole: Option<(&str, CheckRecord)> = None;
+    for run in runs {
+        let (id, Some(check)) = (run.header.id.as_str(), run.checks.get(&key)) else {
+            continue;
+        };
+        whole = Some(match whole {
+            None => (id, check.clone()),
+            Some((first, sum)) if sum.tie_width_nats != check.tie_width_nats => bail!(
+                "{} {}/{}: {first} and {id} judged its outputs by different limits: a tie width of {} and {} nats",
+                key.0,
+                key.1,
+                key.2,
+                sum.tie_width_nats,
+                check.tie_width_nats
+            ),
+            Some((first, sum)) => (first, add(sum, check)),
+        });
+    }
+    Ok(whole.map(|(_, mut sum)| {
+        let unjudged = runs.iter().filter(|run| !run.checks.contains_key(&key));
+        sum.unchecked += unjudged.map(|run| timed(run, &key)).sum::<u64>();
+        sum
+    }))
+}
+
+fn add(a: CheckRecord, b: &CheckRecord) -> CheckRecord {
+    CheckRecord {
+        equal: a.equal + b.equal,
+        rescored: a.rescored + b.rescored,
+        wrong: a.wrong + b.wrong,
+        unchecked: a.unchecked + b.unchecked,
+        gap_nats_max: a.gap_nats_max.max(b.gap_nats_max),
+        method: either(a.method, &b.method),
+        ..a
+    }
+}
+
+/// Timed requests of a cell's complete cases.
+fn timed(run: &Run, (target, scenario, case): &(String, String, String)) -> u64 {
+    run.launches
+        .iter()
+        .filter(|log| log.launch.target == *target && log.launch.scenario == *scenario)
+        .filter(|log| log.case_ends.iter().any(|end| end.case == *case))
+        .flat_map(|log| &log.requests)
+        .filter(|request| request.case == *case && !request.warmup)
+        .count() as u64
+}

@@ -1,0 +1,246 @@
+//! `cargo xtask reproduce RUN`: a run done again from its record alone, and judged
+//! against it cell by cell.
+//!
+//! The record's plan is replayed as it stands: the same cells, order, seed and
+//! decision on what there is time for. Another model, other prompts or a plan that
+//! isn't the record's would answer another question, so they are refused; another
+//! revision or lockfile is refused with what to do, unless the user says `--anyway`;
+//! another machine is what reproducing is for, and is only said.
+//!
+//! Exit status: 0 where no cell differs, 1 where one does, 2 where it can't be said.
+
+use crate::bench;
+use crate::compare::Comparison;
+use crate::environment::{self, Difference, Kind};
+use crate::fetch;
+use crate::prompts::Prompts;
+use crate::provenance;
+use crate::repo::Repo;
+use crate::results;
+use crate::shard::plan_sha256;
+use anyhow::{Context, Result, bail, ensure};
+use schema::origin::{Origin, Reproduced};
+use schema::plan::Plan;
+use schema::run::{FORMAT, Provenance, Run, RunHeader, sha256_hex};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The run: its id, directory, run.json, or `latest`.
+    pub run: String,
+    /// Only these engines or targets of it, comma-separated.
+    #[arg(long, value_delimiter = ',')]
+    pub engines: Vec<String>,
+    /// Only these scenarios of it, comma-separated.
+    #[arg(long, value_delimiter = ',')]
+    pub scenarios: Vec<String>,
+    /// Go on though this checkout isn't what the run was made from.
+    #[arg(long)]
+    pub anyway: bool,
+    /// Directory of the runs, where it isn't data/results.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Do it again and judge.
+pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let results_dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    let (original, origin) = original(&results_dir, &options.run)?;
+    let header = &original.header;
+    let plan = narrowed(header.plan.clone(), &options.engines, &options.scenarios)?;
+    let registry = repo.registry()?;
+    let scenarios = repo.scenarios()?;
+    let _only_one = bench::exclusive(repo)?;
+    fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
+    let now = surroundings(repo, &header.provenance, &header.plan)?;
+    for remark in allow(repo, header, &now, options.anyway)? {
+        eprintln!("differs: {remark}");
+    }
+    let budget = original.budget.clone();
+    let opened = bench::begin(repo, &registry, &results_dir, plan, origin, budget)?;
+    let run_dir = opened.0.clone();
+    let again = bench::measure(repo, &registry, &opened)?;
+    let comparison = Comparison::of(original, again, &scenarios, None);
+    print!("{}", comparison.print(options.json)?);
+    let count = comparison.count();
+    let differ = count.faster + count.slower + count.broken;
+    eprintln!("Records: {}", run_dir.display());
+    eprintln!(
+        "{}",
+        match (differ, count.cells - count.not_comparable) {
+            (0, 0) => "Nothing could be judged: no cell has numbers in both runs".into(),
+            (0, judged) =>
+                format!("Reproduced: none of {judged} cells has a detectable difference"),
+            (differ, _) => format!("Not reproduced: {differ} cells differ"),
+        }
+    );
+    Ok(match differ {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// The run to be done again, with its records where they are, and how the new one
+/// will name it.
+fn original(results_dir: &Path, name: &str) -> Result<(Run, Origin)> {
+    let path = Path::new(name);
+    let (run, file) = if path.is_file() && path.file_name() != Some("run.json".as_ref()) {
+        (header_alone(path)?, path.to_owned())
+    } else {
+        let dir = match path.is_file() {
+            true => path.parent().unwrap_or(path).to_owned(),
+            false => results::find(results_dir, name)?,
+        };
+        (Run::load(&dir)?, dir.join("run.json"))
+    };
+    let header = &run.header;
+    ensure!(
+        plan_sha256(&header.plan)? == header.plan_sha256,
+        "{}: the plan in it is not the one its plan_sha256 is of: the file was changed, or is of another version of this program",
+        file.display()
+    );
+    if let Some(shard) = header.origin.shard {
+        bail!(
+            "{} is shard {shard}, no whole run: merge the shards and reproduce that",
+            header.id
+        );
+    }
+    let bytes =
+        std::fs::read(&file).with_context(|| format!("{} can't be read", file.display()))?;
+    let origin = Origin {
+        reproduces: Some(Reproduced {
+            id: header.id.clone(),
+            plan_sha256: header.plan_sha256.clone(),
+            run_json_sha256: sha256_hex(&bytes),
+        }),
+        budget_from: run.budget.is_some().then(|| header.id.clone()),
+        ..Origin::default()
+    };
+    Ok((run, origin))
+}
+
+/// A run.json that was copied on its own: enough to replay, nothing to judge by.
+fn header_alone(path: &Path) -> Result<Run> {
+    let header: RunHeader = schema::error::read_json(path)?;
+    ensure!(
+        header.format == FORMAT,
+        "{}: is format {}, this program reads format {FORMAT}",
+        path.display(),
+        header.format
+    );
+    Ok(Run {
+        header,
+        launches: Vec::new(),
+        verify: BTreeMap::new(),
+        budget: None,
+        capacities: Vec::new(),
+        calibration: None,
+        checks: BTreeMap::new(),
+        kernels: Vec::new(),
+    })
+}
+
+/// The plan's cells of these engines and scenarios, whole and in the same order.
+fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<Plan> {
+    for wanted in engines {
+        let known = plan
+            .targets
+            .iter()
+            .any(|t| t.id == *wanted || t.engine == *wanted);
+        let targets: Vec<&str> = plan.targets.iter().map(|t| t.id.as_str()).collect();
+        ensure!(
+            known,
+            "no engine or target {wanted:?} in that run: it has {}",
+            targets.join(", ")
+        );
+    }
+    for wanted in scenarios {
+        let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();
+        ensure!(
+            ids.contains(&wanted.as_str()),
+            "no scenario {wanted:?} in that run: it has {}",
+            ids.join(", ")
+        );
+    }
+    let named = |list: &[String], id: &String| list.is_empty() || list.contains(id);
+    plan.targets
+        .retain(|t| named(engines, &t.id) || named(engines, &t.engine));
+    plan.scenarios.retain(|s| named(scenarios, &s.id));
+    let targets: Vec<String> = plan.targets.iter().map(|t| t.id.clone()).collect();
+    plan.launches
+        .retain(|l| targets.contains(&l.target) && named(scenarios, &l.scenario));
+    Ok(plan)
+}
+
+/// What can be known of the new run before anything is built. Programs aren't there
+/// yet, so they count as the old ones until both runs can be compared.
+fn surroundings(repo: &Repo, then: &Provenance, plan: &Plan) -> Result<Provenance> {
+    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed)?;
+    let known = provenance::before_building(repo, &repo.registry()?, plan, &prompts)?;
+    Ok(Provenance {
+        binaries: then.binaries.clone(),
+        ..known
+    })
+}
+
+/// What differs and is allowed to, or an error that says what to do.
+fn allow(
+    repo: &Repo,
+    header: &RunHeader,
+    now: &Provenance,
+    anyway: bool,
+) -> Result<Vec<Difference>> {
+    let then = &header.provenance;
+    let differences = environment::provenances(then, now);
+    let id = &header.id;
+    let words = |kinds: &[Kind]| {
+        let of_kind = differences.iter().filter(|d| kinds.contains(&d.kind));
+        let lines: Vec<String> = of_kind.map(|d| format!("  {d}")).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    };
+    if let Some(lines) = words(&[Kind::Model, Kind::Prompts]) {
+        bail!(
+            "run {id} can't be done again with another model or other prompts (then → now):\n{lines}\n{}",
+            advice(then)
+        );
+    }
+    let revisions = (then.git_revision.as_deref(), now.git_revision.as_deref());
+    let same_code = match revisions {
+        (Some(a), Some(b)) if a != b => provenance::same_sources(&repo.root, a, b),
+        (a, b) => Some(a == b),
+    };
+    // A checkout that was changed since its revision is no revision.
+    let changed_since = now.git_dirty == Some(true) && then.git_dirty != Some(true);
+    let refused = match (same_code, changed_since) {
+        (Some(true), false) => words(&[Kind::Lockfile]),
+        _ => words(&[Kind::Revision, Kind::Dirty, Kind::Lockfile]),
+    };
+    if let Some(lines) = refused.filter(|_| !anyway) {
+        bail!(
+            "this checkout is not what run {id} was made from (then → now):\n{lines}\n{}\n\
+             Or measure this checkout's code under the same plan with --anyway",
+            advice(then)
+        );
+    }
+    if then.git_dirty == Some(true) {
+        eprintln!(
+            "note: run {id} was made from a checkout with changes that no revision has: its exact code can't be had again"
+        );
+    }
+    Ok(differences)
+}
+
+fn advice(then: &Provenance) -> String {
+    match &then.git_revision {
+        Some(revision) => format!(
+            "Check out its revision: copy the record out of this checkout, `git fetch && git checkout {revision}`, and reproduce the copy by its path"
+        ),
+        None => "The record doesn't say which revision it was made at".into(),
+    }
+}

@@ -1,0 +1,271 @@
+//! Two runs against each other, cell by cell: what became faster, what slower, and
+//! what can't be compared, with the reason.
+//!
+//! A cell is compared on its scenario's leading metric, where both runs measured it
+//! and asked the same of it: the same model files, prompts and sizes. What else
+//! differs (the machine, the programs) is what the comparison is about, and no
+//! reason to refuse it. The whole table is one family for Holm's correction.
+
+use crate::analyse::analyse;
+use crate::analysis::{Analysis, Cell, Metric, MetricId};
+use crate::compare::ALPHA;
+use crate::holm::holm;
+use crate::metrics::{Better, leading_metric};
+use crate::sameness;
+use crate::unpaired::{UnpairedRatio, unpaired_ratio};
+use schema::record::Status;
+use schema::run::Run;
+use schema::scenario::Scenario;
+use std::collections::BTreeMap;
+
+/// One of two runs.
+pub struct Side<'a> {
+    /// Its records.
+    pub run: &'a Run,
+    /// Its noise floors by (scenario, case): the log ratio under which it tells a
+    /// target from itself by chance. A case that has none rests on its test alone.
+    pub noise_floors: BTreeMap<(String, String), f64>,
+}
+
+/// A cell in both runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Target id.
+    pub target: String,
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
+    /// On which metric.
+    pub metric: Option<MetricId>,
+    /// The first run's value; `None` where it has none.
+    pub before: Option<f64>,
+    /// The second run's value.
+    pub after: Option<f64>,
+    /// How many times better the second run is (> 1 is better, whichever direction
+    /// the metric has): ratio of geometric means over invocations.
+    pub ratio: Option<f64>,
+    /// 95 % interval of the ratio, by Welch's t.
+    pub ci95: Option<(f64, f64)>,
+    /// Two-sided p, Holm-adjusted over all cells that could be compared.
+    pub p_holm: Option<f64>,
+    /// The larger of both runs' floors, a log ratio.
+    pub noise_floor: Option<f64>,
+    /// What may be said.
+    pub verdict: Verdict,
+    /// Why it can't be compared; else empty.
+    pub reason: String,
+    /// The first run measured it; in the second the engine failed at it.
+    pub broken: bool,
+}
+
+impl Change {
+    /// Whether the second run is worse than the first.
+    pub fn is_regression(&self) -> bool {
+        self.verdict == Verdict::Slower || self.broken
+    }
+}
+
+/// What may be said of a cell in two runs. Of a metric that is no time or rate,
+/// faster means better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Better, beyond chance and noise.
+    Faster,
+    /// Worse, beyond chance and noise.
+    Slower,
+    /// A difference was looked for and none was found.
+    NoDetectableDifference,
+    /// There are no two numbers that answer the same question.
+    NotComparable,
+}
+
+/// Every cell that either run planned, in the first run's order, then the second's.
+///
+/// `metric` replaces the scenarios' leading metrics.
+pub fn between(
+    a: &Side,
+    b: &Side,
+    scenarios: &[Scenario],
+    metric: Option<MetricId>,
+) -> Vec<Change> {
+    let (before, after) = (Index::new(a.run, scenarios), Index::new(b.run, scenarios));
+    let only_after = after.cells().filter(|cell| before.find(cell).is_none());
+    let mut tested: Vec<(Change, Option<f64>)> = before
+        .cells()
+        .chain(only_after)
+        .map(|cell| {
+            let scenario = scenarios.iter().find(|s| s.id == cell.scenario);
+            let metric = metric.or_else(|| scenario.and_then(leading_metric));
+            let sides = (before.find(cell), after.find(cell));
+            let mut change = change(cell, metric, sides);
+            let tested = test(a.run, b.run, metric, sides);
+            let p = match tested {
+                Ok(tested) => Some(record(&mut change, &tested)),
+                Err(reason) => {
+                    change.reason = reason;
+                    None
+                }
+            };
+            change.noise_floor = floor(a, b, cell);
+            (change, p)
+        })
+        .collect();
+    let p: Vec<f64> = tested.iter().filter_map(|(_, p)| *p).collect();
+    let mut adjusted = holm(&p).unwrap_or_default().into_iter();
+    for (change, p) in &mut tested {
+        if p.is_some() {
+            change.p_holm = adjusted.next();
+            change.verdict = verdict(change);
+        }
+    }
+    tested.into_iter().map(|(change, _)| change).collect()
+}
+
+/// A run's cells, found by name.
+struct Index {
+    analysis: Analysis,
+    places: BTreeMap<(String, String, String), usize>,
+}
+
+impl Index {
+    fn new(run: &Run, scenarios: &[Scenario]) -> Self {
+        // Comparisons inside the run aren't asked for, so no baseline is named.
+        let analysis = analyse(run, scenarios, "");
+        let places = analysis.cells.iter().map(key).zip(0..).collect();
+        Self { analysis, places }
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.analysis.cells.iter()
+    }
+
+    fn find(&self, cell: &Cell) -> Option<&Cell> {
+        let place = self.places.get(&key(cell))?;
+        self.analysis.cells.get(*place)
+    }
+}
+
+fn key(cell: &Cell) -> (String, String, String) {
+    let Cell {
+        target,
+        scenario,
+        case,
+        ..
+    } = cell;
+    (target.clone(), scenario.clone(), case.clone())
+}
+
+/// The larger of both runs' floors.
+fn floor(a: &Side, b: &Side, cell: &Cell) -> Option<f64> {
+    let case = (cell.scenario.clone(), cell.case.clone());
+    let floors = [a, b].map(|side| side.noise_floors.get(&case).copied());
+    floors.into_iter().flatten().reduce(f64::max)
+}
+
+/// The cell before anything is said of it.
+fn change(cell: &Cell, metric: Option<MetricId>, sides: (Option<&Cell>, Option<&Cell>)) -> Change {
+    let value = |cell: Option<&Cell>| Some(measured(cell?, metric?)?.value);
+    Change {
+        target: cell.target.clone(),
+        scenario: cell.scenario.clone(),
+        case: cell.case.clone(),
+        metric,
+        before: value(sides.0),
+        after: value(sides.1),
+        ratio: None,
+        ci95: None,
+        p_holm: None,
+        noise_floor: None,
+        verdict: Verdict::NotComparable,
+        reason: String::new(),
+        broken: sides.0.is_some_and(|cell| cell.status == Status::Ok)
+            && sides.1.is_some_and(|cell| is_fault(cell.status)),
+    }
+}
+
+/// Whether a status is the engine's own doing.
+fn is_fault(status: Status) -> bool {
+    match status {
+        Status::Oom
+        | Status::Timeout
+        | Status::Crashed
+        | Status::WrongOutput
+        | Status::ProtocolError
+        | Status::BadTiming => true,
+        Status::Ok
+        | Status::Unsupported
+        | Status::Unavailable
+        | Status::OverBudget
+        | Status::NotRun => false,
+    }
+}
+
+fn measured(cell: &Cell, metric: MetricId) -> Option<&Metric> {
+    cell.metrics.iter().find(|m| m.id == metric)
+}
+
+/// How many times better the second run's cell is, or why that can't be said.
+fn test(
+    a: &Run,
+    b: &Run,
+    metric: Option<MetricId>,
+    sides: (Option<&Cell>, Option<&Cell>),
+) -> Result<UnpairedRatio, String> {
+    let metric = metric.ok_or("its scenario is not in data/scenarios, so no metric leads it")?;
+    let about = metric.describe();
+    let (before, after) = match sides {
+        (Some(before), Some(after)) => (before, after),
+        (Some(_), None) => return Err(format!("not in the plan of {}", b.header.id)),
+        _ => return Err(format!("not in the plan of {}", a.header.id)),
+    };
+    if let Some(difference) = sameness::difference(a, b, before) {
+        return Err(difference);
+    }
+    let values = |run: &Run, cell: &Cell| {
+        let (id, name) = (&run.header.id, about.name);
+        match (cell.status, measured(cell, metric)) {
+            (Status::Ok, Some(metric)) => Ok(metric.by_invocation.clone()),
+            (Status::Ok, None) => Err(format!("{id} has no {name} of it")),
+            (status, _) => Err(format!("{} in {id}: {}", status.id(), cell.reason)),
+        }
+    };
+    let (before, after) = (values(a, before)?, values(b, after)?);
+    for (run, values) in [(a, &before), (b, &after)] {
+        if values.len() < 2 {
+            return Err(format!(
+                "{} has one invocation of it: that leaves nothing to tell a difference by",
+                run.header.id
+            ));
+        }
+    }
+    let ratio = match about.better {
+        Better::Lower => unpaired_ratio(&before, &after),
+        Better::Higher => unpaired_ratio(&after, &before),
+        Better::Neither => return Err(format!("{} has no better direction", about.name)),
+    };
+    ratio.ok_or_else(|| format!("a {} of 0 has no ratio", about.name))
+}
+
+/// Put the figures of a test into a cell; the p that is to be corrected.
+fn record(change: &mut Change, tested: &UnpairedRatio) -> f64 {
+    change.ratio = Some(tested.ratio);
+    change.ci95 = Some(tested.ci95);
+    tested.p
+}
+
+/// A difference is one beyond chance (Holm's p) *and* beyond the noise floor: with
+/// quiet invocations chance alone would let through what a rerun doesn't repeat.
+fn verdict(change: &Change) -> Verdict {
+    let (Some(ratio), Some(p)) = (change.ratio, change.p_holm) else {
+        return Verdict::NotComparable;
+    };
+    let within_noise = change.noise_floor.is_some_and(|f| ratio.ln().abs() <= f);
+    if p >= ALPHA || within_noise || ratio == 1.0 {
+        Verdict::NoDetectableDifference
+    } else if ratio > 1.0 {
+        Verdict::Faster
+    } else {
+        Verdict::Slower
+    }
+}

@@ -1,0 +1,82 @@
+//! Whether two runs asked the same of a cell. What is not asked here differs without
+//! making the numbers answers to different questions: requests and invocations
+//! (precision), programs, lockfiles and the machine (what is being compared).
+
+use crate::analysis::Cell;
+use schema::plan::{Case, PlannedScenario};
+use schema::run::Run;
+
+/// The first thing that differs in what was asked, in words.
+pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
+    let differ = |what: &str, one: &str, other: &str| {
+        let (a, b) = (&a.header.id, &b.header.id);
+        (one != other).then(|| format!("{what} {one} in {a}, {other} in {b}"))
+    };
+    differ("model", &a.header.plan.model, &b.header.plan.model)
+        .or_else(|| files(a, b, cell))
+        .or_else(|| {
+            let prompts = |run: &'_ Run| run.header.provenance.facts.get("prompts_sha256").cloned();
+            let (one, other) = (prompts(a)?, prompts(b)?);
+            differ("other prompts:", short(&one), short(&other))
+        })
+        .or_else(|| {
+            let (one, other) = (planned(a, cell)?, planned(b, cell)?);
+            let words = |(scenario, case): (&PlannedScenario, &Case)| {
+                format!(
+                    "version {} ({:?}, {} → {} tokens, {} at once)",
+                    scenario.version,
+                    scenario.load,
+                    case.prompt_tokens,
+                    case.new_tokens,
+                    case.concurrency
+                )
+            };
+            differ("another case:", &words(one), &words(other))
+        })
+}
+
+/// A hash as it is told apart.
+fn short(sha256: &str) -> &str {
+    sha256.get(..12).unwrap_or(sha256)
+}
+
+/// The first file of the model that the target reads and that isn't the same. One
+/// that a run didn't record says nothing.
+fn files(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
+    let weights = |run: &Run| {
+        let targets = &run.header.plan.targets;
+        let target = targets.iter().find(|target| target.id == cell.target)?;
+        Some(target.weights.clone())
+    };
+    let (one, other) = (weights(a)?, weights(b)?);
+    if one != other {
+        return Some(format!(
+            "weights {one} in {}, {other} in {}",
+            a.header.id, b.header.id
+        ));
+    }
+    let model = &a.header.plan.model;
+    ["config.json", "tokenizer.json", one.as_str()]
+        .into_iter()
+        .find_map(|name| {
+            let file = format!("{model}/{name}");
+            let hash = |run: &'_ Run| run.header.provenance.model_files.get(&file).cloned();
+            let (one, other) = (hash(a)?, hash(b)?);
+            (one != other).then(|| {
+                format!(
+                    "{file} is {} in {}, {} in {}",
+                    short(&one),
+                    a.header.id,
+                    short(&other),
+                    b.header.id
+                )
+            })
+        })
+}
+
+fn planned<'a>(run: &'a Run, cell: &Cell) -> Option<(&'a PlannedScenario, &'a Case)> {
+    let scenarios = &run.header.plan.scenarios;
+    let scenario = scenarios.iter().find(|s| s.id == cell.scenario)?;
+    let case = scenario.cases.iter().find(|case| case.id == cell.case)?;
+    Some((scenario, case))
+}

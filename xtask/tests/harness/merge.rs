@@ -1,0 +1,448 @@
+//! `--shard` and `cargo xtask merge`: the parts make the whole, the inputs stay as
+//! they are, and what is no part of one run is refused with both sides named.
+
+use crate::checkout::{Checkout, text};
+use crate::compare::xtask;
+use crate::synthetic::{Synthetic, hash};
+use schema::budget::{Budget, OverBudget};
+use schema::record::Status;
+use schema::run::{Run, RunHeader};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const TARGETS: [&str; 2] = ["x.cpu.f32", "y.cpu.f32"];
+
+/// Every file of a directory with its bytes.
+fn snapshot(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).expect("it can be listed").flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => all.extend(snapshot(&path)),
+            false => {
+                let bytes = std::fs::read(&path).expect("it can be read");
+                all.insert(path, bytes);
+            }
+        }
+    }
+    all
+}
+
+/// (target, scenario, invocation, case, timed prompts) of everything measured.
+fn measured(run: &Run) -> BTreeSet<(String, String, u32, String, Vec<u64>)> {
+    let mut all = BTreeSet::new();
+    for log in &run.launches {
+        for end in &log.case_ends {
+            let timed = log
+                .requests
+                .iter()
+                .filter(|r| r.case == end.case && !r.warmup);
+            let mut prompts: Vec<u64> = timed.map(|r| r.prompt).collect();
+            prompts.sort_unstable();
+            let launch = &log.launch;
+            let is_new = all.insert((
+                launch.target.clone(),
+                launch.scenario.clone(),
+                launch.invocation,
+                end.case.clone(),
+                prompts,
+            ));
+            assert!(is_new, "{} is doubled", log.file.display());
+        }
+    }
+    all
+}
+
+#[test]
+fn two_shards_merged_are_the_whole_plan() {
+    let checkout = Checkout::with(&["slow"]);
+    let results = checkout.path("data/results");
+    let bench = |arguments: &[&str]| {
+        let output = checkout.xtask(&[&["bench", "--profile", "test"], arguments].concat(), &[]);
+        assert!(output.status.success(), "{}", text(&output));
+        (
+            checkout.latest().expect("a run was recorded"),
+            text(&output),
+        )
+    };
+    let (whole, _) = bench(&[]);
+    let (one, said) = bench(&["--shard", "1/2"]);
+    assert!(said.contains("This is shard 1/2"), "{said}");
+    let (two, _) = bench(&["--shard", "2/2"]);
+    assert_eq!(one.header.plan, whole.header.plan);
+    assert_eq!(one.header.plan_sha256, whole.header.plan_sha256);
+    let blocks = |run: &Run| -> BTreeSet<u32> {
+        run.launches
+            .iter()
+            .map(|log| log.launch.invocation)
+            .collect()
+    };
+    assert_eq!(
+        (blocks(&one), blocks(&two)),
+        (BTreeSet::from([0]), BTreeSet::from([1]))
+    );
+
+    let before = snapshot(&results);
+    let merge = |runs: &[&str]| checkout.xtask(&[&["merge"], runs].concat(), &[]);
+    let (one_id, two_id) = (one.header.id.as_str(), two.header.id.as_str());
+    let output = merge(&[two_id, one_id]);
+    assert!(output.status.success(), "{}", text(&output));
+    let merged = checkout.latest().expect("it was made");
+    assert_eq!(measured(&merged), measured(&whole));
+    assert_eq!(merged.header.plan_sha256, whole.header.plan_sha256);
+    let sources: Vec<_> = merged
+        .header
+        .origin
+        .sources
+        .iter()
+        .map(|s| (s.id.as_str(), s.blocks.clone()))
+        .collect();
+    assert_eq!(sources, [(one_id, vec![0]), (two_id, vec![1])]);
+    for (target, cell, status, reason, requests) in checkout.cells(&merged) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+        assert!(requests >= 12, "{target} {cell}: {requests} requests");
+    }
+    let mut after = snapshot(&results);
+    after.retain(|path, _| !path.starts_with(results.join(&merged.header.id)));
+    assert_eq!(after, before, "an input was changed");
+
+    let again = merge(&[one_id, two_id]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        text(&again).contains("these runs have been merged"),
+        "{}",
+        text(&again)
+    );
+    let resumed = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(
+        text(&resumed).contains("is merged from"),
+        "{}",
+        text(&resumed)
+    );
+    let too_many = checkout.xtask(&["bench", "--profile", "test", "--shard", "1/3"], &[]);
+    assert!(
+        text(&too_many).contains("has 2 blocks"),
+        "{}",
+        text(&too_many)
+    );
+    let no_shard = checkout.xtask(&["bench", "--shard", "3/2"], &[]);
+    assert_eq!(no_shard.status.code(), Some(2), "{}", text(&no_shard));
+}
+
+fn runs() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory can be made")
+}
+
+fn shard(id: &str, which: &str) -> Synthetic {
+    Synthetic::new(id, &TARGETS).shard(which)
+}
+
+/// Merge these, expecting an error with these words.
+fn refused(parts: &[Synthetic], words: &[&str]) {
+    let dir = runs();
+    let dirs: Vec<String> = parts
+        .iter()
+        .map(|part| part.write(dir.path()).display().to_string())
+        .collect();
+    let before = snapshot(dir.path());
+    let mut arguments = vec!["merge"];
+    arguments.extend(dirs.iter().map(String::as_str));
+    let output = xtask(dir.path(), &arguments);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for word in words {
+        assert!(said.contains(word), "does not say {word:?}: {said}");
+    }
+    assert_eq!(snapshot(dir.path()), before, "something was written");
+}
+
+/// The first half as it is with a second half whose header is changed.
+fn refused_with(change: impl FnOnce(&mut RunHeader), words: &[&str]) {
+    let parts = [shard("r-one", "1/2"), shard("r-two", "2/2").with(change)];
+    refused(&parts, &[words, &["r-one and r-two"]].concat());
+}
+
+#[test]
+fn what_is_no_part_of_one_run_is_refused_with_both_sides_named() {
+    refused_with(
+        |header| {
+            header.plan.seed = 2;
+            header.plan_sha256 = hash(&header.plan);
+        },
+        &["different plans", "seed: 1 → 2"],
+    );
+    let file = "tiny-llama/model.safetensors";
+    refused_with(
+        |header| {
+            let files = &mut header.provenance.model_files;
+            files.insert(file.into(), "n".into());
+        },
+        &["tiny-llama/model.safetensors: m → n"],
+    );
+    let fact = |key: &'static str, value: &'static str| {
+        move |header: &mut RunHeader| {
+            header.provenance.facts.insert(key.into(), value.into());
+        }
+    };
+    refused_with(fact("prompts_sha256", "q"), &["prompts_sha256: p → q"]);
+    refused_with(
+        fact("cpu_model", "another CPU"),
+        &[
+            "cpu_model: a CPU → another CPU",
+            "cargo xtask compare r-one r-two",
+        ],
+    );
+    refused_with(fact("gpu", "a GPU"), &["gpu: absent → a GPU"]);
+    refused_with(
+        |header| header.provenance.git_revision = Some("4567".into()),
+        &["git revision: 0123abcd → 4567"],
+    );
+    refused_with(
+        |header| {
+            let files = &mut header.provenance.lockfiles;
+            files.insert("Cargo.lock".into(), "k".into());
+        },
+        &["lockfile Cargo.lock: l → k"],
+    );
+    let mut newer = shard("r-two", "2/2");
+    newer.version = "2".into();
+    refused(
+        &[shard("r-one", "1/2"), newer],
+        &["r-one and r-two", "x.cpu.f32 version: 1 → 2"],
+    );
+}
+
+fn other_programs(header: &mut RunHeader) {
+    for hash in header.provenance.binaries.values_mut() {
+        *hash = "c".into();
+    }
+}
+
+#[test]
+fn other_bytes_of_the_same_source_are_said_and_of_unknown_source_refused() {
+    refused_with(
+        |header| {
+            other_programs(header);
+            header.provenance.git_dirty = Some(true);
+        },
+        &["program of x.cpu.f32: b → c"],
+    );
+    let dir = runs();
+    shard("r-one", "1/2").write(dir.path());
+    shard("r-two", "2/2")
+        .with(|header| {
+            other_programs(header);
+            let facts = &mut header.provenance.facts;
+            facts.insert("kernel".into(), "6.2".into());
+        })
+        .write(dir.path());
+    let output = xtask(dir.path(), &["merge", "r-one", "r-two"]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("note: r-one and r-two differ in program of y.cpu.f32: b → c"),
+        "{said}"
+    );
+    assert!(said.contains("differ in kernel: 6.1 → 6.2"), "{said}");
+    let merged = xtask::results::ids(dir.path())
+        .into_iter()
+        .find(|id| id.contains("merged"))
+        .expect("it was made");
+    let run = Run::load(&dir.path().join(merged)).expect("it is valid");
+    let provenance = &run.header.provenance;
+    assert!(
+        provenance.binaries.is_empty(),
+        "they hold of no part but their own"
+    );
+    assert!(!provenance.facts.contains_key("kernel"));
+    assert_eq!(provenance.facts["cpu_model"], "a CPU");
+    let kernels = run
+        .header
+        .origin
+        .sources
+        .iter()
+        .map(|s| s.provenance.facts["kernel"].clone());
+    assert_eq!(kernels.collect::<Vec<_>>(), ["6.1", "6.2"]);
+    let checks: Vec<u64> = run.checks.values().map(|check| check.equal).collect();
+    assert_eq!(checks, [80, 80], "both parts' outputs");
+}
+
+#[test]
+fn every_block_must_be_there_once() {
+    refused(
+        &[shard("r-one", "1/2")],
+        &["r-one", "block 1, 3 of 5 is missing"],
+    );
+    refused(
+        &[shard("r-one", "1/2"), shard("r-two", "1/2")],
+        &["both r-one and r-two hold block 0"],
+    );
+    refused(
+        &[
+            Synthetic::new("r-one", &TARGETS),
+            Synthetic::new("r-two", &TARGETS),
+        ],
+        &["both r-one and r-two hold block 0", "cargo xtask compare"],
+    );
+    refused(
+        &[shard("r-one", "1/2").with(|header| header.plan.seed = 2)],
+        &["run.json: the plan in it is not the one"],
+    );
+    let dir = runs();
+    shard("r-one", "1/2").write(dir.path());
+    let output = xtask(dir.path(), &["merge", "r-one", "r-one"]);
+    assert!(
+        text(&output).contains("r-one is named twice"),
+        "{}",
+        text(&output)
+    );
+    let output = xtask(dir.path(), &["merge", "r-one", "r-three"]);
+    assert!(
+        text(&output).contains("no run \"r-three\""),
+        "{}",
+        text(&output)
+    );
+    let output = xtask(dir.path(), &["merge"]);
+    assert_eq!(output.status.code(), Some(2));
+    // A record of a block that is another's.
+    let two = shard("r-two", "2/2").write(dir.path()).join("x.cpu.f32");
+    std::fs::copy(
+        dir.path().join("r-one/x.cpu.f32/single_request.i0.jsonl"),
+        two.join("single_request.i0.jsonl"),
+    )
+    .expect("it is ours");
+    let output = xtask(dir.path(), &["merge", "r-one", "r-two"]);
+    assert!(
+        text(&output).contains("is of block 0, which is not in r-two"),
+        "{}",
+        text(&output)
+    );
+}
+
+#[test]
+fn a_cell_counts_where_every_shard_kept_it_and_nothing_measured_is_lost() {
+    let dir = runs();
+    shard("r-one", "1/2").write(dir.path());
+    let two = shard("r-two", "2/2").write(dir.path());
+    let budget = Budget {
+        budget_s: 60.0,
+        over: vec![OverBudget {
+            target: "x.cpu.f32".into(),
+            scenario: "single_request".into(),
+            case: "p10".into(),
+            estimate_s: 9.0,
+            reason: "about 9 s by the pilot".into(),
+        }],
+        ..Budget::default()
+    };
+    let text_of = serde_json::to_string(&budget).expect("it is JSON");
+    std::fs::write(two.join("budget.json"), text_of).expect("it is ours");
+    std::fs::write(two.join("notes.bin"), b"\xff").expect("it is ours");
+    let output = xtask(dir.path(), &["merge", "r-one", "r-two"]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("x.cpu.f32 · single_request/p10: over_budget: in r-two: about 9 s"),
+        "{said}"
+    );
+    assert!(said.contains("1 of 2 cells measured"), "{said}");
+    let merged = xtask::results::ids(dir.path())
+        .into_iter()
+        .find(|id| id.contains("merged"))
+        .expect("it was made");
+    let merged = dir.path().join(merged);
+    for part in ["r-one", "r-two"] {
+        let part_dir = dir.path().join(part);
+        for (path, bytes) in snapshot(&part_dir) {
+            let relative = path.strip_prefix(&part_dir).expect("it is in it");
+            let places = [
+                merged.join(relative),
+                merged.join("sources").join(part).join(relative),
+            ];
+            let kept = places
+                .iter()
+                .any(|p| std::fs::read(p).is_ok_and(|b| b == bytes));
+            assert!(kept, "{} is lost", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_shard_decides_as_another_did_where_it_is_told_to() {
+    let checkout = Checkout::with(&[]);
+    let profile = crate::checkout::PROFILE.replace("seed = 1", "seed = 1\nbudget_s = 600");
+    checkout.profile(&profile);
+    let bench = |arguments: &[&str]| {
+        let output = checkout.xtask(&[&["bench", "--profile", "test"], arguments].concat(), &[]);
+        (checkout.latest(), text(&output))
+    };
+    let (one, said) = bench(&["--shard", "1/2"]);
+    assert!(said.contains("Pilot: fake.cpu.f32"), "{said}");
+    let one = one.expect("it was recorded");
+    let (two, said) = bench(&["--shard", "2/2", "--budget-from", &one.header.id]);
+    let two = two.expect("it was recorded");
+    assert!(!said.contains("Pilot:"), "{said}");
+    assert_eq!(two.header.origin.budget_from, Some(one.header.id.clone()));
+    assert_eq!(two.budget, one.budget);
+    let narrower = ["--scenarios", "concurrent", "--budget-from", &one.header.id];
+    let (_, said) = bench(&narrower);
+    assert!(said.contains("it has another plan"), "{said}");
+}
+
+/// Change a file of a run.
+fn edit(file: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(file).expect("it was written");
+    assert!(text.contains(from), "{} has no {from}", file.display());
+    std::fs::write(file, text.replacen(from, to, 1)).expect("it is ours");
+}
+
+#[test]
+fn what_one_shard_did_not_pass_or_have_judged_is_not_passed_or_judged() {
+    let dir = runs();
+    shard("r-one", "1/2").write(dir.path());
+    let two = shard("r-two", "2/2").write(dir.path());
+    edit(
+        &two.join("verify.jsonl"),
+        r#""status":"ok","reason":"""#,
+        r#""status":"wrong_output","reason":"its argmax differs""#,
+    );
+    std::fs::remove_file(two.join("check.jsonl")).expect("it was written");
+    let merge = || xtask(dir.path(), &["merge", "r-one", "r-two"]);
+    let output = merge();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let merged = xtask::results::ids(dir.path())
+        .into_iter()
+        .find(|id| id.contains("merged"))
+        .expect("it was made");
+    let merged = dir.path().join(merged);
+    let run = Run::load(&merged).expect("it is valid");
+    let x = &run.verify["x.cpu.f32"];
+    assert_eq!(
+        (x.status, x.reason.as_str()),
+        (Status::WrongOutput, "in r-two: its argmax differs")
+    );
+    assert_eq!(run.verify["y.cpu.f32"].status, Status::Ok);
+    let key = ("y.cpu.f32".into(), "single_request".into(), "p10".into());
+    let check = &run.checks[&key];
+    // Two blocks of 20 requests had no judge.
+    assert_eq!((check.equal, check.unchecked), (40, 40));
+
+    std::fs::remove_dir_all(&merged).expect("it is ours");
+    std::fs::copy(
+        dir.path().join("r-one/check.jsonl"),
+        two.join("check.jsonl"),
+    )
+    .expect("ours");
+    edit(
+        &two.join("check.jsonl"),
+        r#""tie_width_nats":0.5"#,
+        r#""tie_width_nats":0.7"#,
+    );
+    let said = text(&merge());
+    assert!(
+        said.contains(
+            "r-one and r-two judged its outputs by different limits: a tie width of 0.5 and 0.7"
+        ),
+        "{said}"
+    );
+}

@@ -1,0 +1,283 @@
+//! Runs made up to the nanosecond and written as records, so that what is said of two
+//! of them can be checked without timing anything.
+
+use schema::origin::{Origin, Shard};
+use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::record::{
+    CaseEnd, CheckRecord, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Status,
+    VerifyRecord,
+};
+use schema::registry::Target;
+use schema::run::{FORMAT, Provenance, RunHeader, sha256_hex};
+use schema::scenario::{Axis, LoadShape};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use xtask::plan::SplitMix64;
+
+/// A run of one serial case, p10, all well.
+pub struct Synthetic {
+    pub header: RunHeader,
+    /// What each target takes for every step, relative to the first run made.
+    pub slow: BTreeMap<String, f64>,
+    /// Chance: decides the jitter of blocks and requests.
+    pub chance: u64,
+    /// Engine version that is reported.
+    pub version: String,
+}
+
+const REQUESTS: u32 = 20;
+const NEW_TOKENS: u32 = 4;
+
+impl Synthetic {
+    /// Of these targets, five blocks.
+    pub fn new(id: &str, targets: &[&str]) -> Self {
+        let plan = plan(targets);
+        let facts = [
+            ("prompts_sha256", "p"),
+            ("cpu_model", "a CPU"),
+            ("kernel", "6.1"),
+        ];
+        let owned = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            pairs.iter().map(pair).collect()
+        };
+        Self {
+            header: RunHeader {
+                format: FORMAT,
+                id: id.into(),
+                started: "2026-01-01T00:00:00Z".into(),
+                argv: vec!["bench".into()],
+                plan_sha256: hash(&plan),
+                plan,
+                provenance: Provenance {
+                    git_revision: Some("0123abcd".into()),
+                    git_dirty: Some(false),
+                    lockfiles: owned(&[("Cargo.lock", "l")]),
+                    model_files: owned(&[("tiny-llama/model.safetensors", "m")]),
+                    binaries: targets
+                        .iter()
+                        .map(|t| ((*t).to_owned(), "b".into()))
+                        .collect(),
+                    facts: owned(&facts),
+                    ..Provenance::default()
+                },
+                origin: Origin::default(),
+            },
+            slow: BTreeMap::new(),
+            chance: id.bytes().map(u64::from).sum(),
+            version: "1".into(),
+        }
+    }
+
+    /// The i-th of n parts of it.
+    pub fn shard(mut self, shard: &str) -> Self {
+        self.header.origin.shard = Some(shard.parse().expect("it is a shard"));
+        self
+    }
+
+    /// A target that takes so many times as long.
+    pub fn slowed(mut self, target: &str, factor: f64) -> Self {
+        self.slow.insert(target.into(), factor);
+        self
+    }
+
+    /// With the header changed.
+    pub fn with(mut self, change: impl FnOnce(&mut RunHeader)) -> Self {
+        change(&mut self.header);
+        self
+    }
+
+    /// Write it below `results`; its directory.
+    pub fn write(&self, results: &Path) -> PathBuf {
+        let dir = results.join(&self.header.id);
+        let text = serde_json::to_string_pretty(&self.header).expect("it is JSON");
+        std::fs::create_dir_all(&dir).expect("a directory can be made");
+        std::fs::write(dir.join("run.json"), text).expect("a file can be written");
+        let plan = &self.header.plan;
+        let ids: Vec<&str> = plan.targets.iter().map(|t| t.id.as_str()).collect();
+        lines(&dir.join("verify.jsonl"), ids.iter().map(|id| verified(id)));
+        lines(&dir.join("check.jsonl"), ids.iter().map(|id| check(id)));
+        let shard: Option<Shard> = self.header.origin.shard;
+        for launch in &plan.launches {
+            if shard.is_none_or(|shard| shard.has(launch.invocation)) {
+                let name = format!(
+                    "{}/single_request.i{}.jsonl",
+                    launch.target, launch.invocation
+                );
+                lines(&dir.join(name), self.events(launch));
+            }
+        }
+        dir
+    }
+
+    fn events(&self, launch: &Launch) -> Vec<RecordEvent> {
+        let factor = self.slow.get(&launch.target).copied().unwrap_or(1.0);
+        let target: u64 = launch.target.bytes().map(u64::from).sum();
+        let mut random =
+            SplitMix64(self.chance * 1000 + target * 10 + u64::from(launch.invocation));
+        // Uniform within ± 1 %.
+        let mut jitter = || 1.0 + 0.02 * (random.below(10_001) as f64 / 10_000.0 - 0.5);
+        let block = jitter();
+        let mut ns = |ns: f64| (ns * factor * block * jitter()) as u64;
+        let start_ns = 1_000_000_000 * u64::from(launch.invocation + 1);
+        let mut events = vec![
+            RecordEvent::Launch(LaunchRecord {
+                target: launch.target.clone(),
+                scenario: launch.scenario.clone(),
+                invocation: launch.invocation,
+                attempt: 0,
+                cases: launch.cases.clone(),
+                argv: vec![],
+                start_ns,
+            }),
+            RecordEvent::Ready(Ready {
+                version: self.version.clone(),
+                build: BTreeMap::new(),
+                batching: "none".into(),
+                notes: vec![],
+                hello_ns: start_ns + 1,
+                ready_ns: start_ns + 2,
+                load_ns: 1,
+                weight_bytes: 1,
+                kv_bytes_per_token: 1,
+            }),
+        ];
+        let first_ns = start_ns + 1_000_000;
+        let mut now = first_ns;
+        for id in 0..u64::from(REQUESTS) {
+            let started_ns = now + 1000;
+            let mut at = started_ns;
+            let token_ns: Vec<u64> = (0..NEW_TOKENS)
+                .map(|token| {
+                    at += ns(if token == 0 { 3e6 } else { 1e6 });
+                    at
+                })
+                .collect();
+            events.push(RecordEvent::Request(RequestRecord {
+                case: "p10".into(),
+                id,
+                prompt: u64::from(launch.invocation) * 1_000_000 + id,
+                warmup: false,
+                scheduled_ns: now,
+                sent_ns: now + 500,
+                received_ns: now + 600,
+                started_ns,
+                token_ns,
+                answered_ns: at + 5000,
+                batch: 1,
+                output_ids: vec![1; NEW_TOKENS as usize],
+                output_text: None,
+            }));
+            now = at + 10_000;
+        }
+        events.push(RecordEvent::CaseEnd(CaseEnd {
+            case: "p10".into(),
+            start_ns: first_ns,
+            end_ns: now,
+            peak_rss_bytes: None,
+        }));
+        events.push(RecordEvent::End(End {
+            status: Status::Ok,
+            reason: String::new(),
+            stderr_tail: String::new(),
+            end_ns: now,
+        }));
+        events
+    }
+}
+
+/// A plan's hash, as it stands in run.json.
+pub fn hash(plan: &Plan) -> String {
+    sha256_hex(&serde_json::to_vec(plan).expect("it is JSON"))
+}
+
+fn plan(targets: &[&str]) -> Plan {
+    let invocations = 5;
+    let target = |id: &&str| Target {
+        id: (*id).into(),
+        engine: id.split('.').next().unwrap_or(id).into(),
+        variant: String::new(),
+        backend: "cpu".into(),
+        precision: "f32".into(),
+        weights: "model.safetensors".into(),
+        hidden: false,
+    };
+    let launches = (0..invocations).flat_map(|invocation| {
+        targets.iter().map(move |target| Launch {
+            invocation,
+            target: (*target).into(),
+            scenario: "single_request".into(),
+            cases: vec!["p10".into()],
+        })
+    });
+    Plan {
+        slo: None,
+        profile: "cpu".into(),
+        publishable: true,
+        model: "tiny-llama".into(),
+        seed: 1,
+        threads: 2,
+        invocations,
+        warmup_requests: 0,
+        request_timeout_s: 60,
+        load_timeout_s: 60,
+        budget_s: 0.0,
+        targets: targets.iter().map(target).collect(),
+        scenarios: vec![PlannedScenario {
+            targets: Vec::new(),
+            id: "single_request".into(),
+            version: 1,
+            load: LoadShape::Serial,
+            axis: Axis::PromptTokens,
+            cases: vec![Case {
+                load_percent: None,
+                id: "p10".into(),
+                prompt_tokens: 10,
+                new_tokens: NEW_TOKENS,
+                concurrency: 1,
+                requests: REQUESTS,
+                duration_s: 0.0,
+            }],
+        }],
+        launches: launches.collect(),
+    }
+}
+
+fn verified(target: &str) -> VerifyRecord {
+    VerifyRecord {
+        target: target.into(),
+        model: "tiny-llama".into(),
+        status: Status::Ok,
+        reason: String::new(),
+        verified_positions: Some(64),
+        scope: "logits".into(),
+        kl_nats: Some(1e-8),
+        argmax_agreement: Some(1.0),
+        batches: vec![1],
+    }
+}
+
+fn check(target: &str) -> CheckRecord {
+    CheckRecord {
+        target: target.into(),
+        scenario: "single_request".into(),
+        case: "p10".into(),
+        equal: 40,
+        rescored: 1,
+        wrong: 0,
+        unchecked: 0,
+        tie_width_nats: 0.5,
+        gap_nats_max: 0.1,
+        method: "scored by the reference".into(),
+    }
+}
+
+fn lines<T: Serialize>(path: &Path, values: impl IntoIterator<Item = T>) {
+    let mut text = String::new();
+    for value in values {
+        text += &(serde_json::to_string(&value).expect("it is JSON") + "\n");
+    }
+    std::fs::create_dir_all(path.parent().expect("it lies in a run")).expect("it can be made");
+    std::fs::write(path, text).expect("a file can be written");
+}
