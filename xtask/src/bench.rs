@@ -3,6 +3,7 @@
 
 use crate::build::{self, Programs};
 use crate::engine::session::Patience;
+use crate::exclusive::exclusive;
 use crate::fetch;
 use crate::plan::{self, Choice};
 use crate::prompts::Prompts;
@@ -343,22 +344,6 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
         "There is a GPU here, but no target of engines.toml runs on it yet: measuring the CPU"
     );
     Ok("cpu".into())
-}
-
-/// One run at a time: two would measure each other.
-pub(crate) fn exclusive(repo: &Repo) -> Result<std::fs::File> {
-    let path = repo.build_dir.join("bench.lock");
-    std::fs::create_dir_all(&repo.build_dir)
-        .with_context(|| format!("{} can't be made", repo.build_dir.display()))?;
-    let file = std::fs::File::create(&path)
-        .with_context(|| format!("{} can't be made", path.display()))?;
-    if file.try_lock().is_err() {
-        bail!(
-            "another run is measuring on this machine ({} is locked): two at once would measure each other; wait for it",
-            path.display()
-        );
-    }
-    Ok(file)
 }
 
 /// Put every target that has no judgement yet through the gate.

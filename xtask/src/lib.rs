@@ -14,6 +14,7 @@ pub mod compare;
 pub mod doctor;
 pub mod engine;
 pub mod environment;
+mod exclusive;
 pub mod export;
 pub mod fetch;
 pub mod gpu;

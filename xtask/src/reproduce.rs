@@ -12,6 +12,7 @@
 use crate::bench;
 use crate::compare::Comparison;
 use crate::environment::{self, Difference, Kind};
+use crate::exclusive::exclusive;
 use crate::fetch;
 use crate::prompts::Prompts;
 use crate::provenance;
@@ -56,7 +57,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let plan = narrowed(header.plan.clone(), &options.engines, &options.scenarios)?;
     let registry = repo.registry()?;
     let scenarios = repo.scenarios()?;
-    let _only_one = bench::exclusive(repo)?;
+    let _only_one = exclusive(repo)?;
     fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
     let now = surroundings(repo, &header.provenance, &header.plan)?;
     for remark in allow(repo, header, &now, options.anyway)? {
