@@ -43,7 +43,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask bench-adapters\n  cargo xtask bench-adapters --engines candle --model llama-3.2-1b-shape --pairs 3"
     )]
     BenchAdapters(AdapterArgs),
-    /// The harness's own error against an engine of known timing. Exit status 1 where it is
+    /// The harness's own error against an engine of known timing. Exit status 3 where it is
     /// larger than it may be.
     #[command(
         after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --quick --json"

