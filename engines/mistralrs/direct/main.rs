@@ -27,8 +27,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::env::remove_var("CANDLE_NUM_THREADS");
     }
     // The kind mistral.rs wants.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1);
-    runtime.build()?.block_on(run(&ask))
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()?;
+    runtime.block_on(run(&ask))
 }
 
 async fn run(ask: &Value) -> Result<(), Box<dyn Error>> {
