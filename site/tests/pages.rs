@@ -361,3 +361,35 @@ fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
     assert!(scenario_page.contains("not comparable in block 2"));
     assert!(!text("scenario/memory.html").contains("launches disturbed"));
 }
+
+#[test]
+fn the_index_shows_the_largest_size_that_most_targets_had_time_for() {
+    let shows_largest = |one_had_no_time: bool| {
+        let mut run = run("cpu", 5, 22);
+        let plan = &run.header.plan;
+        let scenario = plan.scenarios.iter().find(|s| s.id == "single_request");
+        let cases = &scenario.expect("it is planned").cases;
+        let largest = cases.iter().max_by_key(|case| case.prompt_tokens);
+        let largest = largest.expect("there are cases").clone();
+        let over = one_had_no_time.then(|| schema::budget::OverBudget {
+            target: "candle.cpu.f32".into(),
+            scenario: "single_request".into(),
+            case: largest.id.clone(),
+            estimate_s: 1.0,
+            reason: "no time".into(),
+        });
+        run.budget = Some(schema::budget::Budget {
+            budget_s: 1.0,
+            share_s: Some(1.0),
+            pilots: Vec::new(),
+            over: over.into_iter().collect(),
+        });
+        let words = format!(
+            "Time to first token, {} prompt tokens",
+            largest.prompt_tokens
+        );
+        text_of(&render(&world(vec![run])), "index.html").contains(&words)
+    };
+    assert!(shows_largest(false));
+    assert!(!shows_largest(true));
+}

@@ -21,10 +21,12 @@ pub mod tables;
 use crate::Input;
 use crate::chart::style::Style;
 use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
 use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::{Axis, Scenario};
 use stats::analysis::{Analysis, Cell, Comparison, Metric, MetricId, Role, Verdict};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// One run and its analysis with everything looked up by name.
@@ -105,12 +107,18 @@ impl<'a> Shown<'a> {
     }
 
     /// The case that stands for its scenario on the index: the largest, because
-    /// that is where engines differ most and where they fail.
+    /// that is where engines differ most and where they fail, of those that the most
+    /// targets had time for.
     pub fn headline(&self, scenario: &'a PlannedScenario) -> Option<&'a Case> {
+        let had_no_time = |case: &Case| {
+            let cells = self.cells.values();
+            let of_case = cells.filter(|c| c.scenario == scenario.id && c.case == case.id);
+            of_case.filter(|c| c.status == Status::OverBudget).count()
+        };
         scenario
             .cases
             .iter()
-            .max_by_key(|case| case.axis_value(scenario.axis))
+            .max_by_key(|case| (Reverse(had_no_time(case)), case.axis_value(scenario.axis)))
     }
 
     /// A cell.
