@@ -13,7 +13,10 @@ fn main() -> Result<()> {
     let runs = match args.next().as_deref() {
         Some("empty") => vec![],
         Some("smoke") => vec![common::run("smoke", 1, 5)],
-        _ => vec![common::run("cpu", 5, 24), common::run("smoke", 1, 5)],
+        _ => vec![
+            common::twins::with_twins(common::run("cpu", 5, 24), 24),
+            common::run("smoke", 1, 5),
+        ],
     };
     let world = common::world(runs);
     let pages = site::render(&world.input())?;

@@ -23,6 +23,7 @@ use schema::profile::Profile;
 use schema::registry::Registry;
 use schema::run::Run;
 use schema::scenario::Scenario;
+use schema::simulation::Simulation;
 use serde::Serialize;
 use stats::analysis::Analysis;
 use std::collections::BTreeMap;
@@ -44,6 +45,8 @@ pub struct Input<'a> {
     pub profiles: &'a [Profile],
     /// Today's limits of the parity gate, where known.
     pub parity: Option<&'a ParityLimits>,
+    /// How the statistics fared on data of known truth, where that was simulated.
+    pub simulation: Option<&'a Simulation>,
 }
 
 /// All files of the site by relative path.

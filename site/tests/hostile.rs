@@ -195,6 +195,8 @@ fn nothing_measured_is_still_a_site() {
     check(&world, &bare);
     let nothing = Analysis {
         cells: Vec::new(),
+        scalings: vec![],
+        floors: vec![],
         comparisons: Vec::new(),
     };
     check(&world, &[nothing]);

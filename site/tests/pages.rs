@@ -6,6 +6,7 @@ mod common;
 #[path = "common/html.rs"]
 mod html;
 
+use common::twins::with_twins;
 use common::{run, world};
 use schema::record::Status;
 use std::collections::BTreeMap;
@@ -224,6 +225,45 @@ fn every_drawn_number_is_in_the_data_table_below() {
         }
     }
     assert!(drawn > 100, "{drawn}");
+}
+
+#[test]
+fn the_noise_floor_stands_beside_what_it_decides_and_a_twin_is_no_target() {
+    let without = render(&world(vec![run("cpu", 5, 22)]));
+    let with = render(&world(vec![with_twins(run("cpu", 5, 22), 22)]));
+    check(&with);
+    let text = |pages: &Pages, path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let page = "scenario/single_request.html";
+    assert!(text(&without, page).contains("No noise floor was measured: the verdicts"));
+    assert!(text(&with, page).contains("Noise floor: 1.0"));
+    assert!(text(&with, "index.html").contains("class=\"nf\""));
+    assert!(!text(&without, "index.html").contains("class=\"nf\""));
+    assert_eq!(
+        with.keys().collect::<Vec<_>>(),
+        without.keys().collect::<Vec<_>>(),
+        "no page of its own"
+    );
+    for (path, text) in texts(&with) {
+        assert_eq!(
+            text.contains("@twin"),
+            path.starts_with("run"),
+            "{path}: its records are listed with their hashes, and nothing else is"
+        );
+    }
+}
+
+#[test]
+fn what_the_statistics_can_do_is_said_with_its_numbers() {
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let methodology = text("methodology.html");
+    for said in ["The statistics on trial", "95.1", "1.2", "17"] {
+        assert!(methodology.contains(said), "{said}");
+    }
+    let scaling = text("scenario/concurrent.html");
+    assert!(scaling.contains("Of linear") && scaling.contains("No scalability law is fitted"));
+    let serial = text("scenario/single_request.html");
+    assert!(serial.contains("Early ÷ late") && !serial.contains("Of linear"));
 }
 
 #[test]

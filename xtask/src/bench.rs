@@ -19,7 +19,7 @@ use crate::run::trace::Tracing;
 use crate::verify::command::{limit, load_golden, threads};
 use crate::verify::question::Question;
 use crate::verify::target::{not_verified, verify};
-use crate::{calibrate, page, run, shard};
+use crate::{calibrate, page, run, shard, twins};
 use anyhow::{Context, Result, bail};
 use schema::budget::Budget;
 use schema::origin::{Origin, Shard};
@@ -104,7 +104,7 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
     let model_dir = repo.model_dir(&plan.model);
     let loaded = Run::load(run_dir)?;
     let budget = match loaded.budget {
-        None if plan.budget_s > 0.0 => Some(pilot::run(
+        None if plan.budget_s > 0.0 || plan.noise_floor => Some(pilot::run(
             &pilot::Pilots {
                 plan,
                 baseline: &registry.baseline,
@@ -129,16 +129,13 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
         loaded.capacities,
         run_dir,
     )?;
-    let mut left = pending(
-        plan,
-        &loaded.launches,
-        &loaded.verify,
-        budget.as_ref(),
-        &capacities,
-    );
+    let logs = [loaded.launches, loaded.twins].concat();
+    let mut left = pending(plan, &logs, &loaded.verify, budget.as_ref(), &capacities);
     let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
     left.retain(|pending| ours(pending.launch.invocation));
-    let planned = plan.launches.iter().filter(|l| ours(l.invocation));
+    let twins = budget.as_ref().map_or(&[][..], |budget| &budget.twins);
+    let all = twins::launches(plan, twins);
+    let planned = all.iter().filter(|l| ours(l.invocation));
     eprintln!(
         "Measuring {} of {} launches into {}",
         left.len(),

@@ -1,15 +1,16 @@
 //! Sharing out a run's time. Pure: estimates in, cells that don't fit out.
 //!
 //! The sample floor stands, so a cell is measured whole or not at all. Time is
-//! shared by max–min fairness over targets: one that needs less than its share
-//! leaves the rest to the others; one that needs more gives up cells until it fits,
-//! in an order that is the same for all. The baseline gives up nothing: every ratio
-//! needs it.
+//! shared by max–min fairness over targets (and twins, see `twins.rs`): one that
+//! needs less than its share leaves the rest to the others; one that needs more gives
+//! up cells until it fits, in an order that is the same for all. The baseline gives up
+//! nothing: every ratio needs it.
 
 use crate::run::capacity;
 use schema::budget::{OverBudget, Pilot, Round};
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::LoadShape;
+use schema::twin::original;
 
 /// The shapes of all cases, each once, in order of work: what a pilot tries.
 pub fn shapes(plan: &Plan) -> Vec<Round> {
@@ -63,6 +64,17 @@ pub fn share_out(plan: &Plan, pilots: &[Pilot], budget_s: f64, baseline: &str) -
     (Some(share_s), over)
 }
 
+/// What a target's cells take (s), less those in `over`; 0 without a pilot's rounds.
+pub fn kept_s(plan: &Plan, pilot: &Pilot, over: &[OverBudget]) -> f64 {
+    let mut kept = cells(plan, pilot).unwrap_or_default();
+    kept.retain(|cell| {
+        !over.iter().any(|o| {
+            o.target == pilot.target && o.scenario == cell.scenario.id && o.case == cell.case.id
+        })
+    });
+    total_s(plan, pilot, &kept)
+}
+
 /// What [`share_out`] decides.
 pub type Shared = (Option<f64>, Vec<OverBudget>);
 
@@ -90,7 +102,11 @@ struct CellCost<'a> {
 
 fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
     let mut cells = Vec::new();
-    for scenario in plan.scenarios.iter().filter(|s| s.runs(&pilot.target)) {
+    for scenario in plan
+        .scenarios
+        .iter()
+        .filter(|s| s.runs(original(&pilot.target)))
+    {
         for case in &scenario.cases {
             let round = pilot.rounds.iter().find(|round| same(round, case))?;
             let run_s = f64::from(plan.invocations)
@@ -234,6 +250,7 @@ mod tests {
             load_timeout_s: 1,
             budget_s: 100.0,
             slo: None,
+            noise_floor: false,
             targets: vec![],
             scenarios: vec![
                 scenario(
@@ -342,6 +359,25 @@ mod tests {
         assert_eq!(share_out(&plan, &pilots, 1e6, "base"), (None, vec![]));
         let (_, over) = share_out(&plan, &pilots, 1.0, "base");
         assert_eq!(over.len(), 4);
+    }
+
+    #[test]
+    fn a_twin_gives_up_what_its_original_does_and_that_of_the_baseline_is_not_exempt() {
+        let plan = plan();
+        let mut pilots = vec![pilot("base", 1.0), pilot("slow", 1.0)];
+        pilots.extend(["slow@twin", "base@twin"].map(|name| pilot(name, 1.0)));
+        let budget = pilots[0].planned_s + 3.0 * 240.0;
+        let (_, over) = share_out(&plan, &pilots, budget, "base");
+        let gone = |target: &str| -> Vec<&str> {
+            let of = over.iter().filter(|cell| cell.target == target);
+            of.map(|cell| cell.case.as_str()).collect()
+        };
+        assert_eq!(gone("slow"), ["u4", "b4"]);
+        assert_eq!(gone("slow@twin"), gone("slow"));
+        assert_eq!(gone("base@twin"), gone("slow"));
+        assert!(gone("base").is_empty());
+        // u1 and b1, and a launch of 1 s for each, five times.
+        assert_eq!(kept_s(&plan, &pilots[2], &over), 115.0 + 105.0 + 10.0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::repo::Repo;
 use crate::{
     adapters, bench, calibrate, compare, doctor, export, fetch, merge, page, plan, reproduce,
-    results, run, test, tidy, verify,
+    results, run, simulate, test, tidy, verify,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -154,6 +154,13 @@ enum Verb {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Put the statistics on trial: synthetic experiments of known truth at every profile's
+    /// sizes. Exit status 3 where an interval covers under 93 or over 97 %, or over 5 % of
+    /// equal targets are called different.
+    #[command(
+        after_help = "Example:\n  cargo xtask simulate\n  cargo xtask simulate --experiments 200 --json\n  cargo xtask simulate --write"
+    )]
+    Simulate(SimulateArgs),
     /// Every check of this repository.
     #[command(
         after_help = "Example:\n  cargo xtask test\n  cargo xtask test --quick\n  cargo xtask test --all-engines"
@@ -198,6 +205,19 @@ struct BenchArgs {
     /// Record into this directory instead of data/results.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct SimulateArgs {
+    /// Experiments a row.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
+    experiments: u32,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write data/simulation.json, which the methodology page prints.
+    #[arg(long, conflicts_with = "experiments")]
+    write: bool,
 }
 
 #[derive(Args)]
@@ -306,6 +326,7 @@ impl Cli {
                 let dir = out.unwrap_or_else(|| repo.results_dir());
                 run::trace::command(&repo, &results::find(&dir, &run)?, &engines)
             }
+            Verb::Simulate(args) => simulate::command(&repo, &args.options()),
             Verb::Test { quick, all_engines } => test::test(&repo, quick, all_engines).map(done),
             Verb::Tidy => tidy::command(&repo).map(done),
         }
@@ -337,6 +358,16 @@ impl BenchArgs {
             shard: self.shard,
             budget_from: self.budget_from,
             site,
+        }
+    }
+}
+
+impl SimulateArgs {
+    fn options(&self) -> simulate::Options {
+        simulate::Options {
+            experiments: self.experiments,
+            json: self.json,
+            write: self.write,
         }
     }
 }

@@ -31,6 +31,8 @@ pub mod reproduce;
 pub mod results;
 pub mod run;
 pub mod shard;
+pub mod simulate;
 pub mod test;
 pub mod tidy;
+pub mod twins;
 pub mod verify;

@@ -5,6 +5,7 @@ use crate::repo::Repo;
 use crate::results;
 use anyhow::{Result, bail};
 use schema::run::Run;
+use schema::simulation::Simulation;
 use std::path::{Path, PathBuf};
 
 /// Render the site of the runs in `results_dir`, the chosen one first: `run`, or
@@ -36,6 +37,8 @@ pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBu
     let runs: Vec<Run> = std::iter::once(first).chain(others).collect();
     let (scenarios, registry, models) = (repo.scenarios()?, repo.registry()?, repo.models()?);
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
+    let path = repo.simulation_path();
+    let simulation = path.exists().then(|| Simulation::load(&path)).transpose()?;
     let input = site::Input {
         runs: &runs,
         scenarios: &scenarios,
@@ -43,6 +46,7 @@ pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBu
         models: &models,
         profiles: &profiles,
         parity: Some(&parity),
+        simulation: simulation.as_ref(),
     };
     let dir = repo.site_dir();
     site::write(&site::render(&input)?, &dir)?;

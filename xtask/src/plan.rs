@@ -65,6 +65,7 @@ pub fn plan(
         load_timeout_s: profile.load_timeout_s,
         budget_s: profile.budget_s,
         slo: profile.slo,
+        noise_floor: profile.noise_floor,
         targets,
         scenarios,
         launches,

@@ -105,6 +105,11 @@ impl Repo {
         Ok(ParityLimits::load(&self.root.join("data/parity.toml"))?)
     }
 
+    /// `data/simulation.json`: how the statistics fared on data of known truth.
+    pub fn simulation_path(&self) -> PathBuf {
+        self.root.join("data/simulation.json")
+    }
+
     /// All of `data/profiles`, sorted by id.
     pub fn profiles(&self) -> Result<Vec<Profile>> {
         known_profiles(&self.root.join("data/profiles"))

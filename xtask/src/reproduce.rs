@@ -138,6 +138,7 @@ fn header_alone(path: &Path) -> Result<Run> {
     Ok(Run {
         header,
         launches: Vec::new(),
+        twins: Vec::new(),
         verify: BTreeMap::new(),
         budget: None,
         capacities: Vec::new(),

@@ -32,6 +32,8 @@ pub struct Forest {
 pub struct Group {
     /// The heading.
     pub heading: String,
+    /// A shaded band across its rows, from one value to another.
+    pub band: Option<(f64, f64)>,
     /// The rows, from the top.
     pub rows: Vec<Row>,
 }
@@ -107,6 +109,7 @@ impl Forest {
             y += HEADING;
             svg.text("gh", (4.0, y - 10.0), Anchor::Start, &group.heading);
             let below = y + ROW * group.rows.len() as f64;
+            band(&mut svg, &scale, group.band, (y - 3.0, below + 3.0));
             grid(&mut svg, &scale, self.reference, (y - 3.0, below + 3.0));
             for row in &group.rows {
                 let middle = y + ROW / 2.0;
@@ -174,6 +177,16 @@ fn grid(svg: &mut Svg, scale: &Scale, reference: Option<f64>, (top, bottom): (f6
     }
 }
 
+/// A band as wide as its values, cut off where the axis ends; behind everything.
+fn band(svg: &mut Svg, scale: &Scale, band: Option<(f64, f64)>, (top, bottom): (f64, f64)) {
+    let Some((low, high)) = band.filter(|(low, high)| *low > 0.0 && low < high) else {
+        return;
+    };
+    let (left, right) = (scale.clamped(low), scale.clamped(high));
+    let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
+    svg.area("nf", &corners);
+}
+
 /// Whisker and marker; `false` where the value has no place on the axis.
 fn draw_estimate(
     svg: &mut Svg,
@@ -206,6 +219,10 @@ mod tests {
     use super::*;
 
     fn forest(outcomes: Vec<Outcome>) -> Figure {
+        banded(outcomes, None)
+    }
+
+    fn banded(outcomes: Vec<Outcome>, band: Option<(f64, f64)>) -> Figure {
         Forest {
             id: "f".into(),
             finding: "a leads".into(),
@@ -216,6 +233,7 @@ mod tests {
             reference: Some(1.0),
             groups: vec![Group {
                 heading: "g".into(),
+                band,
                 rows: outcomes
                     .into_iter()
                     .map(|outcome| Row {
@@ -246,6 +264,20 @@ mod tests {
         assert_eq!(figure.table.rows[1][4], "oom");
         assert!(figure.svg.contains("✕ oom") && figure.svg.contains("log scale"));
         assert!(figure.not_drawn.is_empty());
+    }
+
+    #[test]
+    fn a_band_is_drawn_where_it_has_a_width_and_ends_with_the_axis() {
+        let area = |band| {
+            let svg = banded(vec![measured(5.0, None)], band).svg;
+            svg.split("class=\"nf\"").nth(1).map(str::to_owned)
+        };
+        assert!(area(Some((0.5, 2.0))).is_some());
+        let beyond = area(Some((1e-9, 1e9))).unwrap();
+        assert!(beyond.starts_with(" d=\"M210 ") && beyond.contains("L560 "));
+        for nothing in [None, Some((1.0, 1.0)), Some((f64::NAN, 2.0))] {
+            assert_eq!(area(nothing), None);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::fmt::{self, Unit};
 use crate::html::escape;
 use schema::record::Status;
 use serde::Serialize;
+use stats::ALPHA;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::metrics::Sample;
 
@@ -109,9 +110,18 @@ pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
     match comparison.verdict {
         Verdict::Better => ("better".into(), "good"),
         Verdict::Worse => ("worse".into(), "bad"),
+        Verdict::Tie if significant(comparison) => (
+            "no detectable difference: under the noise floor".into(),
+            "even",
+        ),
         Verdict::Tie => ("no detectable difference".into(), "even"),
         Verdict::Unknown => ("too few invocations to say".into(), "even"),
     }
+}
+
+/// Whether the blocks agree on a difference, so that only the noise floor hides it.
+fn significant(comparison: &Comparison) -> bool {
+    comparison.ratio != 1.0 && comparison.p_holm.is_some_and(|p| p < ALPHA)
 }
 
 /// `3`, or `3=` where others share it.

@@ -1,7 +1,7 @@
 //! Which charts there are: from cells and comparisons to what `chart` draws.
 
 use super::cells::{plural, rests_on, status_words};
-use super::{Shown, case_label, metric};
+use super::{Shown, case_label, metric, noise};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::lines::{Lines, Point, Series};
 use crate::chart::scale::{Kind, wants_log};
@@ -66,19 +66,28 @@ pub fn speed_up(shown: &Shown) -> Figure {
         rows.sort_by(|a, b| b.0.total_cmp(&a.0));
         groups.push(Group {
             heading: format!(
-                "{} – {}, {}",
+                "{} – {}, {}{}",
                 shown.title(scenario),
                 id.describe().title.to_lowercase(),
-                case_label(scenario.axis, case.axis_value(scenario.axis))
+                case_label(scenario.axis, case.axis_value(scenario.axis)),
+                noise::suffix(shown, &scenario.id, &case.id, id)
             ),
+            band: shown
+                .analysis
+                .floor(&scenario.id, &case.id, id)
+                .map(|floor| (1.0 / floor.ratio, floor.ratio)),
             rows: rows.into_iter().map(|(_, row)| row).collect(),
         });
     }
+    let banded = match groups.iter().any(|group| group.band.is_some()) {
+        true => " Inside the shaded band, the noise floor, nothing is called a difference.",
+        false => "",
+    };
     Forest {
         id: "speed-up".into(),
         finding: best.map_or("No comparison with the baseline could be made".into(), |b| b.1),
         reading: format!(
-            "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better. The axis is logarithmic: equal distances are equal ratios."
+            "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better.{banded} The axis is logarithmic: equal distances are equal ratios."
         ),
         axis_label: "times better than the baseline".into(),
         unit: Unit::Ratio,
@@ -204,6 +213,7 @@ fn one_case(
         reference: None,
         groups: vec![Group {
             heading: case_label(scenario.axis, case.axis_value(scenario.axis)),
+            band: None,
             rows,
         }],
     }

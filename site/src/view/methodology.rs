@@ -3,6 +3,7 @@
 
 use super::frame::Frame;
 use super::scenario::{MetricWords, words};
+use super::trial::{self, Trial};
 use crate::Input;
 use crate::markdown;
 use serde::Serialize;
@@ -15,6 +16,7 @@ pub struct MethodologyPage {
     text: String,
     metrics: Vec<MetricWords>,
     limits: Vec<LimitRow>,
+    simulation: Option<Trial>,
 }
 
 #[derive(Serialize)]
@@ -48,5 +50,6 @@ pub fn page(input: &Input) -> MethodologyPage {
                 reason: limit.reason.clone(),
             })
             .collect(),
+        simulation: input.simulation.map(trial::trial),
     }
 }

@@ -13,10 +13,13 @@ pub mod index;
 pub mod instrument;
 pub mod kernels;
 pub mod methodology;
+pub mod noise;
 pub mod promises;
 pub mod run;
+pub mod scaling;
 pub mod scenario;
 pub mod tables;
+pub mod trial;
 
 use crate::Input;
 use crate::chart::style::Style;

@@ -7,6 +7,7 @@ use super::disturbances::{self, Disturbances};
 use super::engine::verified_scope;
 use super::frame::{Frame, run_path};
 use super::instrument::{InstrumentError, capacities};
+use super::noise;
 use crate::fmt;
 use schema::record::{CheckRecord, Status};
 use schema::run::LaunchLog;
@@ -93,6 +94,7 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         rows: map.clone().into_iter().collect(),
     };
     let command = shell(&header.argv);
+    let records = || shown.run.launches.iter().chain(&shown.run.twins);
     RunPage {
         frame: Frame::new(
             shown.input,
@@ -121,12 +123,8 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         capacities: capacities(shown.run),
         commands: commands(shown),
         order: order(shown),
-        files: shown.run.launches.iter().map(file_row).collect(),
-        files_summary: plural(
-            shown.run.launches.len() as u64,
-            "record file",
-            "record files",
-        ),
+        files: records().map(file_row).collect(),
+        files_summary: plural(records().count() as u64, "record file", "record files"),
     }
 }
 
@@ -190,6 +188,7 @@ fn plan_rows(shown: &Shown) -> Vec<(&'static str, String)> {
         ),
         ("Request timeout", format!("{} s", plan.request_timeout_s)),
         ("Load timeout", format!("{} s", plan.load_timeout_s)),
+        ("Run twice in every block", noise::who(shown)),
         ("Baseline of ratios", shown.baseline().to_owned()),
         (
             "Reference of outputs",

@@ -4,8 +4,9 @@
 use super::figures::{along_axis, distribution};
 use super::frame::{Frame, scenario_path};
 use super::promises::promises;
+use super::scaling::{self, ScalingTable};
 use super::tables::{self, ComparisonGroup, FailedRow, MetricRows};
-use super::{Shown, case_label};
+use super::{Shown, case_label, noise};
 use crate::chart::Figure;
 use crate::html::slug;
 use crate::markdown;
@@ -27,6 +28,7 @@ pub struct ScenarioPage {
     axis: &'static str,
     metrics: Vec<MetricWords>,
     figures: Vec<Figure>,
+    scaling: Option<ScalingTable>,
     cases: Vec<CaseView>,
 }
 
@@ -52,9 +54,11 @@ struct CaseView {
     work: String,
     promises: Vec<String>,
     metrics: Vec<MetricRows>,
+    drifting: String,
     failures: Vec<FailedRow>,
     comparisons: Vec<ComparisonGroup>,
     comparison_metric: String,
+    noise_floor: String,
     figures: Vec<Figure>,
 }
 
@@ -121,6 +125,7 @@ pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
             .filter(|&&id| varies(id))
             .filter_map(|&id| along_axis(shown, scenario, id))
             .collect(),
+        scaling: scaling::table(shown, scenario),
         metrics: metrics.iter().map(|&id| words(id)).collect(),
         cases: scenario
             .cases
@@ -143,17 +148,23 @@ fn work(case: &Case) -> String {
 
 fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView {
     let serial = scenario.load == LoadShape::Serial;
+    let metrics = tables::metrics(shown, scenario, case);
     CaseView {
         anchor: slug(&case.id),
         label: case_label(scenario.axis, case.axis_value(scenario.axis)),
         work: work(case),
         promises: promises(shown, scenario, case),
-        metrics: tables::metrics(shown, scenario, case),
+        drifting: tables::drifting(&metrics),
+        metrics,
         failures: tables::failures(shown, scenario, case),
         comparisons: tables::comparisons(shown, &scenario.id, &case.id),
         comparison_metric: shown
             .leading(scenario)
             .map(|id| id.describe().title.to_lowercase())
+            .unwrap_or_default(),
+        noise_floor: shown
+            .leading(scenario)
+            .map(|id| noise::sentence(shown, &scenario.id, &case.id, id))
             .unwrap_or_default(),
         // Under load, latency depends on what the others do: its distribution
         // would invite comparing engines that were offered different work.

@@ -4,16 +4,14 @@
 use super::cells::{self, swatch, verdict};
 use super::disturbances::{flag, pair_flag};
 use super::frame::{engine_path, reason_path};
-use super::{Shown, metric};
+use super::{Shown, metric, noise};
 use crate::fmt::{self, Unit};
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::{Cell, Metric, MetricId, Role};
 use stats::metrics::{Better, Sample};
-
-/// Invocations that vary by less than this share are reproducible (DESIGN § 5).
-pub const CV_REPRODUCIBLE: f64 = 0.05;
+use stats::stationarity::is_flagged;
 
 /// One metric's rows.
 #[derive(Clone, Debug, Serialize)]
@@ -24,6 +22,8 @@ pub struct MetricRows {
     pub id: &'static str,
     /// What `n` counts.
     pub counts: &'static str,
+    /// ` · noise floor 1.012×`, or empty.
+    pub noise_floor: String,
     /// A row per measured target, best value first.
     pub rows: Vec<MetricRow>,
 }
@@ -55,6 +55,14 @@ pub struct MetricRow {
     pub by_invocation: String,
     /// How many invocations were disturbed, where some were.
     pub disturbed: String,
+    /// Autocorrelation at lag 1 within an invocation, or a dash.
+    pub lag1: String,
+    /// Effective sample size, or a dash.
+    pub effective: String,
+    /// Early ÷ late samples of an invocation, or a dash.
+    pub drift: String,
+    /// Whether that is flagged.
+    pub drifts: bool,
 }
 
 /// A target without numbers.
@@ -133,6 +141,7 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
                 Sample::Gap => "gaps between tokens",
                 Sample::Invocation => "launches",
             },
+            noise_floor: noise::suffix(shown, &scenario.id, &case.id, id),
             rows: measured
                 .into_iter()
                 .map(|(cell, metric)| metric_row(shown, cell, metric, id))
@@ -150,6 +159,9 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
         Some(s) => [Some(s.p50), s.p90, s.p95, s.p99, Some(s.mad)].map(printed),
         None => [const { None }; 5].map(printed),
     };
+    let course = metric.course.as_ref();
+    let drift = course.and_then(|course| course.drift.as_ref());
+    let number = |text: Option<String>| text.unwrap_or_else(|| fmt::NONE.into());
     let by_invocation: Vec<String> = metric
         .by_invocation
         .iter()
@@ -165,12 +177,36 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
         invocations: cell.invocations,
         shape: shape.to_vec(),
         cv: metric.cv_invocations.map_or(fmt::NONE.into(), fmt::percent),
-        unsteady: metric
-            .cv_invocations
-            .is_some_and(|cv| cv >= CV_REPRODUCIBLE),
+        unsteady: metric.reproducible() == Some(false),
+        lag1: number(course.and_then(|c| c.lag1).map(fmt::delta)),
+        effective: number(
+            course
+                .and_then(|c| c.effective)
+                .map(|n| fmt::count(n.round() as u64)),
+        ),
+        drift: number(drift.map(|d| fmt::ratio(d.ratio, None).0)),
+        drifts: drift.is_some_and(is_flagged),
         by_invocation: by_invocation.join(", "),
         disturbed: flag(cell),
     }
+}
+
+/// `a (TTFT, ITL), b (ITL)`: whose samples drift; empty where nobody's do.
+pub fn drifting(metrics: &[MetricRows]) -> String {
+    let flagged = metrics.iter().flat_map(|metric| {
+        let rows = metric.rows.iter().filter(|row| row.drifts);
+        rows.map(move |row| (row.target.as_str(), metric.title.to_lowercase()))
+    });
+    let mut targets: Vec<(&str, Vec<String>)> = Vec::new();
+    for (target, title) in flagged {
+        match targets.iter_mut().find(|(known, _)| *known == target) {
+            Some((_, titles)) => titles.push(title),
+            None => targets.push((target, vec![title])),
+        }
+    }
+    let words =
+        |(target, titles): &(&str, Vec<String>)| format!("{target} ({})", titles.join(", "));
+    targets.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
 /// The targets of a case without numbers.

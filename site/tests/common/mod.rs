@@ -3,6 +3,8 @@
 #![allow(dead_code)] // Each test program uses its own part.
 
 mod launch;
+mod simulation;
+pub mod twins;
 
 use launch::{Noise, SPEEDS, launch};
 use schema::adoption::{Adoption, Built};
@@ -14,6 +16,8 @@ use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::registry::{Build, Engine, Registry, Target, TargetEntry};
 use schema::run::{FORMAT, Provenance, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
+use schema::simulation::Simulation;
+use simulation::simulation;
 use std::collections::BTreeMap;
 
 /// Everything a site is made from.
@@ -24,6 +28,7 @@ pub struct World {
     pub models: Models,
     pub profiles: Vec<Profile>,
     pub parity: ParityLimits,
+    pub simulation: Simulation,
 }
 
 impl World {
@@ -35,6 +40,7 @@ impl World {
             models: &self.models,
             profiles: &self.profiles,
             parity: Some(&self.parity),
+            simulation: Some(&self.simulation),
         }
     }
 }
@@ -272,6 +278,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 load_timeout_s: 180,
                 budget_s: 0.0,
                 slo: None,
+                noise_floor: false,
                 targets: targets(),
                 scenarios,
                 launches,
@@ -280,6 +287,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
             origin: schema::origin::Origin::default(),
         },
         launches: logs,
+        twins: vec![],
         verify: verify(),
         budget: None,
         capacities: Vec::new(),
@@ -409,6 +417,7 @@ pub fn world(runs: Vec<Run>) -> World {
                 source: Source::Embedded,
             }],
         },
+        simulation: simulation(),
         profiles: vec![profile("cpu", true), profile("smoke", false)],
         parity: ParityLimits {
             precision: ["f32", "bf16", "q8_0"]
@@ -442,6 +451,7 @@ fn profile(id: &str, publishable: bool) -> Profile {
         load_timeout_s: 180,
         budget_s: 0.0,
         slo: None,
+        noise_floor: false,
         scenarios: BTreeMap::new(),
     }
 }

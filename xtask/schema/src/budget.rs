@@ -1,12 +1,14 @@
 //! `results/<run>/budget.json`: what the pilot found out about each target's pace,
-//! and which cells therefore had no time. Written once, before anything is timed.
+//! which cells therefore had no time, and which targets run twice. Written once,
+//! before anything is timed.
 
+use crate::twin::Twin;
 use serde::{Deserialize, Serialize};
 
 /// How the time of a run was shared out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// What the profile allows for measuring (s).
+    /// What the profile allows for measuring (s); 0: any time.
     pub budget_s: f64,
     /// The most a target got (s); the baseline is exempt. Absent: all fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -15,6 +17,9 @@ pub struct Budget {
     pub pilots: Vec<Pilot>,
     /// The cells that are not measured.
     pub over: Vec<OverBudget>,
+    /// The targets that run twice in every block; none: no noise floor is measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub twins: Vec<Twin>,
 }
 
 /// The pace of one target, from one launch whose times are not published.
@@ -49,7 +54,7 @@ pub struct Round {
 /// A cell that is not measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverBudget {
-    /// Target id.
+    /// Target id, or a twin's name.
     pub target: String,
     /// Scenario id.
     pub scenario: String,

@@ -21,6 +21,8 @@ pub mod record;
 pub mod registry;
 pub mod run;
 pub mod scenario;
+pub mod simulation;
 pub mod telemetry;
+pub mod twin;
 
 pub use error::DataError;

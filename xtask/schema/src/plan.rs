@@ -34,6 +34,9 @@ pub struct Plan {
     /// See the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Slo>,
+    /// See the profile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub noise_floor: bool,
     /// The targets, in the registry's order.
     pub targets: Vec<Target>,
     /// The scenarios with their cases.

@@ -45,6 +45,10 @@ pub struct Profile {
     /// What a user still calls responsive; goodput counts requests within it.
     #[serde(default)]
     pub slo: Option<Slo>,
+    /// Whether the fastest and the slowest target run twice in every block, so that
+    /// the noise floor of each cell is known. A pilot says which they are.
+    #[serde(default)]
+    pub noise_floor: bool,
     /// Sizes by scenario id. A scenario that isn't named isn't run.
     pub scenarios: BTreeMap<String, Sizes>,
 }
@@ -119,6 +123,9 @@ impl Profile {
         }
         if profile.slo.is_some_and(|slo| !slo.is_valid()) {
             return fail("[slo]: both limits must be more than 0 ms".into());
+        }
+        if profile.noise_floor && profile.invocations < 2 {
+            return fail("noise_floor needs at least 2 invocations: one has no interval".into());
         }
         for (id, sizes) in &profile.scenarios {
             if sizes.prompt_tokens.is_empty()

@@ -13,6 +13,7 @@ use crate::record::{
     CaseEnd, CheckRecord, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry,
     Unanswered, VerifyRecord,
 };
+use crate::twin::twin_name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -98,8 +99,10 @@ pub struct LaunchLog {
 pub struct Run {
     /// `run.json`.
     pub header: RunHeader,
-    /// All record files, sorted by path.
+    /// All record files of targets, sorted by path.
     pub launches: Vec<LaunchLog>,
+    /// Those of twins (see [`crate::twin`]), kept apart: no target has these samples.
+    pub twins: Vec<LaunchLog>,
     /// The gate's judgements, the last one per target.
     pub verify: BTreeMap<String, VerifyRecord>,
     /// How its time was shared out; absent where there was no limit.
@@ -141,17 +144,11 @@ impl Run {
         }
         check_id(&header_path, "run", &header.id)?;
         let mut launches = Vec::new();
+        let mut twins = Vec::new();
         for target in &header.plan.targets {
             check_id(&header_path, "target", &target.id)?;
-            let target_dir = dir.join(&target.id);
-            if !target_dir.is_dir() {
-                continue;
-            }
-            for path in jsonl_files(&target_dir)? {
-                if let Some(log) = LaunchLog::load(dir, &path)? {
-                    launches.push(log);
-                }
-            }
+            launches.extend(logs_of(dir, &target.id)?);
+            twins.extend(logs_of(dir, &twin_name(&target.id))?);
         }
         let verify = read_lines::<VerifyRecord>(&dir.join("verify.jsonl"))?
             .into_iter()
@@ -167,6 +164,7 @@ impl Run {
         Ok(Self {
             header,
             launches,
+            twins,
             verify,
             budget,
             capacities,
@@ -226,6 +224,32 @@ impl LaunchLog {
         }
         Ok(Some(log))
     }
+}
+
+/// The records under one name; none where nothing was launched under it.
+fn logs_of(run_dir: &Path, name: &str) -> Result<Vec<LaunchLog>, DataError> {
+    let dir = run_dir.join(name);
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut logs = Vec::new();
+    for path in jsonl_files(&dir)? {
+        let Some(log) = LaunchLog::load(run_dir, &path)? else {
+            continue;
+        };
+        if log.launch.target != name {
+            return Err(DataError::at(
+                &path,
+                1,
+                format!(
+                    "is a record of {}, and lies in the directory of {name}: put it back",
+                    log.launch.target
+                ),
+            ));
+        }
+        logs.push(log);
+    }
+    Ok(logs)
 }
 
 /// sha256 of some bytes, lower-case hex.

@@ -14,6 +14,7 @@ use schema::run::Run;
 use schema::scenario::Scenario;
 use stats::analysis::MetricId;
 use stats::between::{Change, Side, Verdict, between};
+use stats::metrics::leading_metric;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,6 +59,24 @@ fn metric(name: &str) -> Result<MetricId> {
     Ok(id)
 }
 
+/// A run's noise floors (log ratios) by scenario and case, on the metric in question.
+fn noise_floors(
+    run: &Run,
+    scenarios: &[Scenario],
+    metric: Option<MetricId>,
+) -> BTreeMap<(String, String), f64> {
+    let asked = |id: &str| {
+        let leading = || leading_metric(scenarios.iter().find(|s| s.id == id)?);
+        metric.or_else(leading)
+    };
+    // Floors need no baseline, and no target has an empty id.
+    let floors = stats::analyse(run, scenarios, "").floors.into_iter();
+    floors
+        .filter(|floor| asked(&floor.scenario) == Some(floor.metric))
+        .map(|floor| ((floor.scenario, floor.case), floor.ratio.ln()))
+        .collect()
+}
+
 /// Two runs and what was found.
 pub(crate) struct Comparison {
     a: Run,
@@ -85,10 +104,9 @@ impl Comparison {
     /// Hold `b` against `a`.
     pub(crate) fn of(a: Run, b: Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Self {
         let changes = {
-            // A run that timed targets against themselves will bring its floors here.
             let side = |run| Side {
                 run,
-                noise_floors: BTreeMap::new(),
+                noise_floors: noise_floors(run, scenarios, metric),
             };
             between(&side(&a), &side(&b), scenarios, metric)
         };

@@ -115,7 +115,8 @@ fn blocks(parts: &[Part]) -> Result<()> {
             }
         }
         let foreign = |log: &&schema::run::LaunchLog| !part.blocks.contains(&log.launch.invocation);
-        if let Some(log) = part.run.launches.iter().find(foreign) {
+        let mut logs = part.run.launches.iter().chain(&part.run.twins);
+        if let Some(log) = logs.find(foreign) {
             bail!(
                 "{}: is of block {}, which is not in {}",
                 part.dir.join(&log.file).display(),
@@ -146,7 +147,8 @@ fn blocks(parts: &[Part]) -> Result<()> {
 fn unfinished(part: &Part) -> Option<String> {
     let run = &part.run;
     let (plan, budget) = (&run.header.plan, run.budget.as_ref());
-    let left = pending(plan, &run.launches, &run.verify, budget, &run.capacities)
+    let logs = [run.launches.as_slice(), &run.twins].concat();
+    let left = pending(plan, &logs, &run.verify, budget, &run.capacities)
         .into_iter()
         .filter(|pending| part.blocks.contains(&pending.launch.invocation))
         .count();

@@ -7,6 +7,7 @@ use schema::budget::{Budget, OverBudget};
 use schema::capacity::Capacity;
 use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::run::Run;
+use schema::twin::twin_name;
 
 /// The gate's judgements: passed where every part's passed, and as far as the least
 /// of them reaches. A target that one part hasn't judged has no judgement.
@@ -97,6 +98,12 @@ pub(super) fn budget(runs: &[&Run]) -> Option<Budget> {
                 whole.pilots.push(pilot.clone());
             }
         }
+        // A twin that only some parts have is not complete, and gives no floor.
+        for twin in &budget.twins {
+            if !whole.twins.iter().any(|known| known.target == twin.target) {
+                whole.twins.push(twin.clone());
+            }
+        }
         for cell in &budget.over {
             let known = whole.refusal(&cell.target, &cell.scenario, &cell.case);
             if known.is_none() {
@@ -118,8 +125,10 @@ pub(super) fn checks(runs: &[&Run]) -> Result<Vec<CheckRecord>> {
     for scenario in &plan.scenarios {
         for case in &scenario.cases {
             for target in &plan.targets {
-                let cell = [&target.id, &scenario.id, &case.id].map(String::clone);
-                checks.extend(one_check(runs, cell)?);
+                for name in [target.id.clone(), twin_name(&target.id)] {
+                    let cell = [name, scenario.id.clone(), case.id.clone()];
+                    checks.extend(one_check(runs, cell)?);
+                }
             }
         }
     }
@@ -169,6 +178,7 @@ fn add(a: CheckRecord, b: &CheckRecord) -> CheckRecord {
 fn timed(run: &Run, (target, scenario, case): &(String, String, String)) -> u64 {
     run.launches
         .iter()
+        .chain(&run.twins)
         .filter(|log| log.launch.target == *target && log.launch.scenario == *scenario)
         .filter(|log| log.case_ends.iter().any(|end| end.case == *case))
         .flat_map(|log| &log.requests)

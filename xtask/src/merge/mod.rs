@@ -126,7 +126,8 @@ fn id(runs: &[&Run]) -> String {
     let mut names = String::new();
     for run in runs {
         names.push_str(&run.header.id);
-        run.launches.iter().for_each(|log| names += &log.sha256);
+        let logs = run.launches.iter().chain(&run.twins);
+        logs.for_each(|log| names += &log.sha256);
     }
     format!(
         "{}-{}-merged-{:.8}",

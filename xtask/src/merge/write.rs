@@ -9,6 +9,7 @@ use schema::capacity::Capacity;
 use schema::kernels::TRACES_DIR;
 use schema::record::{CheckRecord, VerifyRecord};
 use schema::run::RunHeader;
+use schema::twin::original;
 use serde::Serialize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -80,7 +81,7 @@ fn copy(part: &Part, root: &Path) -> Result<()> {
         let relative = file.strip_prefix(&part.dir).unwrap_or(&file);
         let dir = relative.parent().and_then(Path::to_str);
         let is_record = relative.extension().is_some_and(|ext| ext == "jsonl")
-            && targets.iter().any(|target| dir == Some(target.id.as_str()));
+            && dir.is_some_and(|dir| targets.iter().any(|target| target.id == original(dir)));
         let is_first_trace = relative.starts_with(TRACES_DIR) && !root.join(relative).exists();
         let to = match is_record || is_first_trace {
             true => root.join(relative),

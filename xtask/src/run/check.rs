@@ -27,7 +27,8 @@ use schema::golden::{GoldenPrompt, TOP};
 use schema::parity::ParityLimits;
 use schema::record::{CheckRecord, RequestRecord};
 use schema::registry::Target;
-use schema::run::Run;
+use schema::run::{LaunchLog, Run};
+use schema::twin::twin_name;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
@@ -86,7 +87,7 @@ pub fn check(
         };
         let limit = &limits.precision[&cell.target.precision];
         let mut record = CheckRecord {
-            target: cell.target.id.clone(),
+            target: cell.name.clone(),
             scenario: cell.scenario.to_owned(),
             case: cell.case.to_owned(),
             equal: 0,
@@ -104,7 +105,7 @@ pub fn check(
                 None => "no reference on this machine".into(),
             },
         };
-        bar.set_message(cell.target.id.clone());
+        bar.set_message(cell.name.clone());
         for request in &cell.requests {
             crate::interrupt::check()?;
             bar.inc(1);
@@ -115,7 +116,7 @@ pub fn check(
             let prompt = cell_prompts.get(request.prompt).with_context(|| {
                 format!(
                     "{} {}/{}: a record has prompt {}, which the plan has not",
-                    cell.target.id, cell.scenario, cell.case, request.prompt
+                    cell.name, cell.scenario, cell.case, request.prompt
                 )
             })?;
             let output = Output::new(request.output_ids.clone(), request.output_text.clone());
@@ -149,6 +150,8 @@ pub fn check(
 }
 
 struct OpenCell<'a> {
+    /// The target's id, or its twin's name.
+    name: String,
     target: &'a Target,
     scenario: &'a str,
     case: &'a str,
@@ -169,25 +172,18 @@ fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
     for planned in &plan.scenarios {
         for case in &planned.cases {
             for target in &plan.targets {
-                let key = (target.id.clone(), planned.id.clone(), case.id.clone());
-                if run.checks.contains_key(&key) {
-                    continue;
-                }
-                let requests: Vec<&RequestRecord> = run
-                    .launches
-                    .iter()
-                    .filter(|log| {
-                        log.launch.target == target.id && log.launch.scenario == planned.id
-                    })
-                    .filter(|log| log.case_ends.iter().any(|end| end.case == case.id))
-                    .flat_map(|log| {
-                        log.requests
-                            .iter()
-                            .filter(|r| r.case == case.id && !r.warmup)
-                    })
-                    .collect();
-                if !requests.is_empty() {
+                let both = [
+                    (target.id.clone(), &run.launches),
+                    (twin_name(&target.id), &run.twins),
+                ];
+                for (name, logs) in both {
+                    let key = (name.clone(), planned.id.clone(), case.id.clone());
+                    let requests = timed(logs, &name, &planned.id, &case.id);
+                    if run.checks.contains_key(&key) || requests.is_empty() {
+                        continue;
+                    }
                     cells.push(OpenCell {
+                        name,
                         target,
                         scenario: &planned.id,
                         case: &case.id,
@@ -198,6 +194,21 @@ fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
         }
     }
     cells
+}
+
+/// The timed requests under a name, of launches that completed the case.
+fn timed<'a>(
+    logs: &'a [LaunchLog],
+    name: &str,
+    scenario: &str,
+    case: &str,
+) -> Vec<&'a RequestRecord> {
+    logs.iter()
+        .filter(|log| log.launch.target == name && log.launch.scenario == scenario)
+        .filter(|log| log.case_ends.iter().any(|end| end.case == case))
+        .flat_map(|log| &log.requests)
+        .filter(|r| r.case == case && !r.warmup)
+        .collect()
 }
 
 struct Asker {

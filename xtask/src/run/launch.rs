@@ -22,6 +22,7 @@ use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::record::{CaseEnd, End, LaunchRecord, Readings, Ready, RecordEvent, Status};
 use schema::registry::Target;
 use schema::scenario::LoadShape;
+use schema::twin::original;
 use std::path::Path;
 
 /// Timed prompts prepared per second of a case that runs for a duration: more
@@ -203,7 +204,7 @@ fn because_of_gpu(stop: Stop, lost: Option<String>) -> Stop {
 /// What an open-loop case offers: its share of the capacity that this run measured.
 fn offered(context: &Context, launch: &Launch, case: &Case) -> Option<Offered> {
     let percent = case.load_percent?;
-    let capacity = capacity::find(context.capacities, &launch.target, case)?;
+    let capacity = capacity::find(context.capacities, original(&launch.target), case)?;
     Some(Offered {
         rate_per_s: f64::from(percent) / 100.0 * capacity.requests_per_s,
         seed: context.plan.seed,

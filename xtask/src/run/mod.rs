@@ -28,6 +28,7 @@ use progress::Progress;
 use schema::capacity::Capacity;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::record::{Status, VerifyRecord};
+use schema::twin::original;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use weights::Weights;
@@ -62,7 +63,7 @@ pub fn run(
         let target = plan
             .targets
             .iter()
-            .find(|t| t.id == item.launch.target)
+            .find(|t| t.id == original(&item.launch.target))
             .expect("the plan names its targets");
         let Ok(program) = programs.get(target) else {
             continue;

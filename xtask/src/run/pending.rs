@@ -2,11 +2,13 @@
 //! is the same path as a fresh start.
 
 use super::{refusal, scenario};
+use crate::twins;
 use schema::budget::Budget;
 use schema::capacity::{self, Capacity};
 use schema::plan::{Launch, Plan};
 use schema::record::{Status, VerifyRecord};
 use schema::run::LaunchLog;
+use schema::twin::original;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A launch to be made.
@@ -18,7 +20,8 @@ pub struct Pending {
     pub attempt: u32,
 }
 
-/// The launches still to be made, in the plan's order.
+/// The launches still to be made, in the plan's order, those of the budget's twins
+/// among them. `logs` are all records of the run, its twins' included.
 ///
 /// Done is a case whose `case_end` is on disk. A launch that failed by the
 /// engine's own doing is not tried again: its failure is the result. One that
@@ -40,11 +43,13 @@ pub fn pending(
             lost.insert((&log.launch.target, &log.launch.scenario));
         }
     }
+    let twins = budget.map_or(&[][..], |budget| &budget.twins);
     let mut pending = Vec::new();
-    for launch in &plan.launches {
+    for launch in &twins::launches(plan, twins) {
         if lost.contains(&(launch.target.as_str(), launch.scenario.as_str())) {
             continue;
         }
+        let target = original(&launch.target);
         let scenario = scenario(plan, &launch.scenario);
         let earlier: Vec<&LaunchLog> = logs
             .iter()
@@ -70,9 +75,9 @@ pub fn pending(
                     .and_then(|b| b.refusal(&launch.target, &launch.scenario, id))
                     .is_some();
                 let scaled = !scenario.load.is_open()
-                    || capacity::find(capacities, &launch.target, case)
+                    || capacity::find(capacities, target, case)
                         .is_some_and(|capacity| capacity.status == Status::Ok);
-                !done && !over && scaled && refusal(verify, &launch.target, case).is_none()
+                !done && !over && scaled && refusal(verify, target, case).is_none()
             })
             .cloned()
             .collect();
@@ -137,6 +142,7 @@ mod tests {
             load_timeout_s: 1,
             budget_s: 0.0,
             slo: None,
+            noise_floor: false,
             targets: vec![],
             scenarios: vec![PlannedScenario {
                 id: "s".into(),
@@ -238,6 +244,35 @@ mod tests {
         let short = vec!["p10".to_owned()];
         assert_eq!(left(&[], 96), [(0, 0, short.clone()), (1, 0, short)]);
         assert!(pending(&plan(), &[], &BTreeMap::new(), None, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_twin_is_launched_beside_its_original_and_resumed_by_its_own_records() {
+        let budget = Budget {
+            twins: vec![schema::twin::Twin {
+                target: "t".into(),
+                role: schema::twin::TwinRole::Fastest,
+                cost_s: 1.0,
+            }],
+            ..Budget::default()
+        };
+        let left = |logs: &[LaunchLog]| -> Vec<(u32, String)> {
+            pending(&plan(), logs, &verified(1024), Some(&budget))
+                .into_iter()
+                .map(|p| (p.launch.invocation, p.launch.target))
+                .collect()
+        };
+        let all = left(&[]);
+        assert_eq!(all.len(), 4);
+        assert_eq!(all.iter().filter(|l| l.1 == "t@twin").count(), 2);
+        let mut of_the_twin = log(0, 0, &["p10", "p500"], Some(Status::Ok));
+        of_the_twin.launch.target = "t@twin".into();
+        let rest = left(&[of_the_twin.clone()]);
+        assert_eq!(rest.len(), 3);
+        assert!(!rest.contains(&(0, "t@twin".to_owned())));
+        of_the_twin.end.as_mut().unwrap().status = Status::Crashed;
+        let rest = left(&[of_the_twin]);
+        assert!(rest.iter().all(|l| l.1 == "t"), "its failure is its own");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The pilot: one launch of each verified target, to learn its pace before the
-//! run's time is shared out. Nothing it times is published.
+//! run's time is shared out, and who is fastest and slowest. Nothing it times is
+//! published.
 
 use super::record::write_whole;
 use crate::budget;
@@ -7,6 +8,7 @@ use crate::build::Programs;
 use crate::engine::EngineFailure;
 use crate::engine::session::{Patience, Session};
 use crate::prompts::Prompts;
+use crate::twins;
 use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use protocol::clock::now_ns;
@@ -35,7 +37,8 @@ pub struct Pilots<'a> {
     pub verify: &'a BTreeMap<String, VerifyRecord>,
 }
 
-/// Learn the pace of every verified target and decide what there is no time for.
+/// Learn the pace of every verified target and decide what there is no time for,
+/// and who runs twice.
 /// The decision is written once and stands when the run is resumed.
 pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     let plan = setting.plan;
@@ -78,15 +81,39 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         eprintln!("Pilot: {} {}", target.id, words(&pilot));
         pilots.push(pilot);
     }
-    let (share_s, over) = budget::share_out(plan, &pilots, plan.budget_s, setting.baseline);
-    let budget = Budget {
+    let budget = decide(plan, pilots, setting.baseline);
+    for twin in &budget.twins {
+        eprintln!(
+            "Noise floor: {} runs twice in every block, about {:.0} s",
+            twin.target, twin.cost_s
+        );
+    }
+    write_whole(&run_dir.join("budget.json"), &budget)?;
+    Ok(budget)
+}
+
+/// Who runs twice, and what there is no time for.
+fn decide(plan: &Plan, pilots: Vec<Pilot>, baseline: &str) -> Budget {
+    let mut twins = match plan.noise_floor {
+        true => twins::choose(&pilots),
+        false => Vec::new(),
+    };
+    let second = twins::pilots(&pilots, &twins);
+    let everyone = [pilots.as_slice(), &second].concat();
+    let (share_s, over) = match plan.budget_s > 0.0 {
+        true => budget::share_out(plan, &everyone, plan.budget_s, baseline),
+        false => (None, Vec::new()),
+    };
+    for (twin, pilot) in twins.iter_mut().zip(&second) {
+        twin.cost_s = budget::kept_s(plan, pilot, &over);
+    }
+    Budget {
         budget_s: plan.budget_s,
         share_s,
         pilots,
         over,
-    };
-    write_whole(&run_dir.join("budget.json"), &budget)?;
-    Ok(budget)
+        twins,
+    }
 }
 
 fn rounds(

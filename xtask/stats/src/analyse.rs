@@ -2,7 +2,8 @@
 //! the comparisons. The order of everything is the plan's, so that equal records
 //! give equal bytes.
 
-use crate::analysis::{Analysis, Cell, Metric, MetricId, Shape};
+use crate::analysis::{Analysis, Cell, Course, Metric, MetricId, Shape};
+use crate::autocorrelation::{effective_size, lag1};
 use crate::ci::mean_interval;
 use crate::compare::{Contender, Contest};
 use crate::cv::cv;
@@ -11,14 +12,19 @@ use crate::disturbance;
 use crate::evidence::Evidence;
 use crate::judge::judge;
 use crate::metrics::{Sample, leading_metric};
+use crate::noise::floors;
 use crate::percentile::{percentile_of_sorted, printable};
 use crate::quantiles::quantiles_of_sorted;
 use crate::samples::{Setting, samples};
+use crate::scaling::scaling;
+use crate::stationarity::drift;
 use crate::utilization::Limits;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
+use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::Scenario;
+use schema::twin::twin_name;
 
 /// Derive everything from a run's records.
 ///
@@ -32,14 +38,18 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     let mut analysis = Analysis {
         cells: Vec::new(),
         comparisons: Vec::new(),
+        scalings: Vec::new(),
+        floors: Vec::new(),
     };
     for scenario in &plan.scenarios {
+        let first_of_scenario = analysis.cells.len();
         let leading = scenarios
             .iter()
             .find(|s| s.id == scenario.id)
             .and_then(leading_metric);
         for case in &scenario.cases {
             let mut contenders = Vec::new();
+            let mut twins = Vec::new();
             let first = analysis.cells.len();
             for target in plan.targets.iter().filter(|t| scenario.runs(&t.id)) {
                 let setting = Setting {
@@ -47,14 +57,21 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
                     limits,
                 };
                 let (cell, contender) = measure(run, &target.id, scenario, case, leading, &setting);
+                twins.extend(twin_of(run, target, scenario, case, &setting));
                 analysis.cells.push(cell);
                 contenders.extend(contender);
             }
+            analysis
+                .floors
+                .extend(floors(&analysis.cells[first..], &twins));
             let Some(metric) = leading else { continue };
             let contest = Contest {
                 scenario: &scenario.id,
                 case: &case.id,
                 metric,
+                noise_floor: analysis
+                    .floor(&scenario.id, &case.id, metric)
+                    .map(|floor| floor.ratio),
                 contenders,
             };
             let ranks = contest.ranks();
@@ -63,11 +80,31 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
             }
             analysis.comparisons.extend(contest.comparisons(baseline));
         }
+        let cells = &analysis.cells[first_of_scenario..];
+        let scalings = plan.targets.iter().filter_map(|target| {
+            let of_target: Vec<&Cell> = cells.iter().filter(|c| c.target == target.id).collect();
+            scaling(scenario, &of_target)
+        });
+        analysis.scalings.extend(scalings);
     }
     analysis
 }
 
-/// One cell, and what it brings to the contest on the leading metric.
+/// The cell of a target's second launches, if it ran twice.
+fn twin_of(
+    run: &Run,
+    target: &Target,
+    scenario: &PlannedScenario,
+    case: &Case,
+    setting: &Setting,
+) -> Option<Cell> {
+    let mut twins = run.budget.iter().flat_map(|budget| &budget.twins);
+    twins.find(|twin| twin.target == target.id)?;
+    Some(measure(run, &twin_name(&target.id), scenario, case, None, setting).0)
+}
+
+/// One cell, and what it brings to the contest on the leading metric. `target` is an
+/// id, or a twin's name.
 fn measure(
     run: &Run,
     target: &str,
@@ -128,14 +165,14 @@ fn metric(
 ) -> Option<(Metric, Vec<f64>)> {
     let per_request = id.describe().sample != Sample::Invocation;
     let mut by_invocation = Vec::new();
-    let mut pooled = Vec::new();
+    let mut in_order = Vec::new();
     for attempt in &evidence.complete {
         let samples = samples(id, scenario, case, attempt, setting);
         // The median of the one value of an invocation is that value.
         by_invocation.push(median(&samples)?);
-        pooled.extend(samples);
+        in_order.push(samples);
     }
-    let pooled = sorted(&pooled)?;
+    let pooled = sorted(&in_order.concat())?;
     let shape = if per_request {
         Some(shape(&pooled, evidence.requests())?)
     } else {
@@ -149,8 +186,21 @@ fn metric(
         cv_invocations: cv(&by_invocation),
         by_invocation,
         shape,
+        course: per_request.then(|| course(&in_order)),
     };
     Some((metric, pooled))
+}
+
+/// How samples follow each other within the invocations.
+fn course(invocations: &[Vec<f64>]) -> Course {
+    let each = |of: fn(&[f64]) -> Option<f64>| -> Option<Vec<f64>> {
+        invocations.iter().map(|samples| of(samples)).collect()
+    };
+    Course {
+        lag1: each(lag1).and_then(|values| mean(&values)),
+        effective: each(effective_size).map(|sizes| sizes.iter().sum()),
+        drift: drift(invocations),
+    }
 }
 
 /// The pooled samples described; percentiles by the number of requests.

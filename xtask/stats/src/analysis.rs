@@ -2,6 +2,8 @@
 //! Everything here is derived from records and can be made again at any time.
 
 use crate::disturbance::Disturbance;
+use crate::paired::PairedRatio;
+use crate::usl::Usl;
 use schema::record::Status;
 
 /// The whole of a run, derived.
@@ -13,6 +15,69 @@ pub struct Analysis {
     /// Comparisons of every measured cell with the baseline's same cell and with
     /// the leader's, on the scenario's leading metric.
     pub comparisons: Vec<Comparison>,
+    /// How throughput grows with concurrency, by scenario and target, where the plan
+    /// varies it from 1 on.
+    pub scalings: Vec<Scaling>,
+    /// The noise floors, by scenario, case and metric; none where no target ran
+    /// twice, or not in two blocks.
+    pub floors: Vec<NoiseFloor>,
+}
+
+impl Analysis {
+    /// The noise floor of a case on a metric.
+    pub fn floor(&self, scenario: &str, case: &str, metric: MetricId) -> Option<&NoiseFloor> {
+        self.floors
+            .iter()
+            .find(|f| f.metric == metric && f.case == case && f.scenario == scenario)
+    }
+}
+
+/// How a target's output throughput grows with the requests in flight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaling {
+    /// Scenario id.
+    pub scenario: String,
+    /// Target id.
+    pub target: String,
+    /// How many loads were measured.
+    pub loads: u32,
+    /// The greatest of them.
+    pub load: u32,
+    /// Throughput at the greatest load over that many times the throughput of one:
+    /// 1 is perfectly linear. Mean over invocations.
+    pub fraction: f64,
+    /// Its 95 % t interval over invocations.
+    pub ci95: Option<(f64, f64)>,
+    /// The Universal Scalability Law; `None` with fewer than
+    /// [`crate::usl::LOADS_MIN`] loads or two invocations.
+    pub usl: Option<Usl>,
+}
+
+/// What can't be told from noise in a case, on a metric: see [`crate::noise`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoiseFloor {
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
+    /// Metric.
+    pub metric: MetricId,
+    /// The least ratio (1 or more) that may be called a difference: the largest
+    /// upper 95 % bound of the pairs.
+    pub ratio: f64,
+    /// What it rests on.
+    pub pairs: Vec<TwinPair>,
+}
+
+/// A target against itself under its second name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TwinPair {
+    /// Target id.
+    pub target: String,
+    /// Geometric mean over blocks of target ÷ twin.
+    pub ratio: f64,
+    /// Its 95 % t interval.
+    pub ci95: Option<(f64, f64)>,
 }
 
 /// Target × scenario × case.
@@ -105,6 +170,29 @@ pub struct Metric {
     pub by_invocation: Vec<f64>,
     /// Shape within the pooled samples; `None` where n is the invocations.
     pub shape: Option<Shape>,
+    /// How the samples of an invocation follow each other; `None` likewise.
+    pub course: Option<Course>,
+}
+
+impl Metric {
+    /// Whether the invocations agree: their coefficient of variation is under
+    /// [`crate::cv::REPRODUCIBLE_MAX`]. `None` with one invocation.
+    pub fn reproducible(&self) -> Option<bool> {
+        Some(self.cv_invocations? < crate::cv::REPRODUCIBLE_MAX)
+    }
+}
+
+/// How the samples of an invocation follow each other, in order of completion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course {
+    /// Autocorrelation at lag 1: the mean over invocations. `None` where it has no
+    /// value in one of them.
+    pub lag1: Option<f64>,
+    /// Effective sample size: the sum over invocations. `None` likewise.
+    pub effective: Option<f64>,
+    /// The early part of the invocations ÷ their late part; `None` with too few of
+    /// either, see [`crate::stationarity`].
+    pub drift: Option<PairedRatio>,
 }
 
 /// Description of pooled samples (never a verdict).
@@ -156,6 +244,8 @@ pub struct Comparison {
     pub p_holm: Option<f64>,
     /// Cliff's delta of pooled samples, −1…1, positive where target is better.
     pub cliffs_delta: Option<f64>,
+    /// The noise floor of the case, a ratio of 1 or more; `None`: not measured.
+    pub noise_floor: Option<f64>,
     /// What may be said.
     pub verdict: Verdict,
     /// Blocks in which one of the two was disturbed, so that their pair is not
@@ -175,9 +265,9 @@ pub enum Role {
 /// What may be said of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Better, p_holm < 0.05.
+    /// Better, p_holm < 0.05, and not under the noise floor.
     Better,
-    /// Worse, p_holm < 0.05.
+    /// Worse, p_holm < 0.05, and not under the noise floor.
     Worse,
     /// No detectable difference.
     Tie,

@@ -8,6 +8,7 @@ use crate::analysis::{Comparison, MetricId, Role, Verdict};
 use crate::cliffs_delta::cliffs_delta;
 use crate::holm::holm;
 use crate::metrics::{Better, Sample};
+use crate::noise::is_under;
 use crate::paired::{PairedRatio, paired_ratio};
 use crate::ranking::tie_ranks;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,8 @@ pub(crate) struct Contest<'a> {
     pub(crate) case: &'a str,
     /// The leading metric.
     pub(crate) metric: MetricId,
+    /// The noise floor (a ratio of 1 or more), where it was measured.
+    pub(crate) noise_floor: Option<f64>,
     /// The `ok` cells, in plan order.
     pub(crate) contenders: Vec<Contender>,
 }
@@ -125,7 +128,8 @@ impl Contest<'_> {
                     ci95: ratio.ci95,
                     p_holm,
                     cliffs_delta: self.delta(other, against),
-                    verdict: verdict(ratio.ratio, p_holm),
+                    noise_floor: self.noise_floor,
+                    verdict: verdict(ratio.ratio, p_holm, self.noise_floor),
                     not_comparable: other.disturbed.union(&against.disturbed).copied().collect(),
                 }
             })
@@ -159,10 +163,13 @@ impl Contest<'_> {
     }
 }
 
-fn verdict(ratio: f64, p_holm: Option<f64>) -> Verdict {
+/// What may be said of a ratio: a difference is one that is significant and not
+/// under the noise floor.
+pub(crate) fn verdict(ratio: f64, p_holm: Option<f64>, noise_floor: Option<f64>) -> Verdict {
     match p_holm {
         None => Verdict::Unknown,
         Some(p) if p >= ALPHA || ratio == 1.0 => Verdict::Tie,
+        Some(_) if noise_floor.is_some_and(|floor| is_under(ratio, floor)) => Verdict::Tie,
         Some(_) if ratio > 1.0 => Verdict::Better,
         Some(_) => Verdict::Worse,
     }

@@ -7,6 +7,7 @@ use schema::plan::{Case, Plan, PlannedScenario};
 use schema::profile::Slo;
 use schema::record::{CaseEnd, RequestRecord, Status};
 use schema::run::{LaunchLog, Run};
+use schema::twin::{is_twin, original};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One complete case of one invocation.
@@ -34,7 +35,7 @@ pub(crate) struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Gather the records of a cell.
+    /// Gather the records of a cell, or of its twin where `name` is a twin's.
     ///
     /// A case counts where its `case_end` line was written. Of several such
     /// attempts (a run resumed, then resumed again) the highest counts, and
@@ -42,15 +43,20 @@ impl<'a> Evidence<'a> {
     /// processes into one invocation.
     pub(crate) fn gather(
         run: &'a Run,
-        target: &str,
+        name: &str,
         scenario: &PlannedScenario,
         case: &Case,
     ) -> Self {
+        let target = original(name);
         let planned = planned_invocations(&run.header.plan, target, &scenario.id, &case.id);
+        let all = match is_twin(name) {
+            true => &run.twins,
+            false => &run.launches,
+        };
         let mut logs: BTreeMap<u32, Vec<&'a LaunchLog>> = BTreeMap::new();
-        for log in &run.launches {
+        for log in all {
             let of = &log.launch;
-            if of.target == target
+            if of.target == name
                 && of.scenario == scenario.id
                 && of.cases.contains(&case.id)
                 && planned.contains(&of.invocation)

@@ -8,11 +8,13 @@ use crate::timing;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::run::Run;
+use schema::twin::original;
 
 /// Why a cell has no numbers.
 pub(crate) type Refusal = (Status, String);
 
-/// `Ok` where the cell's numbers count.
+/// `Ok` where the cell's numbers count. A twin is judged like its original: verified
+/// with it, timed and checked by its own records.
 pub(crate) fn judge(
     run: &Run,
     target: &str,
@@ -47,7 +49,11 @@ pub(crate) fn judge(
 /// The parity gate passed, for this model and for contexts this long.
 fn verified(run: &Run, target: &str, case: &Case, evidence: &Evidence) -> Result<(), Refusal> {
     let model = &run.header.plan.model;
-    let Some(verify) = run.verify.get(target).filter(|v| v.model == *model) else {
+    let Some(verify) = run
+        .verify
+        .get(original(target))
+        .filter(|v| v.model == *model)
+    else {
         // Where the launches themselves failed, that is the better answer.
         return Err(evidence.failure.clone().unwrap_or_else(|| {
             let reason = format!(

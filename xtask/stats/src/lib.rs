@@ -9,6 +9,7 @@
 
 pub mod analyse;
 pub mod analysis;
+pub mod autocorrelation;
 pub mod between;
 pub mod calibration;
 pub mod ci;
@@ -25,18 +26,26 @@ mod judge;
 pub mod kernels;
 pub mod metrics;
 pub mod mser;
+pub mod noise;
 pub mod open_loop;
 pub mod paired;
 pub mod percentile;
 pub mod quantiles;
+pub mod random;
 pub mod ranking;
 mod sameness;
 mod samples;
+mod scaling;
+pub mod simulate;
 pub mod slo;
+pub mod stationarity;
+pub mod timing;
 pub mod timing;
 pub mod unpaired;
+pub mod usl;
 pub mod utilization;
 pub mod window;
 
 pub use analyse::analyse;
+pub use compare::ALPHA;
 pub use metrics::{unknown_metrics, validate};

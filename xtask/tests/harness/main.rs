@@ -17,3 +17,4 @@ mod synthetic;
 mod telemetry;
 mod timing;
 mod trace;
+mod twins;

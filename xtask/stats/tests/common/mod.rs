@@ -96,6 +96,7 @@ pub fn made(engines: &[Engine], invocations: u32, requests: u32) -> Made {
         run: Run {
             header: header(targets, invocations, requests, launches),
             launches: logs,
+            twins: vec![],
             verify,
             budget: None,
             capacities: vec![],
@@ -218,6 +219,7 @@ fn header(
             load_timeout_s: 60,
             budget_s: 0.0,
             slo: None,
+            noise_floor: false,
             targets,
             scenarios: vec![PlannedScenario {
                 id: SCENARIO.into(),

@@ -1,0 +1,281 @@
+//! `cargo xtask simulate`: the statistics on trial, on data whose truth is known, at
+//! every profile's sizes. The arithmetic is `stats::simulate`'s; here stand which
+//! sizes there are, the table, and the file that the methodology page prints.
+
+use crate::repo::Repo;
+use anyhow::{Context, Result};
+use schema::profile::Profile;
+use schema::simulation::{PowerRow, Simulation, SimulationRow};
+use stats::simulate::{DIFFERENCE, LAG1, LOG_STDDEV, Setting, simulate, simulate_launches};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Of the committed file.
+pub const SEED: u64 = 20_261_121;
+/// Intraclass correlations.
+const ICCS: [f64; 4] = [0.0, 0.1, 0.5, 0.9];
+/// Spreads of launches for the power.
+const LAUNCH_SPREADS: [f64; 6] = [0.005, 0.01, 0.015, 0.02, 0.03, 0.05];
+/// What a 95 % interval's coverage must lie in.
+const COVERAGE: std::ops::RangeInclusive<f64> = 0.93..=0.97;
+/// How often equal targets may be called different.
+const FALSE_POSITIVE_MAX: f64 = 0.05;
+
+/// What the command line says.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Experiments a row.
+    pub experiments: u32,
+    /// Print JSON.
+    pub json: bool,
+    /// Write the file of the methodology page.
+    pub write: bool,
+}
+
+/// Run it. Exit status 3 where the statistics don't keep what they promise.
+pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let result = run(&sizes(&repo.profiles()?), options.experiments);
+    let text = serde_json::to_string_pretty(&result)? + "\n";
+    if options.write {
+        let path = repo.simulation_path();
+        std::fs::write(&path, &text)
+            .with_context(|| format!("{} can't be written", path.display()))?;
+    }
+    print!("{}", if options.json { text } else { table(&result) });
+    Ok(match broken(&result).is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(3),
+    })
+}
+
+/// Invocations and requests per launch → the profiles that have cells of that size.
+pub type Sizes = BTreeMap<(u32, u32), Vec<String>>;
+
+/// The sizes of all profiles, each once.
+pub fn sizes(profiles: &[Profile]) -> Sizes {
+    let mut sizes = Sizes::new();
+    for profile in profiles {
+        for scenario in profile.scenarios.values() {
+            let of = sizes
+                .entry((profile.invocations, scenario.requests))
+                .or_default();
+            if !of.contains(&profile.id) {
+                of.push(profile.id.clone());
+            }
+        }
+    }
+    sizes
+}
+
+/// Simulate every size at every intraclass correlation.
+pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
+    let mut rows = Vec::new();
+    for (&(invocations, requests), profiles) in sizes {
+        for icc in ICCS {
+            let setting = Setting {
+                invocations,
+                requests,
+                icc,
+            };
+            rows.push(SimulationRow {
+                profiles: profiles.clone(),
+                invocations,
+                requests,
+                icc,
+                found: simulate(&setting, experiments, SEED),
+            });
+        }
+    }
+    let mut invocations: Vec<u32> = sizes.keys().map(|size| size.0).collect();
+    invocations.dedup();
+    let mut power = Vec::new();
+    for invocations in invocations {
+        for spread in LAUNCH_SPREADS {
+            if let Some(found) = simulate_launches(invocations, spread, experiments, SEED) {
+                power.push(PowerRow {
+                    invocations,
+                    launch_log_stddev: spread,
+                    found,
+                });
+            }
+        }
+    }
+    Simulation {
+        experiments,
+        seed: SEED,
+        log_stddev: LOG_STDDEV,
+        lag1: LAG1,
+        difference: DIFFERENCE,
+        rows,
+        power,
+    }
+}
+
+/// What doesn't keep its promise, a line each.
+pub fn broken(result: &Simulation) -> Vec<String> {
+    let mut broken = Vec::new();
+    for row in &result.rows {
+        let Some(found) = row.found else { continue };
+        let place = format!(
+            "{} launches of {} requests, intraclass correlation {}",
+            row.invocations, row.requests, row.icc
+        );
+        if !COVERAGE.contains(&found.coverage) {
+            broken.push(format!(
+                "{place}: the 95 % interval covers {:.1} %",
+                100.0 * found.coverage
+            ));
+        }
+        if found.false_positive > FALSE_POSITIVE_MAX {
+            broken.push(format!(
+                "{place}: {:.1} % of equal targets are called different",
+                100.0 * found.false_positive
+            ));
+        }
+    }
+    broken
+}
+
+fn table(result: &Simulation) -> String {
+    let percent = |share: f64| format!("{:.1}", 100.0 * share);
+    let mut text = format!(
+        "{} experiments a row, seed {}: log-normal samples (σ of the logarithm {}), lag-1 \
+         autocorrelation {}. Shares in %; a true difference of {} %.\n\n\
+         launches requests  ICC  coverage  false: test  verdict  found: test  verdict  profiles\n",
+        result.experiments,
+        result.seed,
+        result.log_stddev,
+        result.lag1,
+        100.0 * result.difference
+    );
+    for row in &result.rows {
+        let shares = match row.found {
+            None => "  one launch gives neither interval nor verdict      ".into(),
+            Some(f) => format!(
+                "{:>8}  {:>11}  {:>7}  {:>11}  {:>7}",
+                percent(f.coverage),
+                percent(f.false_positive_test),
+                percent(f.false_positive),
+                percent(f.power_test),
+                percent(f.power)
+            ),
+        };
+        text.push_str(&format!(
+            "{:>8} {:>8}  {:>3}  {shares}  {}\n",
+            row.invocations,
+            row.requests,
+            row.icc,
+            row.profiles.join(" ")
+        ));
+    }
+    text.push_str("\nlaunches  CV of launches  coverage  false: verdict  found: test  verdict\n");
+    for row in &result.power {
+        let f = row.found;
+        text.push_str(&format!(
+            "{:>8}  {:>14}  {:>8}  {:>14}  {:>11}  {:>7}\n",
+            row.invocations,
+            percent(row.launch_log_stddev),
+            percent(f.coverage),
+            percent(f.false_positive),
+            percent(f.power_test),
+            percent(f.power)
+        ));
+    }
+    for line in broken(result) {
+        text.push_str(&format!("\nNot kept: {line}"));
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::simulation::Found;
+
+    fn repo() -> Repo {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        Repo::at(
+            root.parent()
+                .expect("xtask lies in the checkout")
+                .to_owned(),
+        )
+    }
+
+    #[test]
+    fn the_committed_file_is_of_todays_profiles_and_statistics() {
+        let repo = repo();
+        let file = Simulation::load(&repo.simulation_path()).unwrap();
+        let again = "run `cargo xtask simulate --write`";
+        let today = sizes(&repo.profiles().unwrap());
+        assert_eq!((file.experiments, file.seed), (2000, SEED), "{again}");
+        assert_eq!(
+            (file.log_stddev, file.lag1, file.difference),
+            (LOG_STDDEV, LAG1, DIFFERENCE),
+            "{again}"
+        );
+        let expected = today
+            .iter()
+            .flat_map(|(size, of)| ICCS.map(|icc| (*size, icc, of)));
+        let found = file
+            .rows
+            .iter()
+            .map(|row| ((row.invocations, row.requests), row.icc, &row.profiles));
+        assert!(expected.eq(found), "{again}");
+        // The smallest size in full, and the power of as many launches.
+        let smallest = today.iter().find(|(size, _)| size.0 > 1).unwrap();
+        let small = Sizes::from([(*smallest.0, smallest.1.clone())]);
+        let rerun = run(&small, file.experiments);
+        for row in &rerun.rows {
+            let same = |old: &&SimulationRow| {
+                SimulationRow {
+                    found: None,
+                    ..(*old).clone()
+                } == SimulationRow {
+                    found: None,
+                    ..row.clone()
+                }
+            };
+            let old = file.rows.iter().find(same).expect("it is listed");
+            assert!(
+                near(row.found.unwrap(), old.found.unwrap()),
+                "{row:?} {old:?}: {again}"
+            );
+        }
+        for row in &rerun.power {
+            let same = |old: &&PowerRow| {
+                (old.invocations, old.launch_log_stddev) == (row.invocations, row.launch_log_stddev)
+            };
+            let old = file.power.iter().find(same).expect(again);
+            assert!(near(row.found, old.found), "{row:?} {old:?}: {again}");
+        }
+    }
+
+    /// A logarithm of another libm may differ in its last bit, and with it an
+    /// experiment that stood on the edge.
+    fn near(a: Found, b: Found) -> bool {
+        let shares = |f: Found| {
+            [
+                f.coverage,
+                f.false_positive_test,
+                f.false_positive,
+                f.power_test,
+                f.power,
+            ]
+        };
+        let pairs = shares(a).into_iter().zip(shares(b));
+        pairs.into_iter().all(|(a, b)| (a - b).abs() <= 0.002)
+    }
+
+    #[test]
+    fn the_statistics_keep_what_they_promise() {
+        let file = Simulation::load(&repo().simulation_path()).unwrap();
+        assert_eq!(broken(&file), Vec::<String>::new());
+    }
+
+    #[test]
+    fn sizes_are_listed_once_with_their_profiles() {
+        let sizes = sizes(&repo().profiles().unwrap());
+        let of = &sizes[&(5, 20)];
+        assert!(of.contains(&"cpu".to_owned()) && of.contains(&"gpu".to_owned()));
+    }
+}

@@ -1,0 +1,206 @@
+//! The A/A pairs: which targets run twice in every block, and where in it. Pure.
+//!
+//! The pilot's pace decides who they are, so the plan can't name them; the places
+//! of their launches come from the plan's seed alone. The fastest and the slowest
+//! bound what lies between them: a short cell is noisy by clocks and schedulers, a
+//! long one by what befalls the machine meanwhile.
+//!
+//! What it costs is shared out like everything else (see `budget.rs`): a twin is
+//! one more target in the sharing, and gives up what its original gives up. A twin
+//! of the baseline isn't exempt as the baseline is, so it may have fewer cells.
+
+use crate::plan::SplitMix64;
+use schema::budget::Pilot;
+use schema::plan::{Launch, Plan};
+use schema::twin::{Twin, TwinRole, twin_name};
+
+/// Set apart from the plan's own draws from the same seed.
+const STREAM: u64 = 0x7477_696e_735f_6161;
+
+/// The fastest and the slowest by the geometric mean of their rounds, each shape
+/// counting alike; one twin where they are the same, none where no pilot succeeded.
+/// Their cost is filled in once the time is shared out.
+pub fn choose(pilots: &[Pilot]) -> Vec<Twin> {
+    let paces = || {
+        pilots
+            .iter()
+            .filter(|pilot| pilot.failure.is_empty() && !pilot.rounds.is_empty())
+            .map(|pilot| (pilot, pace(pilot)))
+    };
+    // The first of equals is both, so that two equal targets make one pair.
+    let fastest = paces().reduce(|a, b| if b.1 < a.1 { b } else { a });
+    let slowest = paces().reduce(|a, b| if b.1 > a.1 { b } else { a });
+    let twin = |target: &str, role| Twin {
+        target: target.to_owned(),
+        role,
+        cost_s: 0.0,
+    };
+    let mut twins = Vec::new();
+    if let (Some((fastest, _)), Some((slowest, _))) = (fastest, slowest) {
+        twins.push(twin(&fastest.target, TwinRole::Fastest));
+        if slowest.target != fastest.target {
+            twins.push(twin(&slowest.target, TwinRole::Slowest));
+        }
+    }
+    twins
+}
+
+/// Mean logarithm of a pilot's rounds (ln s).
+fn pace(pilot: &Pilot) -> f64 {
+    let logs = pilot.rounds.iter().map(|round| round.round_s.ln());
+    logs.sum::<f64>() / pilot.rounds.len() as f64
+}
+
+/// What the twins would take if nothing were given up: their originals' pilots
+/// under the twins' names.
+pub fn pilots(pilots: &[Pilot], twins: &[Twin]) -> Vec<Pilot> {
+    let of = |twin: &Twin| pilots.iter().find(|pilot| pilot.target == twin.target);
+    twins
+        .iter()
+        .filter_map(|twin| {
+            Some(Pilot {
+                target: twin_name(&twin.target),
+                ..of(twin)?.clone()
+            })
+        })
+        .collect()
+}
+
+/// The plan's launches with those of the twins among them: in each round over the
+/// targets (a block, a scenario, the same cases) every twin gets a place drawn
+/// from all places, so that any order of the round is as likely as any other.
+pub fn launches(plan: &Plan, twins: &[Twin]) -> Vec<Launch> {
+    let mut random = SplitMix64(plan.seed ^ STREAM);
+    let mut all = Vec::new();
+    for round in plan.launches.chunk_by(same_round) {
+        let mut order = round.to_vec();
+        for twin in twins {
+            let place = random.below(order.len() + 1);
+            let of = round.iter().find(|launch| launch.target == twin.target);
+            if let Some(launch) = of {
+                let mut launch = launch.clone();
+                launch.target = twin_name(&twin.target);
+                order.insert(place, launch);
+            }
+        }
+        all.extend(order);
+    }
+    all
+}
+
+fn same_round(a: &Launch, b: &Launch) -> bool {
+    (a.invocation, &a.scenario, &a.cases) == (b.invocation, &b.scenario, &b.cases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::budget::Round;
+    use schema::twin::is_twin;
+
+    fn pilot(target: &str, rounds_s: &[f64]) -> Pilot {
+        let round = |&round_s: &f64| Round {
+            prompt_tokens: 1,
+            new_tokens: 1,
+            concurrency: 1,
+            round_s,
+        };
+        Pilot {
+            target: target.into(),
+            load_s: 1.0,
+            rounds: rounds_s.iter().map(round).collect(),
+            planned_s: 9.0,
+            failure: String::new(),
+        }
+    }
+
+    fn names(twins: &[Twin]) -> Vec<(&str, TwinRole)> {
+        twins.iter().map(|t| (t.target.as_str(), t.role)).collect()
+    }
+
+    #[test]
+    fn the_fastest_and_the_slowest_run_twice() {
+        let mut crashed = pilot("crashed", &[9.0, 9.0]);
+        crashed.failure = "crashed".into();
+        let all = [
+            pilot("middle", &[1.0, 4.0]),
+            pilot("slow", &[2.0, 8.0]),
+            pilot("quick", &[0.1, 3.0]),
+            crashed,
+            pilot("silent", &[]),
+        ];
+        assert_eq!(
+            names(&choose(&all)),
+            [("quick", TwinRole::Fastest), ("slow", TwinRole::Slowest)]
+        );
+        let equal = [pilot("a", &[1.0]), pilot("b", &[1.0])];
+        assert_eq!(names(&choose(&equal)), [("a", TwinRole::Fastest)]);
+        assert!(choose(&all[3..]).is_empty());
+        let twins = pilots(&all, &choose(&all));
+        assert_eq!(twins[0].target, "quick@twin");
+        assert_eq!(twins[1].rounds, all[1].rounds);
+    }
+
+    fn plan(seed: u64, invocations: u32) -> Plan {
+        let launch = |invocation, target: &str, scenario: &str| Launch {
+            invocation,
+            target: target.into(),
+            scenario: scenario.into(),
+            cases: vec!["p1".into()],
+        };
+        let launches = (0..invocations)
+            .flat_map(|i| ["s", "m"].map(|s| (i, s)))
+            .flat_map(|(i, s)| ["a", "b", "c"].map(|t| launch(i, t, s)))
+            .collect();
+        Plan {
+            profile: "x".into(),
+            publishable: false,
+            model: "m".into(),
+            seed,
+            threads: 1,
+            invocations,
+            warmup_requests: 1,
+            request_timeout_s: 1,
+            load_timeout_s: 1,
+            budget_s: 0.0,
+            noise_floor: true,
+            targets: vec![],
+            scenarios: vec![],
+            launches,
+        }
+    }
+
+    fn twins() -> Vec<Twin> {
+        choose(&[pilot("a", &[1.0]), pilot("b", &[2.0]), pilot("c", &[3.0])])
+    }
+
+    #[test]
+    fn twins_stand_among_the_others_and_change_nothing_else() {
+        let plan = plan(1, 3);
+        let all = launches(&plan, &twins());
+        let without: Vec<Launch> = all
+            .iter()
+            .filter(|launch| !is_twin(&launch.target))
+            .cloned()
+            .collect();
+        assert_eq!(without, plan.launches);
+        for round in all.chunk_by(same_round) {
+            let mut names: Vec<&str> = round.iter().map(|l| l.target.as_str()).collect();
+            names.sort();
+            assert_eq!(names, ["a", "a@twin", "b", "c", "c@twin"]);
+        }
+        assert_eq!(all, launches(&plan, &twins()), "by the seed alone");
+        assert_eq!(launches(&plan, &[]), plan.launches);
+    }
+
+    #[test]
+    fn every_place_of_a_round_is_as_likely() {
+        // 2000 rounds of 4: a place has 500 ± 19 of a fair draw; ± 100 is 5 σ.
+        let one = &twins()[..1];
+        let mut seen = [0; 4];
+        for round in launches(&plan(7, 1000), one).chunk_by(same_round) {
+            seen[round.iter().position(|l| is_twin(&l.target)).unwrap()] += 1;
+        }
+        assert!(seen.iter().all(|n| (400..600).contains(n)), "{seen:?}");
+    }
+}

@@ -1,0 +1,145 @@
+//! How a target's throughput grows with the requests in flight: the share of
+//! perfectly linear growth it reaches, and the law that describes it where there
+//! are loads enough. Only over cells that count.
+
+use crate::analysis::{Cell, Metric, MetricId, Scaling};
+use crate::ci::mean_interval;
+use crate::usl::fit_all;
+use schema::plan::PlannedScenario;
+use schema::scenario::Axis;
+
+/// The metric that grows.
+const METRIC: MetricId = MetricId::OutputTokPerS;
+
+/// The scaling of one target over the cells of a scenario; `None` where concurrency
+/// isn't what varies, or without a cell of load 1 and another.
+pub(crate) fn scaling(scenario: &PlannedScenario, cells: &[&Cell]) -> Option<Scaling> {
+    if !matches!(scenario.axis, Axis::InFlight | Axis::Users | Axis::Batch) {
+        return None;
+    }
+    let mut levels: Vec<(f64, &Metric)> = cells
+        .iter()
+        .filter_map(|cell| {
+            let metric = cell.metrics.iter().find(|metric| metric.id == METRIC)?;
+            Some((f64::from(cell.axis_value), metric))
+        })
+        .collect();
+    levels.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (one, rest) = levels.split_first().filter(|(one, _)| one.0 == 1.0)?;
+    let (load, most) = rest.last()?;
+    let fractions: Vec<f64> = of_linear(*load, &most.by_invocation, &one.1.by_invocation);
+    let fraction = crate::describe::mean(&fractions)?;
+    // Every measured cell is complete, so all list the same invocations in order.
+    let invocations: Vec<Vec<(f64, f64)>> = (0..one.1.by_invocation.len())
+        .map(|i| {
+            let at = levels.iter();
+            at.filter_map(|(load, metric)| Some((*load, *metric.by_invocation.get(i)?)))
+                .collect()
+        })
+        .collect();
+    let first = cells.first()?;
+    Some(Scaling {
+        scenario: scenario.id.clone(),
+        target: first.target.clone(),
+        loads: levels.len() as u32,
+        load: *load as u32,
+        fraction,
+        ci95: mean_interval(&fractions).map(|i| (i.low, i.high)),
+        usl: fit_all(&invocations),
+    })
+}
+
+/// `X(N) / (N · X(1))` by invocation.
+fn of_linear(load: f64, at_load: &[f64], at_one: &[f64]) -> Vec<f64> {
+    let pairs = at_load.iter().zip(at_one);
+    pairs.map(|(x, one)| x / (load * one)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::record::Status;
+    use schema::scenario::LoadShape;
+
+    fn scenario(axis: Axis) -> PlannedScenario {
+        PlannedScenario {
+            id: "concurrent".into(),
+            version: 1,
+            load: LoadShape::ClosedLoop,
+            axis,
+            cases: vec![],
+        }
+    }
+
+    /// A cell at a load, with a throughput for each of three invocations.
+    fn cell(load: u32, throughputs: [f64; 3]) -> Cell {
+        let metric = Metric {
+            id: METRIC,
+            n: 3,
+            value: throughputs[1],
+            ci95: None,
+            cv_invocations: None,
+            by_invocation: throughputs.to_vec(),
+            shape: None,
+            course: None,
+        };
+        Cell {
+            target: "t".into(),
+            scenario: "concurrent".into(),
+            case: format!("u{load}"),
+            axis_value: load,
+            status: Status::Ok,
+            reason: String::new(),
+            requests: 100,
+            invocations: 3,
+            metrics: vec![metric],
+            rank: None,
+        }
+    }
+
+    fn scale(cells: &[Cell]) -> Option<Scaling> {
+        scaling(&scenario(Axis::Users), &cells.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_fraction_is_of_as_many_times_the_throughput_of_one() {
+        let cells = [
+            cell(4, [20.0, 22.0, 18.0]),
+            cell(1, [10.0, 11.0, 9.0]),
+            cell(2, [17.0, 18.0, 16.0]),
+        ];
+        let got = scale(&cells).unwrap();
+        assert_eq!((got.loads, got.load), (3, 4));
+        assert!((got.fraction - 0.5).abs() < 1e-12);
+        let (low, high) = got.ci95.unwrap();
+        assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9);
+        assert_eq!(got.usl, None, "three loads are no six");
+    }
+
+    #[test]
+    fn a_law_is_fitted_from_six_loads_on() {
+        // X(N) = 100 N / (1 + 0.1 (N − 1)), on machines of three speeds.
+        let serial = |load: u32| {
+            let n = f64::from(load);
+            cell(
+                load,
+                [0.9, 1.0, 1.1].map(|f| f * 100.0 * n / (1.0 + 0.1 * (n - 1.0))),
+            )
+        };
+        let cells = [1, 2, 4, 8, 16, 32].map(serial);
+        let usl = scale(&cells).unwrap().usl.unwrap();
+        assert!((usl.sigma.mean - 0.1).abs() < 1e-9, "{usl:?}");
+        assert!(usl.kappa.mean.abs() < 1e-9, "{usl:?}");
+        assert_eq!(scale(&cells[..5]).unwrap().usl, None);
+        assert_eq!(scale(&cells[5..]), None, "nothing to compare with");
+    }
+
+    #[test]
+    fn prompt_lengths_and_cells_without_numbers_do_not_scale() {
+        let mut cells = [cell(1, [1.0; 3]), cell(2, [2.0; 3])];
+        let both: Vec<&Cell> = cells.iter().collect();
+        assert_eq!(scaling(&scenario(Axis::PromptTokens), &both), None);
+        cells[0].metrics.clear();
+        assert_eq!(scale(&cells), None);
+    }
+}
