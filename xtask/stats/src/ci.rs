@@ -53,12 +53,17 @@ pub fn t_quantile(p: f64, df: f64) -> Option<f64> {
 }
 
 /// Two-sided p of a t statistic: `P(|T| ≥ |t|) = I_{df/(df+t²)}(df/2, 1/2)`
-/// (Abramowitz & Stegun 26.7.1 with 26.5.2). An infinite `t` has p = 0. `None`
+/// (Abramowitz & Stegun 26.7.1 with 26.5.2), for |t| under 1 by its complement
+/// `1 − I_{t²/(df+t²)}(1/2, df/2)`, since `df + t²` forgets a small t. An infinite `t` has p = 0. `None`
 /// where `t` is NaN or `df` under 1 or not finite.
 pub fn t_two_sided_p(t: f64, df: f64) -> Option<f64> {
     if t.is_nan() || !(df >= 1.0 && df.is_finite()) {
         return None;
     }
-    let x = df / (df + t * t);
-    Some(beta_reg(df / 2.0, 0.5, x)).filter(|p| (0.0..=1.0).contains(p))
+    let square = t * t;
+    let p = match square < 1.0 {
+        true => 1.0 - beta_reg(0.5, df / 2.0, square / (df + square)),
+        false => beta_reg(df / 2.0, 0.5, df / (df + square)),
+    };
+    Some(p).filter(|p| (0.0..=1.0).contains(p))
 }
