@@ -163,6 +163,7 @@ mod tests {
             request_timeout_s: 1,
             load_timeout_s: 1,
             budget_s: 0.0,
+            slo: None,
             noise_floor: true,
             targets: vec![],
             scenarios: vec![],

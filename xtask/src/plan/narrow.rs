@@ -58,6 +58,7 @@ mod tests {
             load_timeout_s: 1,
             budget_s: 0.0,
             slo: None,
+            noise_floor: false,
             scenarios: [(
                 "open".to_owned(),
                 Sizes {

@@ -257,7 +257,7 @@ mod tests {
             ..Budget::default()
         };
         let left = |logs: &[LaunchLog]| -> Vec<(u32, String)> {
-            pending(&plan(), logs, &verified(1024), Some(&budget))
+            pending(&plan(), logs, &verified(1024), Some(&budget), &[])
                 .into_iter()
                 .map(|p| (p.launch.invocation, p.launch.target))
                 .collect()

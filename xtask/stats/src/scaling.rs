@@ -67,6 +67,7 @@ mod tests {
             version: 1,
             load: LoadShape::ClosedLoop,
             axis,
+            targets: vec![],
             cases: vec![],
         }
     }
@@ -94,6 +95,8 @@ mod tests {
             invocations: 3,
             metrics: vec![metric],
             rank: None,
+            disturbances: vec![],
+            unwatched: 0,
         }
     }
 

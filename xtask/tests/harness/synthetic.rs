@@ -213,6 +213,7 @@ fn plan(targets: &[&str]) -> Plan {
     });
     Plan {
         slo: None,
+        noise_floor: false,
         profile: "cpu".into(),
         publishable: true,
         model: "tiny-llama".into(),
