@@ -423,6 +423,7 @@ fn the_index_shows_the_largest_size_that_most_targets_had_time_for() {
             share_s: Some(1.0),
             pilots: Vec::new(),
             over: over.into_iter().collect(),
+            twins: Vec::new(),
         });
         let words = format!(
             "Time to first token, {} prompt tokens",

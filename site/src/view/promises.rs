@@ -79,6 +79,7 @@ mod tests {
             cv_invocations: None,
             by_invocation: vec![value; 5],
             shape: None,
+            course: None,
         };
         Cell {
             target: "x.cpu.f32".into(),

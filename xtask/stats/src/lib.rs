@@ -40,7 +40,6 @@ pub mod simulate;
 pub mod slo;
 pub mod stationarity;
 pub mod timing;
-pub mod timing;
 pub mod unpaired;
 pub mod usl;
 pub mod utilization;
