@@ -3,17 +3,24 @@
 #![allow(dead_code)] // Each test program uses its own part.
 
 mod launch;
+mod registry;
+mod scenarios;
 mod simulation;
 pub mod twins;
 
+pub use registry::registry;
+pub use scenarios::scenarios;
+
 use launch::{Noise, SPEEDS, launch};
+use registry::targets;
+use scenarios::SHAPES;
 use schema::adoption::{Adoption, Built};
 use schema::model::{Model, Models, Source};
 use schema::parity::{Limit, ParityLimits};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::profile::Profile;
 use schema::record::{CheckRecord, Status, VerifyRecord};
-use schema::registry::{Build, Engine, Registry, Target, TargetEntry};
+use schema::registry::Registry;
 use schema::run::{FORMAT, Provenance, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use schema::simulation::Simulation;
@@ -43,157 +50,6 @@ impl World {
             simulation: Some(&self.simulation),
         }
     }
-}
-
-fn targets() -> Vec<Target> {
-    SPEEDS
-        .iter()
-        .map(|(id, ..)| {
-            let parts: Vec<&str> = id.split('.').collect();
-            Target {
-                id: (*id).into(),
-                engine: parts[0].into(),
-                variant: String::new(),
-                backend: parts[1].into(),
-                precision: parts[2].into(),
-                weights: "model.safetensors".into(),
-                hidden: false,
-            }
-        })
-        .collect()
-}
-
-pub fn registry() -> Registry {
-    let mut engines: Vec<Engine> = Vec::new();
-    for target in targets() {
-        let entry = TargetEntry {
-            variant: String::new(),
-            backend: target.backend,
-            precision: target.precision,
-            weights: target.weights,
-            hidden: false,
-        };
-        match engines.iter_mut().find(|engine| engine.id == target.engine) {
-            Some(engine) => engine.targets.push(entry),
-            None => engines.push(Engine {
-                name: format!("{} (synthetic)", target.engine),
-                about: "An invented engine: its numbers show the page, nothing else.".into(),
-                homepage: "https://example.org/".into(),
-                build: Build::Cargo {
-                    package: format!("{}-bench", target.engine),
-                    bin: format!("{}-bench", target.engine),
-                    manifest: None,
-                    features: Vec::new(),
-                    default_features: true,
-                    needs: Vec::new(),
-                },
-                on: BTreeMap::new(),
-                direct: None,
-                test_server: None,
-                hidden: false,
-                id: target.engine,
-                targets: vec![entry],
-            }),
-        }
-    }
-    engines[0].targets.push(TargetEntry {
-        variant: String::new(),
-        backend: "cuda".into(),
-        precision: "bf16".into(),
-        weights: "model.safetensors".into(),
-        hidden: false,
-    });
-    Registry {
-        baseline: "pytorch.cpu.f32".into(),
-        reference: "pytorch.cpu.f32".into(),
-        cross_check: "candle.cpu.f32".into(),
-        instrument: None,
-        engines,
-    }
-}
-
-struct Shape {
-    id: &'static str,
-    title: &'static str,
-    question: &'static str,
-    load: LoadShape,
-    axis: Axis,
-    reports: &'static [&'static str],
-    values: &'static [u32],
-}
-
-const SHAPES: [Shape; 5] = [
-    Shape {
-        id: "concurrent",
-        title: "Concurrent users",
-        question: "What does a user feel when others use the engine too?",
-        load: LoadShape::ClosedLoop,
-        axis: Axis::Users,
-        reports: &["e2e_ns", "ttft_ns", "itl_ns", "output_tok_per_s"],
-        values: &[1, 2, 4, 8],
-    },
-    Shape {
-        id: "long_context",
-        title: "Long context",
-        question: "How does the wait for the first token grow with the prompt?",
-        load: LoadShape::Serial,
-        axis: Axis::PromptTokens,
-        reports: &["ttft_ns", "itl_ns", "e2e_ns", "peak_rss_bytes"],
-        values: &[128, 256, 512],
-    },
-    Shape {
-        id: "memory",
-        title: "Memory",
-        question: "How much memory does a batch take?",
-        load: LoadShape::Batch,
-        axis: Axis::Batch,
-        reports: &[
-            "peak_rss_bytes",
-            "weight_bytes",
-            "kv_bytes",
-            "output_tok_per_s",
-        ],
-        values: &[1, 2, 4],
-    },
-    Shape {
-        id: "single_request",
-        title: "Single request",
-        question: "How long does one user wait when nobody else does?",
-        load: LoadShape::Serial,
-        axis: Axis::PromptTokens,
-        reports: &["ttft_ns", "itl_ns", "tpot_ns", "e2e_ns", "cold_start_ns"],
-        values: &[10, 50, 200],
-    },
-    Shape {
-        id: "sustained",
-        title: "Sustained load",
-        question: "How many tokens a second does an engine deliver when it is kept busy?",
-        load: LoadShape::ClosedLoop,
-        axis: Axis::InFlight,
-        reports: &[
-            "output_tok_per_s",
-            "requests_per_s",
-            "e2e_ns",
-            "cpu_utilization_percent",
-        ],
-        values: &[4, 8],
-    },
-];
-
-pub fn scenarios() -> Vec<Scenario> {
-    SHAPES
-        .iter()
-        .map(|shape| Scenario {
-            id: shape.id.into(),
-            version: 1,
-            title: shape.title.into(),
-            question: shape.question.into(),
-            load: shape.load,
-            axis: shape.axis,
-            reports: shape.reports.iter().map(|r| (*r).into()).collect(),
-            analysis: "What these numbers mean: **nothing**, they are synthetic.\n\n- `TTFT` is mostly the prefill,\n- *ITL* is one decode step.\n".into(),
-        })
-        .collect()
 }
 
 /// A run of the given profile: `cpu` with five blocks, or `smoke` with one.
