@@ -54,7 +54,10 @@ pub fn render(input: &Input) -> Result<BTreeMap<String, Vec<u8>>> {
     let analyses: Vec<Analysis> = input
         .runs
         .iter()
-        .map(|run| stats::analyse(run, input.scenarios, &input.registry.baseline))
+        .map(|run| {
+            let baseline = input.registry.baseline_of(&run.header.plan.targets);
+            stats::analyse(run, input.scenarios, baseline)
+        })
         .collect();
     render_analysed(input, &analyses)
 }

@@ -107,7 +107,7 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
         None if plan.budget_s > 0.0 || plan.noise_floor => Some(pilot::run(
             &pilot::Pilots {
                 plan,
-                baseline: &registry.baseline,
+                baseline: registry.baseline_of(&plan.targets),
                 model_dir: &model_dir,
                 programs,
                 prompts,

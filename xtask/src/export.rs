@@ -47,7 +47,8 @@ pub fn export(
     registry: &Registry,
     format: Format,
 ) -> Result<String> {
-    let analysis = stats::analyse::analyse(run, scenarios, &registry.baseline);
+    let baseline = registry.baseline_of(&run.header.plan.targets);
+    let analysis = stats::analyse::analyse(run, scenarios, baseline);
     let facts = &run.header.provenance.facts;
     let mut rows = Vec::new();
     for cell in &analysis.cells {

@@ -49,7 +49,8 @@ pub fn ids(results_dir: &Path) -> Vec<String> {
 /// Say what became of the cells; whether any failed by an engine's own doing.
 pub fn print_summary(repo: &Repo, run: &Run) -> Result<bool> {
     let registry = repo.registry()?;
-    let analysis = stats::analyse::analyse(run, &repo.scenarios()?, &registry.baseline);
+    let baseline = registry.baseline_of(&run.header.plan.targets);
+    let analysis = stats::analyse::analyse(run, &repo.scenarios()?, baseline);
     let ok = analysis
         .cells
         .iter()

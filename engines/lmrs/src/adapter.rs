@@ -5,6 +5,7 @@
 use crate::kernels::{Isa, Kernels};
 use crate::model::{Model, Options};
 use crate::mutation::Mutation;
+use crate::slowdown::Slowdown;
 use crate::weights::Precision;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
@@ -14,6 +15,7 @@ use std::path::Path;
 /// The adapter.
 pub struct Lmrs {
     model: Model,
+    slowdown: Slowdown,
 }
 
 /// The environment variable that overrides the choice of kernels, for tests.
@@ -37,6 +39,12 @@ impl Engine for Lmrs {
         if let Ok(Some(mutation)) = Mutation::from_variant(&load.variant) {
             notes.push(format!(
                 "DELIBERATELY WRONG: fault {mutation:?} is on, to test the parity gate; \
+                 never publish these numbers"
+            ));
+        }
+        if let Some(percent) = Slowdown::from_env().ok().and_then(Slowdown::percent) {
+            notes.push(format!(
+                "DELIBERATELY SLOW: every pass takes {percent} % longer, to test the verdicts; \
                  never publish these numbers"
             ));
         }
@@ -78,6 +86,7 @@ impl Engine for Lmrs {
                 )));
             }
         };
+        let slowdown = Slowdown::from_env().map_err(EngineError::unsupported)?;
         let mutation = Mutation::from_variant(&load.variant).map_err(EngineError::unsupported)?;
         let started_ns = protocol::clock::now_ns();
         let model = Model::load(&Options {
@@ -95,15 +104,15 @@ impl Engine for Lmrs {
             weight_bytes: model.weight_bytes(),
             kv_bytes_per_token: model.kv_bytes_per_token(),
         };
-        Ok((Self { model }, loaded))
+        Ok((Self { model, slowdown }, loaded))
     }
 
     fn prefill(&mut self, prompts: &[&[u32]]) -> Result<Vec<u32>, EngineError> {
-        self.model.prefill(prompts)
+        self.slowdown.stretch(|| self.model.prefill(prompts))
     }
 
     fn decode(&mut self, tokens: &[u32]) -> Result<Vec<u32>, EngineError> {
-        self.model.decode(tokens)
+        self.slowdown.stretch(|| self.model.decode(tokens))
     }
 
     fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError> {

@@ -28,6 +28,7 @@ pub mod mutation;
 pub mod pool;
 pub mod rope;
 pub mod safetensors;
+pub mod slowdown;
 pub mod state;
 pub mod weights;
 

@@ -173,7 +173,8 @@ impl<'a> Shown<'a> {
 
     /// The baseline's target id.
     pub fn baseline(&self) -> &'a str {
-        &self.input.registry.baseline
+        let planned = &self.run.header.plan.targets;
+        self.input.registry.baseline_of(planned)
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registry {
-    /// Target id that ratios are against.
+    /// Target id that ratios are against; see [`Registry::baseline_of`].
     pub baseline: String,
     /// Target id whose outputs goldens are made from and timed outputs are checked by.
     pub reference: String,
@@ -212,6 +212,23 @@ pub struct Target {
 }
 
 impl Registry {
+    /// The target id that ratios are against among those of a run: the baseline itself,
+    /// or where a run has it not (another backend, a model too large for f32), the
+    /// first target of the same engine and variant. Without one, the baseline's id,
+    /// which then is a target that was not measured.
+    pub fn baseline_of<'a>(&'a self, planned: &'a [Target]) -> &'a str {
+        let has = |id: &str| planned.iter().any(|target| target.id == id);
+        if has(&self.baseline) {
+            return &self.baseline;
+        }
+        let kind = |id: &'a str| id.split('.').next();
+        planned
+            .iter()
+            .map(|target| target.id.as_str())
+            .find(|id| kind(id) == kind(&self.baseline))
+            .unwrap_or(&self.baseline)
+    }
+
     /// Load and validate the registry.
     pub fn load(path: &Path) -> Result<Self, DataError> {
         let registry: Self = read_toml(path)?;

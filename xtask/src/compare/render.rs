@@ -71,10 +71,11 @@ fn row(change: &Change) -> [String; 6] {
     let (ratio, interval) = change.ratio.map_or((String::new(), None), |ratio| {
         fmt::ratio(ratio, change.ci95)
     });
-    let said = match change.reason.is_empty() {
-        true => words(change).to_owned(),
-        false => format!("{}: {}", words(change), change.reason),
-    };
+    let mut said = words(change).to_owned();
+    if !change.reason.is_empty() {
+        said += &format!(": {}", change.reason);
+    }
+    said += &disturbed(change);
     [
         format!("  {}", change.target),
         value(change.before),
@@ -83,6 +84,14 @@ fn row(change: &Change) -> [String; 6] {
         interval.unwrap_or_default(),
         said,
     ]
+}
+
+/// Where a verdict may be the machine's doing.
+fn disturbed(change: &Change) -> String {
+    match change.disturbed {
+        (0, 0) => String::new(),
+        (a, b) => format!(" (disturbed invocations: {a} in A, {b} in B)"),
+    }
 }
 
 /// Columns padded to the widest of those that have more than a heading.
@@ -195,5 +204,7 @@ fn cell(change: &Change) -> Value {
         "verdict": id(change.verdict),
         "reason": change.reason,
         "broken": change.broken,
+        "disturbed_before": change.disturbed.0,
+        "disturbed_after": change.disturbed.1,
     })
 }

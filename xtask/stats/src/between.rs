@@ -57,6 +57,9 @@ pub struct Change {
     pub reason: String,
     /// The first run measured it; in the second the engine failed at it.
     pub broken: bool,
+    /// Invocations of the first run and of the second during which something else was
+    /// at work (see [`crate::disturbance`]): a change may be the machine's doing.
+    pub disturbed: (usize, usize),
 }
 
 impl Change {
@@ -181,7 +184,12 @@ fn change(cell: &Cell, metric: Option<MetricId>, sides: (Option<&Cell>, Option<&
         reason: String::new(),
         broken: sides.0.is_some_and(|cell| cell.status == Status::Ok)
             && sides.1.is_some_and(|cell| is_fault(cell.status)),
+        disturbed: (disturbed(sides.0), disturbed(sides.1)),
     }
+}
+
+fn disturbed(cell: Option<&Cell>) -> usize {
+    cell.map_or(0, |cell| cell.disturbances.len())
 }
 
 /// Whether a status is the engine's own doing.

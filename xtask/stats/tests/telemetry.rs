@@ -6,7 +6,9 @@ mod common;
 use common::{Engine, Made, assert_close, made};
 use schema::record::Telemetry;
 use stats::analysis::{Analysis, Cell, MetricId};
+use stats::between::{Side, between};
 use stats::disturbance::{Cause, Clock, Disturbance};
+use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 const S: f64 = 1e9;
@@ -345,4 +347,24 @@ fn a_pair_with_a_disturbed_half_is_marked_and_nothing_is_left_out() {
         let ttft = |cell| common::metric(cell, MetricId::TtftNs).by_invocation.clone();
         assert_eq!(ttft(quiet), ttft(busy));
     }
+}
+
+#[test]
+fn between_runs_each_sides_disturbed_invocations_are_counted() {
+    let engines = [slow("base.cpu.f32")];
+    let quiet = watch(made(&engines, 5, 20), |_, _, _| {});
+    let busy = watch(made(&engines, 5, 20), |invocation, since, reading| {
+        if invocation < 2 {
+            reading.host_busy_ns = Some((1.5 * since) as u64);
+            reading.host_idle_ns = Some((0.5 * since) as u64);
+        }
+    });
+    let side = |made: &'static Made| Side {
+        run: &made.run,
+        noise_floors: BTreeMap::new(),
+    };
+    let (quiet, busy): (&'static Made, &'static Made) =
+        (Box::leak(quiet.into()), Box::leak(busy.into()));
+    let changes = between(&side(quiet), &side(busy), &quiet.scenarios, None);
+    assert_eq!(changes[0].disturbed, (0, 2));
 }

@@ -114,3 +114,20 @@ target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
     );
     fails(&other, "both have a program \"a-cuda\"");
 }
+
+#[test]
+fn the_baseline_of_a_run_is_its_nearest_kin() {
+    let registry = load(ENGINE).expect("it is sound");
+    let planned = |ids: &[&str]| -> Vec<Target> {
+        let all = registry.targets();
+        let other = |id: &str| Target {
+            id: id.into(),
+            ..all[0].clone()
+        };
+        ids.iter().map(|id| other(id)).collect()
+    };
+    let of = |ids: &[&str]| registry.baseline_of(&planned(ids)).to_owned();
+    assert_eq!(of(&["b.cpu.f32", "a.cuda.f32", "a.cpu.f32"]), "a.cpu.f32");
+    assert_eq!(of(&["b.cpu.f32", "a+opt.cuda.f32", "a.cuda.f32"]), "a.cuda.f32");
+    assert_eq!(of(&["b.cpu.f32", "a+opt.cuda.f32"]), "a.cpu.f32");
+}
