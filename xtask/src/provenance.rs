@@ -62,6 +62,17 @@ pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, Str
     Ok(binaries)
 }
 
+/// What no number depends on: records, pages, prose, and what pages are made from.
+const DECIDES_NOTHING: [&str; 7] = [
+    ":(exclude)data/results",
+    ":(exclude)data/prices",
+    ":(exclude)data/hypotheses.toml",
+    ":(exclude)data/simulation.json",
+    ":(exclude)site",
+    ":(exclude).github",
+    ":(exclude)*.md",
+];
+
 /// Whether nothing that decides a number differs between two revisions: everything
 /// but records, pages and prose. `None` where git doesn't know one of them.
 pub fn same_sources(root: &Path, a: &str, b: &str) -> Option<bool> {
@@ -72,7 +83,7 @@ pub fn same_sources(root: &Path, a: &str, b: &str) -> Option<bool> {
     }
     let status = Command::new("git")
         .args(["diff", "--quiet", a, b, "--", "."])
-        .args([":(exclude)data/results", ":(exclude)site", ":(exclude)*.md"])
+        .args(DECIDES_NOTHING)
         .current_dir(root)
         .stderr(Stdio::null())
         .status()
@@ -154,4 +165,58 @@ fn model_files(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
         .filter(|(name, _)| used(name))
         .map(|(name, sha)| (format!("{}/{name}", plan.model), sha))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Write a file, commit all, and say the revision.
+    fn commit(dir: &Path, file: &str, text: &str) -> String {
+        let path = dir.join(file);
+        std::fs::create_dir_all(path.parent().expect("it is in dir")).unwrap();
+        std::fs::write(path, text).unwrap();
+        let shell = Shell::new().unwrap();
+        let _dir = shell.push_dir(dir);
+        cmd!(shell, "git add --all").quiet().run().unwrap();
+        let who = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
+        cmd!(shell, "git {who...} commit --quiet --message {file}")
+            .quiet()
+            .run()
+            .unwrap();
+        cmd!(shell, "git rev-parse HEAD").quiet().read().unwrap()
+    }
+
+    #[test]
+    fn revisions_that_differ_in_records_and_prose_only_are_the_same_sources() {
+        let dir = tempfile::tempdir().unwrap();
+        let shell = Shell::new().unwrap();
+        let _dir = shell.push_dir(dir.path());
+        cmd!(shell, "git init --quiet").quiet().run().unwrap();
+        let code = commit(dir.path(), "engines/a/src/main.rs", "fn main() {}");
+        let record = commit(dir.path(), "data/results/r/run.json", "{}");
+        let prose = commit(dir.path(), "engines/a/README.md", "a");
+        let page = commit(dir.path(), "site/templates/base.html", "<p>");
+        let same = |a: &str, b: &str| same_sources(dir.path(), a, b);
+        for later in [&record, &prose, &page] {
+            assert_eq!(same(&code, later), Some(true), "{later}");
+        }
+        let profile = commit(dir.path(), "data/profiles/cpu.toml", "id = 1");
+        assert_eq!(same(&code, &profile), Some(false));
+        assert_eq!(same(&page, &profile), Some(false));
+        assert_eq!(same(&profile, &code), Some(false), "either way");
+    }
+
+    #[test]
+    fn a_revision_that_git_does_not_know_or_that_is_none_is_not_judged() {
+        let dir = tempfile::tempdir().unwrap();
+        let shell = Shell::new().unwrap();
+        let _dir = shell.push_dir(dir.path());
+        cmd!(shell, "git init --quiet").quiet().run().unwrap();
+        let known = commit(dir.path(), "a", "a");
+        let unknown = "0".repeat(40);
+        for other in [unknown.as_str(), "", "--output=x", "HEAD"] {
+            assert_eq!(same_sources(dir.path(), &known, other), None, "{other:?}");
+        }
+    }
 }
