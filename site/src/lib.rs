@@ -17,6 +17,7 @@ mod write;
 pub use write::write;
 
 use anyhow::{Context, Result, bail, ensure};
+use schema::hypothesis::Hypotheses;
 use schema::model::Models;
 use schema::parity::ParityLimits;
 use schema::profile::Profile;
@@ -47,6 +48,8 @@ pub struct Input<'a> {
     pub parity: Option<&'a ParityLimits>,
     /// How the statistics fared on data of known truth, where that was simulated.
     pub simulation: Option<&'a Simulation>,
+    /// The specification's predictions, where they are known.
+    pub hypotheses: Option<&'a Hypotheses>,
 }
 
 /// All files of the site by relative path.
@@ -90,6 +93,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         let path = run_path(&run.run.header.id);
         site.page(path, "run.html", &view::run::page(run, index == 0))?;
     }
+    site.several(input, &shown)?;
     let Some(newest) = shown.first() else {
         site.page(
             "index.html".into(),
@@ -138,6 +142,18 @@ struct Site {
 }
 
 impl Site {
+    /// The pages that speak of all runs, and stand without any.
+    fn several(&mut self, input: &Input, shown: &[Shown]) -> Result<()> {
+        use view::{guide, hypotheses, roadmap};
+        self.page(guide::PATH.into(), "guide.html", &guide::page(input, shown))?;
+        if let Some(all) = input.hypotheses {
+            let page = hypotheses::page(input, shown, all);
+            self.page(hypotheses::PATH.into(), "hypotheses.html", &page)?;
+        }
+        let page = roadmap::page(input, shown);
+        self.page(roadmap::PATH.into(), "roadmap.html", &page)
+    }
+
     fn page(&mut self, path: String, template: &str, view: &impl Serialize) -> Result<()> {
         let html = self
             .templates

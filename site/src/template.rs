@@ -12,9 +12,16 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-const TEMPLATES: [(&str, &str); 10] = [
+const TEMPLATES: [(&str, &str); 14] = [
     ("base.html", include_str!("../templates/base.html")),
     ("macros.html", include_str!("../templates/macros.html")),
+    ("several.html", include_str!("../templates/several.html")),
+    ("guide.html", include_str!("../templates/guide.html")),
+    (
+        "hypotheses.html",
+        include_str!("../templates/hypotheses.html"),
+    ),
+    ("roadmap.html", include_str!("../templates/roadmap.html")),
     ("index.html", include_str!("../templates/index.html")),
     ("empty.html", include_str!("../templates/empty.html")),
     ("scenario.html", include_str!("../templates/scenario.html")),

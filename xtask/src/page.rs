@@ -39,6 +39,7 @@ pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBu
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
     let path = repo.simulation_path();
     let simulation = path.exists().then(|| Simulation::load(&path)).transpose()?;
+    let hypotheses = repo.hypotheses(&registry, &scenarios)?;
     let input = site::Input {
         runs: &runs,
         scenarios: &scenarios,
@@ -47,6 +48,7 @@ pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBu
         profiles: &profiles,
         parity: Some(&parity),
         simulation: simulation.as_ref(),
+        hypotheses: hypotheses.as_ref(),
     };
     let dir = repo.site_dir();
     site::write(&site::render(&input)?, &dir)?;

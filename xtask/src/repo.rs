@@ -2,6 +2,7 @@
 //! from them.
 
 use anyhow::{Context, Result};
+use schema::hypothesis::Hypotheses;
 use schema::model::{Models, ModelsLock};
 use schema::parity::ParityLimits;
 use schema::profile::Profile;
@@ -103,6 +104,24 @@ impl Repo {
     /// `data/parity.toml`.
     pub fn parity_limits(&self) -> Result<ParityLimits> {
         Ok(ParityLimits::load(&self.root.join("data/parity.toml"))?)
+    }
+
+    /// `data/hypotheses.toml`, its names held against the registry, the scenarios and
+    /// the metrics; `None` where there is no such file.
+    pub fn hypotheses(
+        &self,
+        registry: &Registry,
+        scenarios: &[Scenario],
+    ) -> Result<Option<Hypotheses>> {
+        let path = self.root.join("data/hypotheses.toml");
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let all = Hypotheses::load(&path, registry, scenarios)?;
+        if let Some(fault) = stats::hypotheses::validate(&all).first() {
+            anyhow::bail!("{}: {fault}", path.display());
+        }
+        Ok(Some(all))
     }
 
     /// `data/simulation.json`: how the statistics fared on data of known truth.

@@ -129,7 +129,7 @@ pub fn page(shown: &Shown, id: &str) -> EnginePage {
 }
 
 /// Facts of the build; where launches differ, every value.
-fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String, String)> {
+pub fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String, String)> {
     let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (key, value) in logs.flat_map(|log| log.ready.iter()).flat_map(|r| &r.build) {
         facts.entry(key).or_default().insert(value);
@@ -143,7 +143,8 @@ fn build_facts<'a>(logs: impl Iterator<Item = &'a LaunchLog>) -> Vec<(String, St
         .collect()
 }
 
-fn batching_words(batching: &str) -> &str {
+/// How an engine batches, in words.
+pub fn batching_words(batching: &str) -> &str {
     match batching {
         "none" => "one request at a time: what else is in flight waits",
         "static_equal_length" => "static batches of queued requests of equal length",

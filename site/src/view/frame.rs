@@ -70,6 +70,7 @@ impl Frame {
     /// The frame of the page at `path`. `run` is the run it speaks of.
     pub fn new(input: &Input, run: Option<&Run>, path: &str, title: &str, about: &str) -> Self {
         let mut items = vec![("index.html".to_owned(), "Results")];
+        items.push((super::guide::PATH.into(), "Guide"));
         if let Some(shown) = input.runs.first() {
             items.push(("index.html#scenarios".into(), "Scenarios"));
             items.push(("index.html#engines".into(), "Engines"));
@@ -79,6 +80,10 @@ impl Frame {
             items.push(("coverage.html".into(), "Coverage"));
             items.push((run_path(&shown.header.id), "Run"));
         }
+        if input.hypotheses.is_some() {
+            items.push((super::hypotheses::PATH.into(), "Hypotheses"));
+        }
+        items.push((super::roadmap::PATH.into(), "Roadmap"));
         items.push(("methodology.html".into(), "Methodology"));
         let nav = items
             .into_iter()

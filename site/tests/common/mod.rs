@@ -2,7 +2,9 @@
 //! real ones, with failures of several kinds. Every name in it says so.
 #![allow(dead_code)] // Each test program uses its own part.
 
+mod hypotheses;
 mod launch;
+mod provenance;
 mod registry;
 mod scenarios;
 mod simulation;
@@ -14,14 +16,14 @@ pub use scenarios::scenarios;
 use launch::{Noise, SPEEDS, launch};
 use registry::targets;
 use scenarios::SHAPES;
-use schema::adoption::{Adoption, Built};
+use schema::hypothesis::Hypotheses;
 use schema::model::{Model, Models, Source};
 use schema::parity::{Limit, ParityLimits};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::profile::Profile;
 use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::registry::Registry;
-use schema::run::{FORMAT, Provenance, Run, RunHeader};
+use schema::run::{FORMAT, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use schema::simulation::Simulation;
 use simulation::simulation;
@@ -36,6 +38,7 @@ pub struct World {
     pub profiles: Vec<Profile>,
     pub parity: ParityLimits,
     pub simulation: Simulation,
+    pub hypotheses: Hypotheses,
 }
 
 impl World {
@@ -48,6 +51,7 @@ impl World {
             profiles: &self.profiles,
             parity: Some(&self.parity),
             simulation: Some(&self.simulation),
+            hypotheses: Some(&self.hypotheses),
         }
     }
 }
@@ -139,7 +143,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 scenarios,
                 launches,
             },
-            provenance: provenance(),
+            provenance: provenance::provenance(),
             origin: schema::origin::Origin::default(),
         },
         launches: logs,
@@ -151,58 +155,6 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
         checks: checks(),
         kernels: Vec::new(),
     }
-}
-
-fn provenance() -> Provenance {
-    let facts = [
-        ("cpu_model", "synthetic data, no machine"),
-        ("cpus", "2"),
-        ("kernel", "0.0.0-synthetic"),
-        (
-            "cpu_flags",
-            "sse2 avx avx2 fma avx512f avx512_vnni amx_int8 amx_bf16 and many more of which the list goes on and on",
-        ),
-        ("rustc", "rustc 1.95.0"),
-    ];
-    Provenance {
-        git_revision: Some("0123456789abcdef0123456789abcdef01234567".into()),
-        git_dirty: Some(false),
-        lockfiles: BTreeMap::from([("Cargo.lock".into(), "ab".repeat(32))]),
-        model_files: BTreeMap::from([("model.safetensors".into(), "cd".repeat(32))]),
-        binaries: SPEEDS
-            .iter()
-            .map(|s| (s.0.to_owned(), "ef".repeat(32)))
-            .collect(),
-        adoption: adoption(),
-        facts: facts.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
-    }
-}
-
-/// Of a compiled program with everything, and of one that says little.
-fn adoption() -> BTreeMap<String, Adoption> {
-    let cost = |engine: &str| Adoption {
-        engine: engine.into(),
-        targets: vec![format!("{engine}.cpu.f32")],
-        ..Adoption::default()
-    };
-    let compiled = Adoption {
-        stripped_bytes: Some(12_345_678),
-        crates: Some(1234),
-        libraries: vec!["libsynthetic.so.1".into()],
-        libraries_bytes: Some(3 << 30),
-        adapter_lines: Some(321),
-        built: Some(Built {
-            build_s: 61.5,
-            crates_compiled: 1300,
-        }),
-        ..cost("candle")
-    };
-    let python = Adoption {
-        packages: Some(57),
-        packages_bytes: Some(7 << 30),
-        ..cost("pytorch")
-    };
-    [("candle".into(), compiled), ("pytorch".into(), python)].into()
 }
 
 fn verify() -> BTreeMap<String, VerifyRecord> {
@@ -274,6 +226,7 @@ pub fn world(runs: Vec<Run>) -> World {
             }],
         },
         simulation: simulation(),
+        hypotheses: hypotheses::hypotheses(),
         profiles: vec![profile("cpu", true), profile("smoke", false)],
         parity: ParityLimits {
             precision: ["f32", "bf16", "q8_0"]

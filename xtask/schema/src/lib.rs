@@ -11,6 +11,7 @@ pub mod calibration;
 pub mod capacity;
 pub mod error;
 pub mod golden;
+pub mod hypothesis;
 pub mod kernels;
 pub mod model;
 pub mod origin;

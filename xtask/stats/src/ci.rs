@@ -27,13 +27,18 @@ pub struct Interval {
 /// values or where one isn't finite. Equal values give an interval of width 0:
 /// then the resolution of the counter is the only uncertainty left.
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
+    mean_interval_at(values, CONFIDENCE)
+}
+
+/// [`mean_interval`] at another confidence, for a family that shares 5 % of error.
+pub fn mean_interval_at(values: &[f64], confidence: f64) -> Option<Interval> {
     if !all_finite(values) {
         return None;
     }
     let spread = stddev(values)?;
     let mean = mean(values)?;
     let k = values.len() as f64;
-    let half = t_quantile(0.5 + CONFIDENCE / 2.0, k - 1.0)? * spread / k.sqrt();
+    let half = t_quantile(0.5 + confidence / 2.0, k - 1.0)? * spread / k.sqrt();
     let interval = Interval {
         mean,
         low: mean - half,

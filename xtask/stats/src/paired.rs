@@ -7,7 +7,7 @@
 //! a third of the pairs of a target with itself different, because requests of
 //! one process are no independent draws.
 
-use crate::ci::{mean_interval, t_two_sided_p};
+use crate::ci::{CONFIDENCE, mean_interval_at, t_two_sided_p};
 use crate::describe::{mean, stddev};
 
 /// What paired blocks say about a ratio.
@@ -29,6 +29,12 @@ pub struct PairedRatio {
 /// positive: then there is no logarithm. Where all log ratios are equal the t
 /// statistic is infinite and p is 0, unless they are all 0: then p is 1.
 pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<PairedRatio> {
+    paired_ratio_at(a, b, CONFIDENCE)
+}
+
+/// [`paired_ratio`] with an interval of another confidence in `ci95`, for a family that
+/// shares 5 % of error.
+pub fn paired_ratio_at(a: &[f64], b: &[f64], confidence: f64) -> Option<PairedRatio> {
     let usable = |values: &[f64]| values.iter().all(|x| x.is_finite() && *x > 0.0);
     if a.len() != b.len() || a.is_empty() || !usable(a) || !usable(b) {
         return None;
@@ -40,7 +46,7 @@ pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<PairedRatio> {
     Some(PairedRatio {
         blocks: logs.len(),
         ratio,
-        ci95: mean_interval(&logs).and_then(|i| {
+        ci95: mean_interval_at(&logs, confidence).and_then(|i| {
             Some((
                 finite_positive(i.low.exp())?,
                 finite_positive(i.high.exp())?,

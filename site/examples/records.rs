@@ -1,0 +1,58 @@
+//! Renders recorded runs with this checkout's data, to look at the pages without
+//! building the harness: `cargo run --release -p site --example records -- DIR RUN…`,
+//! each RUN the directory of a run, the first of them shown. `cargo xtask site` is what
+//! a reader uses: it finds the runs and writes to the path that is promised.
+
+use anyhow::{Context, Result, ensure};
+use schema::hypothesis::Hypotheses;
+use schema::model::Models;
+use schema::parity::ParityLimits;
+use schema::profile::Profile;
+use schema::registry::Registry;
+use schema::run::Run;
+use schema::scenario::Scenario;
+use schema::simulation::Simulation;
+use std::path::Path;
+
+fn main() -> Result<()> {
+    let mut args = std::env::args().skip(1);
+    let dir = args.next().context("name a directory to write to")?;
+    let runs = args
+        .map(|run| Ok(Run::load(Path::new(&run))?))
+        .collect::<Result<Vec<Run>>>()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("the crate lies in the checkout")?;
+    let scenarios = Scenario::load_all(&root.join("data/scenarios"))?;
+    let registry = Registry::load(&root.join("engines/engines.toml"))?;
+    let models = Models::load(&root.join("data/models.toml"))?;
+    let profiles = ["cpu", "cpu-1b", "gpu", "smoke"]
+        .map(|id| Profile::load(&root.join(format!("data/profiles/{id}.toml"))))
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
+    let parity = ParityLimits::load(&root.join("data/parity.toml"))?;
+    let simulation = Simulation::load(&root.join("data/simulation.json"))?;
+    let path = root.join("data/hypotheses.toml");
+    let hypotheses = Hypotheses::load(&path, &registry, &scenarios)?;
+    let faults = stats::hypotheses::validate(&hypotheses);
+    ensure!(
+        faults.is_empty(),
+        "{}: {}",
+        path.display(),
+        faults.join("; ")
+    );
+    let pages = site::render(&site::Input {
+        runs: &runs,
+        scenarios: &scenarios,
+        registry: &registry,
+        models: &models,
+        profiles: &profiles,
+        parity: Some(&parity),
+        simulation: Some(&simulation),
+        hypotheses: Some(&hypotheses),
+    })?;
+    for (path, bytes) in &pages {
+        println!("{:>7} {path}", bytes.len());
+    }
+    site::write(&pages, Path::new(&dir))
+}

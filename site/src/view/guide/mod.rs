@@ -1,0 +1,367 @@
+//! The deployment guide: for each kind of work the engine to take, as far as the data
+//! go. The rule stands in `stats::decide`; here is which runs may carry a decision, and
+//! its words. What the data can't say is answered with the command that would measure it.
+
+mod eligible;
+mod setup;
+mod workload;
+
+use super::answer::join;
+use super::cells::plural;
+use super::frame::Frame;
+use super::place::{self, RunLine, case_path, target_path};
+use super::{Shown, case_label, metric};
+use crate::Input;
+use crate::fmt::{self, NONE, Unit};
+use crate::html::slug;
+use eligible::{Suggestion, eligible, refusal, suggestions};
+use serde::Serialize;
+use stats::analysis::Verdict;
+use stats::decide::{BrokenBy, Decision, decide};
+use stats::metrics::Better;
+use std::collections::BTreeSet;
+use workload::{Asked, WORKLOADS, Workload};
+
+/// Its path.
+pub const PATH: &str = "guide.html";
+/// Precisions that leave the weights as they were trained, or halve them.
+const UNQUANTISED: [&str; 3] = ["f32", "bf16", "f16"];
+
+/// The page.
+#[derive(Serialize)]
+pub struct GuidePage {
+    frame: Frame,
+    answer: String,
+    workloads: Vec<WorkloadView>,
+    runs: Vec<RunLine>,
+}
+
+#[derive(Serialize)]
+struct WorkloadView {
+    anchor: &'static str,
+    title: &'static str,
+    about: &'static str,
+    rule: String,
+    recommendations: Vec<Recommendation>,
+    suggestions: Vec<Suggestion>,
+}
+
+#[derive(Serialize)]
+struct Recommendation {
+    anchor: String,
+    choice: String,
+    about: String,
+    place: String,
+    run_path: String,
+    case: String,
+    case_path: String,
+    why: String,
+    sure: String,
+    unquantised: String,
+    candidates: Vec<Candidate>,
+    costs: Vec<(String, String)>,
+    commands: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
+    watch: Vec<String>,
+    /// For the first sentence.
+    #[serde(skip)]
+    short: String,
+}
+
+#[derive(Serialize)]
+struct Candidate {
+    target: String,
+    path: String,
+    value: String,
+    interval: String,
+    launches: u32,
+    ships: String,
+    group: &'static str,
+    tone: &'static str,
+}
+
+/// The page over all runs.
+pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
+    let fit = eligible(shown);
+    let workloads: Vec<WorkloadView> = WORKLOADS
+        .iter()
+        .map(|workload| workload_view(input, &fit, workload))
+        .collect();
+    let answer = answer(shown, &workloads);
+    GuidePage {
+        frame: place::frame(input, PATH, "Deployment guide", &answer),
+        answer,
+        workloads,
+        runs: place::run_lines(shown, |shown| match refusal(shown) {
+            Some(why) => format!("no recommendation rests on it: {why}"),
+            None => "recommendations rest on it".into(),
+        }),
+    }
+}
+
+/// The sentence at the top.
+fn answer(shown: &[Shown], workloads: &[WorkloadView]) -> String {
+    let found: Vec<String> = workloads
+        .iter()
+        .flat_map(|w| w.recommendations.iter().map(move |r| (w, r)))
+        .map(|(w, r)| format!("for {} work {}", w.title.to_lowercase(), r.short))
+        .collect();
+    let open: Vec<String> = workloads
+        .iter()
+        .filter(|w| w.recommendations.is_empty())
+        .map(|w| w.title.to_lowercase())
+        .collect();
+    let of = plural(shown.len() as u64, "run", "runs");
+    match (found.is_empty(), open.is_empty()) {
+        (true, _) if shown.is_empty() => {
+            "Nothing has been measured yet, so nothing is recommended.".into()
+        }
+        (true, _) => format!(
+            "Of {of} here none may carry a recommendation: that takes a model of 1 B parameters or more and a profile that may be published."
+        ),
+        (false, true) => format!("Take {}.", found.join("; ")),
+        (false, false) => format!(
+            "Take {}. For {} no run here can say.",
+            found.join("; "),
+            join(&open)
+        ),
+    }
+}
+
+fn workload_view(input: &Input, fit: &[&Shown], workload: &Workload) -> WorkloadView {
+    let recommendations: Vec<(&&Shown, Recommendation)> = fit
+        .iter()
+        .filter_map(|shown| Some((shown, recommend(shown, workload)?)))
+        .collect();
+    let covered: BTreeSet<&str> = recommendations
+        .iter()
+        .flat_map(|(shown, _)| shown.targets().iter().map(|t| t.backend.as_str()))
+        .collect();
+    let names: Vec<String> = workload
+        .metrics
+        .iter()
+        .map(|id| id.describe().title.to_lowercase())
+        .collect();
+    WorkloadView {
+        anchor: workload.id,
+        title: workload.title,
+        about: workload.about,
+        rule: format!(
+            "Decided by {} of the scenario {} at the {} size that most targets have a number for, because {}.",
+            names.join(" or "),
+            workload.scenario,
+            if workload.largest {
+                "largest"
+            } else {
+                "smallest"
+            },
+            workload.because
+        ),
+        suggestions: suggestions(input, workload.scenario, &covered),
+        recommendations: recommendations.into_iter().map(|(_, r)| r).collect(),
+    }
+}
+
+fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
+    let asked = workload.asked(shown)?;
+    let decision = decision(shown, &asked, |_| true)?;
+    let target = shown.targets().iter().find(|t| t.id == decision.choice)?;
+    let cell = asked.cells.iter().find(|c| c.target == decision.choice)?;
+    let label = case_label(
+        asked.scenario.axis,
+        asked.case.axis_value(asked.scenario.axis),
+    );
+    let title = shown.title(asked.scenario);
+    let engine = shown.input.registry.engine(&target.engine);
+    Some(Recommendation {
+        anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
+        choice: decision.choice.clone(),
+        about: engine.map(|e| e.about.clone()).unwrap_or_default(),
+        place: place::place(shown),
+        run_path: super::frame::run_path(&shown.run.header.id),
+        case: format!("{title}, {label}"),
+        case_path: case_path(shown, &asked.scenario.id, &asked.case.id),
+        why: why(&asked, &decision),
+        sure: sure(shown, &asked, &decision),
+        unquantised: unquantised(shown, &asked, &target.precision),
+        candidates: candidates(shown, &asked, &decision),
+        costs: setup::costs(shown, &target.id, cell),
+        commands: setup::commands(shown, target),
+        settings: setup::settings(shown, target, asked.case),
+        watch: setup::watch(shown, target, cell, asked.metric),
+        short: format!(
+            "{}{} on {}",
+            value_of(&asked, &decision.choice),
+            match decision.tied.len() {
+                1 => String::new(),
+                n => format!(", tied with {}", plural(n as u64 - 1, "other", "others")),
+            },
+            place::machine_and_model(shown)
+        ),
+    })
+}
+
+fn decision(shown: &Shown, asked: &Asked, of: impl Fn(&str) -> bool) -> Option<Decision> {
+    let cells: Vec<_> = asked
+        .cells
+        .iter()
+        .copied()
+        .filter(|c| of(&c.target))
+        .collect();
+    let floor = shown
+        .analysis
+        .floor(&asked.scenario.id, &asked.case.id, asked.metric)
+        .map(|floor| floor.ratio);
+    decide(&cells, asked.metric, floor, |target| {
+        setup::shipped_bytes(shown, target)
+    })
+}
+
+/// `candle.cpu.q8_0 (12.3 ms [11.9, 12.8])`.
+fn value_of(asked: &Asked, target: &str) -> String {
+    let cell = asked.cells.iter().find(|cell| cell.target == target);
+    let Some(found) = cell.and_then(|cell| metric(cell, asked.metric)) else {
+        return target.to_owned();
+    };
+    let (value, interval) = fmt::with_interval(Unit::of(asked.metric), found.value, found.ci95);
+    match interval {
+        Some(interval) => format!("{target} ({value} {interval})"),
+        None => format!("{target} ({value}, a single launch)"),
+    }
+}
+
+fn why(asked: &Asked, decision: &Decision) -> String {
+    let name = asked.metric.describe().title.to_lowercase();
+    let most = match asked.metric.describe().better {
+        Better::Higher => "highest",
+        _ => "lowest",
+    };
+    let others: Vec<String> = decision.tied[1..].to_vec();
+    match decision.broken_by {
+        _ if decision.measured == 1 => format!(
+            "The only target with a number: {}. That is no comparison.",
+            value_of(asked, &decision.choice)
+        ),
+        BrokenBy::Nobody => format!(
+            "The {most} {name} of {} targets, and detectably so: {}.",
+            decision.measured,
+            value_of(asked, &decision.choice)
+        ),
+        BrokenBy::Cost => format!(
+            "By {name} it can’t be told from {} ({} has the {most} mean); of these it is the smallest to ship. {}.",
+            join(&others),
+            decision.leader,
+            value_of(asked, &decision.choice)
+        ),
+        BrokenBy::Mean => format!(
+            "By {name} it can’t be told from {}, and nothing else here tells them apart: it has the {most} mean, which is no finding. {}.",
+            join(&others),
+            value_of(asked, &decision.choice)
+        ),
+    }
+}
+
+fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(c) = &decision.ahead_of {
+        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+        let interval = interval.unwrap_or_default();
+        let p = c.p_holm.map_or(NONE.into(), fmt::p_value);
+        let verdict = match c.verdict {
+            Verdict::Better => "better",
+            _ => "not detectably better",
+        };
+        parts.push(format!(
+            "Against the next, {}, it is {ratio} {interval} better: {verdict} (p {p}, Holm)",
+            c.against
+        ));
+    }
+    let cell = asked.cells.iter().find(|c| c.target == decision.choice);
+    let launches = cell.map_or(0, |cell| cell.invocations);
+    parts.push(format!(
+        "It rests on {} of each target",
+        plural(u64::from(launches), "launch", "launches")
+    ));
+    let floor = shown
+        .analysis
+        .floor(&asked.scenario.id, &asked.case.id, asked.metric);
+    parts.push(match floor {
+        Some(floor) => format!(
+            "nothing under the noise floor of {} counts as a difference",
+            fmt::ratio(floor.ratio, None).0
+        ),
+        None => "no noise floor was measured in this case".into(),
+    });
+    let planned = shown
+        .targets()
+        .iter()
+        .filter(|t| asked.scenario.runs(&t.id));
+    let absent = planned.count().saturating_sub(asked.cells.len());
+    if absent > 0 {
+        parts.push(format!(
+            "{} no number here and can’t be recommended",
+            plural(absent as u64, "planned target has", "planned targets have")
+        ));
+    }
+    format!("{}.", parts.join("; "))
+}
+
+/// The choice among weights that are not quantised, where the choice is.
+fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
+    if UNQUANTISED.contains(&precision) {
+        return String::new();
+    }
+    let plain = |id: &str| {
+        let target = shown.targets().iter().find(|t| t.id == id);
+        target.is_some_and(|t| UNQUANTISED.contains(&t.precision.as_str()))
+    };
+    match decision(shown, asked, plain) {
+        None => String::new(),
+        Some(found) => format!(
+            "Quantised weights answer a little differently. Where that is not allowed: {}{}.",
+            value_of(asked, &found.choice),
+            match found.tied.len() {
+                1 => String::new(),
+                n => format!(", tied with {}", plural(n as u64 - 1, "other", "others")),
+            }
+        ),
+    }
+}
+
+/// Everyone who was measured, best mean first.
+fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> Vec<Candidate> {
+    let higher = asked.metric.describe().better == Better::Higher;
+    let mut all: Vec<(f64, Candidate)> = asked
+        .cells
+        .iter()
+        .filter_map(|cell| {
+            let found = metric(cell, asked.metric)?;
+            let (value, interval) =
+                fmt::with_interval(Unit::of(asked.metric), found.value, found.ci95);
+            let (group, tone) = if cell.target == decision.choice {
+                ("chosen", "good")
+            } else if decision.tied.contains(&cell.target) {
+                ("tied with it", "even")
+            } else {
+                ("behind", "bad")
+            };
+            let ships = setup::shipped_bytes(shown, &cell.target);
+            let candidate = Candidate {
+                target: cell.target.clone(),
+                path: target_path(shown, &cell.target),
+                value,
+                interval: interval.unwrap_or_else(|| NONE.into()),
+                launches: cell.invocations,
+                ships: ships.map_or(NONE.into(), |n| fmt::quantity(Unit::Bytes, n as f64)),
+                group,
+                tone,
+            };
+            Some((found.value, candidate))
+        })
+        .collect();
+    all.sort_by(|a, b| match higher {
+        true => b.0.total_cmp(&a.0),
+        false => a.0.total_cmp(&b.0),
+    });
+    all.into_iter().map(|(_, candidate)| candidate).collect()
+}

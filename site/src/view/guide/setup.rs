@@ -1,0 +1,235 @@
+//! How to build and configure a target as it was measured, what adopting it costs, and
+//! what to watch: all from the run's own record and the registry.
+
+use crate::fmt::{self, Unit};
+use crate::view::cells::{plural, status_words};
+use crate::view::disturbances::flag;
+use crate::view::engine::{batching_words, build_facts, verified_scope};
+use crate::view::{Shown, case_label, metric};
+use schema::adoption::Adoption;
+use schema::plan::Case;
+use schema::record::Status;
+use schema::registry::{Build, Target};
+use schema::run::LaunchLog;
+use stats::analysis::{Cell, MetricId};
+use std::collections::BTreeSet;
+
+/// Bytes that a team ships for a target: its binary, the libraries it names, its Python
+/// packages. `None` where the run didn't weigh it. This is what breaks a tie: every
+/// deployment pays for it, and it was measured alike for every program.
+pub fn shipped_bytes(shown: &Shown, target: &str) -> Option<u64> {
+    let cost = adoption(shown, target)?.1;
+    cost.stripped_bytes.or(cost.packages_bytes)?;
+    let parts = [
+        cost.stripped_bytes,
+        cost.libraries_bytes,
+        cost.packages_bytes,
+    ];
+    Some(parts.into_iter().flatten().sum())
+}
+
+fn adoption<'a>(shown: &Shown<'a>, target: &str) -> Option<(&'a str, &'a Adoption)> {
+    let mut all = shown.run.header.provenance.adoption.iter();
+    all.find(|(_, cost)| cost.targets.iter().any(|id| id == target))
+        .map(|(program, cost)| (program.as_str(), cost))
+}
+
+/// The commands that build it, each with what it is.
+pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
+    let mut all = vec![(
+        "As here, with everything it needs".to_owned(),
+        format!("cargo xtask build {}", target.id),
+    )];
+    let engine = shown.input.registry.engine(&target.engine);
+    match engine.map(|engine| engine.build_for(&target.backend)) {
+        Some(Build::Cargo {
+            package,
+            bin,
+            manifest,
+            features,
+            default_features,
+            ..
+        }) => {
+            let mut command = format!("cargo build --release --package {package} --bin {bin}");
+            if let Some(manifest) = manifest {
+                command.push_str(&format!(" --manifest-path {manifest}"));
+            }
+            if !default_features {
+                command.push_str(" --no-default-features");
+            }
+            if !features.is_empty() {
+                command.push_str(&format!(" --features {}", features.join(",")));
+            }
+            all.push(("The program alone".into(), command));
+        }
+        Some(Build::Python {
+            script,
+            requirements,
+        }) => all.push((
+            "The environment alone".into(),
+            format!("pip install --require-hashes --requirement {requirements}  # runs {script}"),
+        )),
+        Some(Build::Prebuilt { .. }) | None => {}
+    }
+    all
+}
+
+/// Every setting that was in force when it was measured.
+pub fn settings(shown: &Shown, target: &Target, case: &Case) -> Vec<(String, String)> {
+    let plan = &shown.run.header.plan;
+    let own = |key: &str, value: String| (key.to_owned(), value);
+    let ready = || logs(shown, target).flat_map(|log| log.ready.iter());
+    let said = |what: &dyn Fn(&schema::record::Ready) -> String| {
+        let all: BTreeSet<String> = ready().map(what).filter(|text| !text.is_empty()).collect();
+        all.into_iter().collect::<Vec<_>>().join(" | ")
+    };
+    let mut all = vec![
+        own("Version", said(&|ready| ready.version.clone())),
+        own("Backend", target.backend.clone()),
+        own("Precision", target.precision.clone()),
+        own("Weight file", target.weights.clone()),
+        own("Threads", plan.threads.to_string()),
+        own(
+            "Batching",
+            said(&|ready| batching_words(&ready.batching).to_owned()),
+        ),
+        own(
+            "Work",
+            format!(
+                "{} prompt tokens → {} new tokens, {} in flight",
+                case.prompt_tokens, case.new_tokens, case.concurrency
+            ),
+        ),
+    ];
+    all.retain(|(_, value)| !value.is_empty());
+    let facts = build_facts(logs(shown, target));
+    all.extend(
+        facts
+            .into_iter()
+            .map(|(key, value)| (format!("Build: {key}"), value)),
+    );
+    all
+}
+
+/// What it costs beside its speed.
+pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    let bytes = |n: u64| fmt::quantity(Unit::Bytes, n as f64);
+    if let Some((program, cost)) = adoption(shown, target) {
+        let weighed = [
+            ("binary, stripped", cost.stripped_bytes),
+            ("shared libraries", cost.libraries_bytes.filter(|n| *n > 0)),
+            ("Python packages", cost.packages_bytes),
+        ];
+        let parts: Vec<String> = weighed
+            .iter()
+            .filter_map(|(what, n)| Some(format!("{} {what}", bytes((*n)?))))
+            .collect();
+        if !parts.is_empty() {
+            all.push((format!("To ship ({program})"), parts.join(", ")));
+        }
+        let counted = [
+            cost.crates.map(|n| plural(n, "crate", "crates")),
+            cost.packages
+                .map(|n| plural(n, "Python package", "Python packages")),
+        ];
+        let parts: Vec<String> = counted.into_iter().flatten().collect();
+        if !parts.is_empty() {
+            all.push(("Depends on".into(), parts.join(", ")));
+        }
+    }
+    for id in [
+        MetricId::PeakRssBytes,
+        MetricId::PeakGpuMemoryBytes,
+        MetricId::ColdStartNs,
+        MetricId::CpuPerTokenNs,
+        MetricId::CpuEnergyPerTokenJ,
+        MetricId::GpuEnergyPerTokenJ,
+    ] {
+        if let Some(found) = metric(cell, id) {
+            let (value, interval) = fmt::with_interval(Unit::of(id), found.value, found.ci95);
+            let interval = interval.unwrap_or_default();
+            all.push((id.describe().title.into(), format!("{value} {interval}")));
+        }
+    }
+    all
+}
+
+/// What to watch: declared gaps, the scope of its verification, disturbances, launches
+/// that don't agree, and where else it failed.
+pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let notes: BTreeSet<String> = logs(shown, target)
+        .flat_map(|log| log.ready.iter())
+        .flat_map(|ready| ready.notes.iter().cloned())
+        .collect();
+    all.extend(
+        notes
+            .into_iter()
+            .map(|note| format!("Its adapter declares: {note}")),
+    );
+    all.push(match shown.run.verify.get(&target.id) {
+        Some(record) => format!(
+            "Verified scope: {}. {}",
+            verified_scope(record),
+            record.reason
+        ),
+        None => "This run did not verify it.".into(),
+    });
+    let disturbed = flag(cell);
+    if !disturbed.is_empty() {
+        all.push(format!("Of the deciding cell, {disturbed}."));
+    }
+    let found = metric(cell, id);
+    if let Some(cv) = found.filter(|m| m.reproducible() == Some(false)) {
+        let cv = cv.cv_invocations.map_or(fmt::NONE.into(), fmt::percent);
+        all.push(format!(
+            "Its launches differ by {cv} (coefficient of variation), over 5 %."
+        ));
+    }
+    let failed: Vec<String> = failures(shown, &target.id);
+    if !failed.is_empty() {
+        all.push(format!("It has no number in {}.", failed.join("; ")));
+    }
+    if shown.run.header.provenance.git_dirty == Some(true) {
+        all.push(
+            "The run was made from changed files: its revision is not exactly what ran.".into(),
+        );
+    }
+    let model = shown.input.models.get(&shown.run.header.plan.model);
+    if let Some(model) = model.filter(|model| !model.about.trim().is_empty()) {
+        all.push(format!(
+            "About the model: {}",
+            model.about.trim().replace('\n', " ")
+        ));
+    }
+    all
+}
+
+/// Its cells without numbers, by status.
+fn failures(shown: &Shown, target: &str) -> Vec<String> {
+    let mut all: Vec<(Status, Vec<String>)> = Vec::new();
+    for scenario in shown.scenarios() {
+        for case in &scenario.cases {
+            let cell = shown.cell(&scenario.id, &case.id, target);
+            let Some(cell) = cell.filter(|cell| cell.status != Status::Ok) else {
+                continue;
+            };
+            let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+            let label = format!("{} at {label}", shown.title(scenario).to_lowercase());
+            match all.iter_mut().find(|(status, _)| *status == cell.status) {
+                Some((_, labels)) => labels.push(label),
+                None => all.push((cell.status, vec![label])),
+            }
+        }
+    }
+    all.iter()
+        .map(|(status, labels)| format!("{} ({})", labels.join(", "), status_words(*status)))
+        .collect()
+}
+
+fn logs<'a>(shown: &Shown<'a>, target: &Target) -> impl Iterator<Item = &'a LaunchLog> {
+    let id = target.id.clone();
+    let launches = shown.run.launches.iter();
+    launches.filter(move |log| log.launch.target == id)
+}

@@ -1,0 +1,337 @@
+//! The predictions of the specification against what was measured: what was said, what
+//! came out with its interval, and the cells it rests on.
+
+use super::cells::plural;
+use super::frame::Frame;
+use super::place::{self, RunLine, case_path};
+use super::{Shown, case_label};
+use crate::Input;
+use crate::fmt::{self, NONE, Unit};
+use crate::html::slug;
+use schema::hypothesis::{Claim, Hypotheses, Hypothesis};
+use serde::Serialize;
+use stats::analysis::MetricId;
+use stats::hypotheses::{Evidence, Finding, Measure, Verdict, evaluate, over_runs};
+use std::cmp::Reverse;
+
+/// Its path.
+pub const PATH: &str = "hypotheses.html";
+/// Numbers listed for a prediction and run; the rest are counted.
+const LISTED: usize = 12;
+/// Refuted predictions named in the first sentence.
+const NAMED: usize = 3;
+
+/// The page.
+#[derive(Serialize)]
+pub struct HypothesesPage {
+    frame: Frame,
+    answer: String,
+    runs: Vec<RunLine>,
+    groups: Vec<GroupView>,
+}
+
+#[derive(Serialize)]
+struct GroupView {
+    anchor: String,
+    title: String,
+    rows: Vec<RowView>,
+}
+
+#[derive(Serialize)]
+struct RowView {
+    anchor: String,
+    says: String,
+    reading: String,
+    about: String,
+    predicted: String,
+    verdict: &'static str,
+    tone: &'static str,
+    /// The run that would settle it; empty where one did, or none would.
+    command: String,
+    why: String,
+    findings: Vec<FindingView>,
+}
+
+#[derive(Serialize)]
+struct FindingView {
+    run_path: String,
+    place: String,
+    verdict: &'static str,
+    tone: &'static str,
+    measured: String,
+    interval: String,
+    of: String,
+    path: String,
+    tally: String,
+    evidence: Vec<EvidenceView>,
+    more: String,
+}
+
+#[derive(Serialize)]
+struct EvidenceView {
+    of: String,
+    case: String,
+    path: String,
+    measured: String,
+    interval: String,
+    verdict: &'static str,
+    tone: &'static str,
+}
+
+/// The page over all runs.
+pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage {
+    let speaking = place::speaking(shown);
+    let mut groups: Vec<GroupView> = Vec::new();
+    let mut verdicts: Vec<(Verdict, &str)> = Vec::new();
+    for hypothesis in &all.hypotheses {
+        let (verdict, row) = row(&speaking, all, hypothesis);
+        verdicts.push((verdict, &hypothesis.says));
+        match groups.iter_mut().find(|g| g.title == hypothesis.group) {
+            Some(group) => group.rows.push(row),
+            None => groups.push(GroupView {
+                anchor: format!("group-{}", groups.len() + 1),
+                title: hypothesis.group.clone(),
+                rows: vec![row],
+            }),
+        }
+    }
+    let answer = answer(&verdicts);
+    HypothesesPage {
+        frame: place::frame(input, PATH, "Hypotheses", &answer),
+        answer,
+        runs: place::run_lines(shown, |_| String::new()),
+        groups,
+    }
+}
+
+/// The sentence at the top.
+fn answer(verdicts: &[(Verdict, &str)]) -> String {
+    let count = |wanted| verdicts.iter().filter(|(v, _)| *v == wanted).count() as u64;
+    let all = verdicts.len() as u64;
+    let are = |n: u64, what: &str| format!("{n} {} {what}", if n == 1 { "is" } else { "are" });
+    let text = format!(
+        "Of {}, by their 95 % intervals, {}, {}, {}, and {}.",
+        plural(all, "prediction", "predictions"),
+        are(count(Verdict::Confirmed), "confirmed"),
+        are(count(Verdict::Refuted), "refuted"),
+        are(count(Verdict::Inconclusive), "inconclusive"),
+        are(count(Verdict::NotMeasured), "not measured here"),
+    );
+    let refuted = verdicts.iter().filter(|(v, _)| *v == Verdict::Refuted);
+    let named: Vec<String> = refuted
+        .take(NAMED)
+        .map(|(_, says)| format!("“{}”", says.trim_end_matches('.')))
+        .collect();
+    match (named.is_empty(), count(Verdict::Refuted) > NAMED as u64) {
+        (true, _) => text,
+        (false, true) => format!("{text} Refuted, among others: {}.", named.join(", ")),
+        (false, false) => format!("{text} Refuted: {}.", named.join(", ")),
+    }
+}
+
+fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict, RowView) {
+    let place = all.place(&hypothesis.place);
+    let mut findings: Vec<(&Shown, Finding)> = Vec::new();
+    if let Some(place) = place {
+        findings.extend(shown.iter().copied().map(|shown| {
+            let finding = evaluate(
+                hypothesis,
+                place,
+                shown.run,
+                shown.analysis,
+                shown.input.scenarios,
+                place::parameters(shown),
+            );
+            (shown, finding)
+        }));
+    }
+    let judged: Vec<Finding> = findings.iter().map(|(_, f)| f.clone()).collect();
+    let verdict = over_runs(&judged);
+    let unmeasured = match &hypothesis.claim {
+        Claim::Unmeasured { why } => Some(why.clone()),
+        _ => None,
+    };
+    // With several runs the reasons differ; that of the first stands for them.
+    let why = match (verdict, &unmeasured, judged.first()) {
+        (Verdict::NotMeasured, Some(why), _) => why.clone(),
+        (Verdict::NotMeasured, None, Some(first)) => format!("Not by this run: {}.", first.why),
+        _ => String::new(),
+    };
+    let (words, tone) = words(verdict);
+    let command = match (verdict, &unmeasured) {
+        (Verdict::NotMeasured, None) => place.map(|place| place.command.clone()),
+        _ => None,
+    };
+    let row = RowView {
+        anchor: slug(&hypothesis.id),
+        says: hypothesis.says.clone(),
+        reading: hypothesis.reading.clone(),
+        about: place.map(|place| place.about.clone()).unwrap_or_default(),
+        predicted: predicted(hypothesis),
+        verdict: words,
+        tone,
+        command: command.unwrap_or_default(),
+        why,
+        findings: findings
+            .iter()
+            .filter(|(_, finding)| finding.verdict != Verdict::NotMeasured)
+            .map(|(shown, finding)| finding_view(shown, hypothesis, finding))
+            .collect(),
+    };
+    (verdict, row)
+}
+
+/// A verdict in words, and its class.
+fn words(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Confirmed => ("✓ confirmed", "good"),
+        Verdict::Refuted => ("✕ refuted", "bad"),
+        Verdict::Inconclusive => ("? inconclusive", "warn"),
+        Verdict::NotMeasured => ("– not measured here", "even"),
+    }
+}
+
+/// The claim in the units of the page.
+fn predicted(hypothesis: &Hypothesis) -> String {
+    let metric = hypothesis.metric.as_deref().and_then(MetricId::from_id);
+    let title = metric.map_or("leading metric".into(), |id| {
+        id.describe().title.to_lowercase()
+    });
+    let bounds = |min: Option<f64>, max: Option<f64>, unit: Unit| {
+        let text = |x| fmt::tick(unit, x);
+        match (min, max) {
+            (Some(min), Some(max)) if min == max => text(min),
+            (Some(min), Some(max)) => format!("{} to {}", text(min), text(max)),
+            (Some(min), None) => format!("{} or more", text(min)),
+            (None, Some(max)) => format!("{} or less", text(max)),
+            (None, None) => NONE.into(),
+        }
+    };
+    let percent = |fraction: f64| fmt::tick(Unit::Percent, 100.0 * fraction);
+    match &hypothesis.claim {
+        Claim::Range { min, max } => {
+            let unit = metric.map_or(Unit::Plain, Unit::of);
+            format!("{title}: {}", bounds(*min, *max, unit))
+        }
+        Claim::Ratio { min, max, .. } => {
+            format!("{title}: {} better", bounds(*min, *max, Unit::Ratio))
+        }
+        Claim::Highest { .. } => format!("{title}: the highest"),
+        Claim::Lowest { .. } => format!("{title}: the lowest"),
+        Claim::Variation { max } => {
+            format!("variation across launches: under {}", percent(*max))
+        }
+        Claim::LeastVariation { .. } => "variation across launches: the least".into(),
+        Claim::Samples { min } => format!("{} or more", plural(*min, "request", "requests")),
+        Claim::Linear { min } => format!("{title}: {} of linear growth or more", percent(*min)),
+        Claim::Unmeasured { .. } => NONE.into(),
+    }
+}
+
+fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> FindingView {
+    let mut evidence: Vec<&Evidence> = finding.evidence.iter().collect();
+    // What speaks against comes first, unless one that agrees is enough.
+    match hypothesis.any {
+        false => evidence.sort_by_key(|e| Reverse(e.verdict)),
+        true => evidence.sort_by_key(|e| e.verdict),
+    }
+    let count = |wanted| evidence.iter().filter(|e| e.verdict == wanted).count() as u64;
+    let (words, tone) = words(finding.verdict);
+    let decisive = evidence.first().map(|e| evidence_view(shown, e));
+    let mut tally = format!(
+        "{} of {} within, {} outside",
+        count(Verdict::Confirmed),
+        plural(evidence.len() as u64, "number", "numbers"),
+        count(Verdict::Refuted)
+    );
+    if finding.missing > 0 {
+        tally.push_str(&format!(", {} without a number", finding.missing));
+    }
+    let rest = evidence.len().saturating_sub(LISTED) as u64;
+    let decisive = decisive.as_ref();
+    let text = |of: fn(&EvidenceView) -> String| decisive.map(of).unwrap_or_default();
+    FindingView {
+        run_path: super::frame::run_path(&shown.run.header.id),
+        place: place::place(shown),
+        verdict: words,
+        tone,
+        measured: text(|e| e.measured.clone()),
+        interval: text(|e| e.interval.clone()),
+        of: text(|e| format!("{}, {}", e.of, e.case)),
+        path: text(|e| e.path.clone()),
+        tally,
+        evidence: match evidence.len() {
+            1 => Vec::new(),
+            _ => evidence
+                .iter()
+                .take(LISTED)
+                .map(|e| evidence_view(shown, e))
+                .collect(),
+        },
+        more: match rest {
+            0 => String::new(),
+            n => format!(
+                "{} not listed: those that speak most strongly stand here.",
+                plural(n, "more is", "more are")
+            ),
+        },
+    }
+}
+
+fn evidence_view(shown: &Shown, evidence: &Evidence) -> EvidenceView {
+    let scenario = shown.scenarios().iter().find(|s| s.id == evidence.scenario);
+    let case = scenario.and_then(|s| s.cases.iter().find(|c| c.id == evidence.case));
+    let title = scenario.map_or(evidence.scenario.as_str(), |s| shown.title(s));
+    let label = match (scenario, case) {
+        (Some(s), Some(c)) => case_label(s.axis, c.axis_value(s.axis)),
+        _ => evidence.case.clone(),
+    };
+    let (measured, interval) = number(evidence);
+    let (verdict, tone) = match evidence.verdict {
+        Verdict::Confirmed => ("within", "good"),
+        Verdict::Refuted => ("outside", "bad"),
+        _ => ("open", "even"),
+    };
+    EvidenceView {
+        of: match &evidence.against {
+            Some(against) if *against != evidence.target => {
+                format!("{} against {against}", evidence.target)
+            }
+            _ => evidence.target.clone(),
+        },
+        case: format!("{title}, {label}"),
+        path: case_path(shown, &evidence.scenario, &evidence.case),
+        measured,
+        interval,
+        verdict,
+        tone,
+    }
+}
+
+/// A number and its interval as printed.
+fn number(evidence: &Evidence) -> (String, String) {
+    let percent = |fraction: f64| 100.0 * fraction;
+    let (unit, value, ci95, what) = match evidence.measure {
+        Measure::Value(id) => (Unit::of(id), evidence.value, evidence.ci95, ""),
+        Measure::TimesBetter(_) => (Unit::Ratio, evidence.value, evidence.ci95, " better"),
+        Measure::TimesHigher(_) => (Unit::Ratio, evidence.value, evidence.ci95, " higher"),
+        Measure::TimesLower(_) => (Unit::Ratio, evidence.value, evidence.ci95, " lower"),
+        Measure::TimesSteadier(_) => (Unit::Ratio, evidence.value, evidence.ci95, " steadier"),
+        Measure::Variation(_) | Measure::OfLinear(_) => {
+            let ci95 = evidence.ci95.map(|(a, b)| (percent(a), percent(b)));
+            (Unit::Percent, percent(evidence.value), ci95, "")
+        }
+        Measure::Requests => {
+            let n = evidence.value.max(0.0) as u64;
+            return (plural(n, "request", "requests"), "a count".into());
+        }
+    };
+    let (text, interval) = fmt::with_interval(unit, value, ci95);
+    let interval = interval.unwrap_or_else(|| match ci95 {
+        Some((low, _)) if low.is_finite() => {
+            format!("[{}, no upper bound]", fmt::quantity(Unit::Plain, low))
+        }
+        _ => NONE.into(),
+    });
+    (format!("{text}{what}"), interval)
+}

@@ -1,0 +1,154 @@
+//! Pages that speak of several runs: where each was made, and the links into it. Only
+//! the run that the site shows has a page for every scenario; the others have one page.
+
+use super::Shown;
+use super::cells::plural;
+use super::frame::{Frame, engine_path, run_path, scenario_path};
+use crate::Input;
+use crate::html::slug;
+use schema::run::Run;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Kinds of run that the pages over several speak of: enough for a few machines and
+/// models, few enough to read.
+const KINDS_MAX: usize = 6;
+
+/// A run in a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunLine {
+    /// Its id.
+    pub id: String,
+    /// Path of its page.
+    pub path: String,
+    /// When it started, RFC 3339.
+    pub started: String,
+    /// Machine and model in words.
+    pub place: String,
+    /// What else is to be said of it.
+    pub note: String,
+}
+
+impl RunLine {
+    fn new(shown: &Shown, note: String) -> Self {
+        let header = &shown.run.header;
+        Self {
+            id: header.id.clone(),
+            path: run_path(&header.id),
+            started: header.started.clone(),
+            place: place(shown),
+            note,
+        }
+    }
+}
+
+/// The runs that pages over several speak of, in the order given: of those that may be
+/// published and share machine, model and profile the first, which is the one that the
+/// site shows or the newest.
+pub fn speaking<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
+    let mut kinds = BTreeSet::new();
+    shown
+        .iter()
+        .filter(|run| run.run.header.plan.publishable && kinds.insert(place(run)))
+        .take(KINDS_MAX)
+        .collect()
+}
+
+/// All runs with what is to be said of each: `of_speaking` of those that [`speaking`]
+/// names, of the others why they are silent.
+pub fn run_lines(shown: &[Shown], of_speaking: impl Fn(&Shown) -> String) -> Vec<RunLine> {
+    let speaking = speaking(shown);
+    let is = |run: &Shown, other: &Shown| run.run.header.id == other.run.header.id;
+    let line = |run: &Shown| {
+        let note = if speaking.iter().any(|other| is(run, other)) {
+            of_speaking(run)
+        } else if !run.run.header.plan.publishable {
+            "left out, since it has too few samples to be published".into()
+        } else if speaking.iter().any(|other| place(other) == place(run)) {
+            "left to another run of the same kind".into()
+        } else {
+            format!("left out: {KINDS_MAX} kinds of run are enough for a page")
+        };
+        RunLine::new(run, note)
+    };
+    shown.iter().map(line).collect()
+}
+
+/// `AMD EPYC, 2 CPUs, with Tiny Llama, profile cpu`.
+pub fn place(shown: &Shown) -> String {
+    format!("{}, profile {}", machine_and_model(shown), profile(shown))
+}
+
+/// The same without the profile.
+pub fn machine_and_model(shown: &Shown) -> String {
+    format!("{} with {}", machine(shown.run), model(shown))
+}
+
+/// The machine in words.
+pub fn machine(run: &Run) -> String {
+    let facts = &run.header.provenance.facts;
+    let mut words: Vec<String> = ["gpu", "cpu_model"]
+        .into_iter()
+        .filter_map(|key| facts.get(key).cloned())
+        .collect();
+    if let Some(n) = facts.get("cpus").and_then(|cpus| cpus.parse().ok()) {
+        words.push(plural(n, "CPU", "CPUs"));
+    }
+    if words.is_empty() {
+        return "a machine whose processor could not be read".into();
+    }
+    words.join(", ")
+}
+
+/// The model's name, or its id.
+pub fn model(shown: &Shown) -> String {
+    let id = &shown.run.header.plan.model;
+    let known = shown.input.models.get(id);
+    known.map_or(id.clone(), |model| model.name.clone())
+}
+
+/// Its parameters, where it is known.
+pub fn parameters(shown: &Shown) -> Option<u64> {
+    let model = shown.input.models.get(&shown.run.header.plan.model);
+    model.map(|model| model.parameters)
+}
+
+fn profile<'a>(shown: &Shown<'a>) -> &'a str {
+    &shown.run.header.plan.profile
+}
+
+/// Whether the site shows this run on every page.
+pub fn is_primary(shown: &Shown) -> bool {
+    let first = shown.input.runs.first();
+    first.is_some_and(|run| run.header.id == shown.run.header.id)
+}
+
+/// Where a case's numbers stand in full, from the root: on its scenario's page, or on
+/// its run's.
+pub fn case_path(shown: &Shown, scenario: &str, case: &str) -> String {
+    let planned = shown.scenarios().iter().find(|s| s.id == scenario);
+    let has_case = planned.is_some_and(|s| s.cases.iter().any(|c| c.id == case));
+    if is_primary(shown) && has_case {
+        return format!("{}#{}", scenario_path(scenario), slug(case));
+    }
+    run_path(&shown.run.header.id)
+}
+
+/// Where a target stands, from the root: on its engine's page, or on its run's.
+pub fn target_path(shown: &Shown, id: &str) -> String {
+    let planned = shown.targets().iter().find(|target| target.id == id);
+    match planned {
+        Some(target) if is_primary(shown) => {
+            format!("{}#{}", engine_path(&target.engine), slug(id))
+        }
+        _ => run_path(&shown.run.header.id),
+    }
+}
+
+/// The frame of a page that speaks of all runs: the banners are the first's, but no one
+/// run is where every number comes from.
+pub fn frame(input: &Input, path: &str, title: &str, about: &str) -> Frame {
+    let mut frame = Frame::new(input, input.runs.first(), path, title, about);
+    frame.run_id = String::new();
+    frame
+}

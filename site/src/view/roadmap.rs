@@ -1,0 +1,346 @@
+//! The roadmap: how far each target is from a limit that was measured or is arithmetic,
+//! ranked by what reaching it would give at most. Bounds for who looks for something to
+//! optimise, never promises.
+
+use super::cells::{plural, swatch};
+use super::frame::{Frame, run_path};
+use super::place::{self, RunLine, case_path, target_path};
+use super::{Shown, case_label};
+use crate::Input;
+use crate::chart::forest::{Forest, Group, Outcome, Row as Bar};
+use crate::chart::scale::Kind as Axis;
+use crate::chart::{Estimate, Figure};
+use crate::fmt::{self, NONE, Unit};
+use crate::html::slug;
+use schema::registry::Target;
+use serde::Serialize;
+use stats::analysis::MetricId;
+use stats::opportunity::{GAIN_MIN, Kind, Opportunity, opportunities};
+
+/// Its path.
+pub const PATH: &str = "roadmap.html";
+/// Gaps listed for a run; the rest are counted.
+const LISTED: usize = 40;
+/// All kinds, in the order of the page.
+const KINDS: [Kind; 5] = [
+    Kind::Decode,
+    Kind::Prefill,
+    Kind::Scaling,
+    Kind::Context,
+    Kind::LaunchGaps,
+];
+
+/// The page.
+#[derive(Serialize)]
+pub struct RoadmapPage {
+    frame: Frame,
+    answer: String,
+    limits: Vec<(&'static str, &'static str)>,
+    sections: Vec<Section>,
+    runs: Vec<RunLine>,
+}
+
+#[derive(Serialize)]
+struct Section {
+    anchor: String,
+    run: String,
+    run_path: String,
+    place: String,
+    caution: String,
+    chart: Option<Figure>,
+    rows: Vec<Row>,
+    more: String,
+    unbounded: Vec<(&'static str, String)>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    place: usize,
+    swatch: String,
+    target: String,
+    path: String,
+    what: &'static str,
+    measured: String,
+    interval: String,
+    gain: String,
+    gain_interval: String,
+    case: String,
+    case_path: String,
+}
+
+/// The page over all runs.
+pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
+    let found: Vec<(&Shown, Vec<Opportunity>)> = place::speaking(shown)
+        .into_iter()
+        .map(|shown| (shown, opportunities(shown.run, shown.analysis)))
+        .collect();
+    let answer = answer(&found);
+    RoadmapPage {
+        frame: place::frame(input, PATH, "Roadmap", &answer),
+        answer,
+        limits: KINDS.map(|kind| (title(kind), limit(kind))).into(),
+        sections: found.iter().map(|(s, all)| section(s, all)).collect(),
+        runs: place::run_lines(shown, |_| String::new()),
+    }
+}
+
+/// The sentence at the top: the largest gap of the first run that has one.
+fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
+    if found.is_empty() {
+        return "No run that may be published has been recorded, so no gap is known.".into();
+    }
+    let first = found
+        .iter()
+        .find_map(|(shown, all)| Some((shown, all.iter().find(|o| o.gain_ci95.is_some())?)));
+    let Some((shown, top)) = first else {
+        return "No gap to a limit could be told from none in the runs here.".into();
+    };
+    let (measured, interval) = measured(top);
+    let (gain, gain_interval) = fmt::ratio(top.gain, top.gain_ci95);
+    let (before, after) = what(top.kind);
+    format!(
+        "The widest measured gap on {} is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} {} better; nobody promises that it can be reached.",
+        place::machine_and_model(shown),
+        top.target,
+        of(top.kind),
+        gain_interval.unwrap_or_default(),
+    )
+}
+
+fn section(shown: &Shown, all: &[Opportunity]) -> Section {
+    let id = &shown.run.header.id;
+    let small = place::parameters(shown).is_none_or(|n| n < 1_000_000_000);
+    Section {
+        anchor: slug(id),
+        run: id.clone(),
+        run_path: run_path(id),
+        place: place::place(shown),
+        caution: match small {
+            true => "With a model this small most of a request is overhead: these gaps say where an engine spends time around the work, and don’t carry over to a model of real size.".into(),
+            false => String::new(),
+        },
+        chart: chart(shown, all),
+        rows: all
+            .iter()
+            .take(LISTED)
+            .enumerate()
+            .map(|(index, o)| row(shown, index + 1, o))
+            .collect(),
+        more: match all.len().saturating_sub(LISTED) as u64 {
+            0 => String::new(),
+            n => format!("{} not listed.", plural(n, "smaller gap is", "smaller gaps are")),
+        },
+        unbounded: unbounded(shown, all),
+    }
+}
+
+fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
+    let (measured, interval) = measured(o);
+    let (gain, gain_interval) = fmt::ratio(o.gain, o.gain_ci95);
+    let scenario = shown.scenarios().iter().find(|s| s.id == o.scenario);
+    let case = match scenario {
+        None => o.scenario.clone(),
+        Some(s) if o.span.0 == o.span.1 => {
+            format!("{}, {}", shown.title(s), case_label(s.axis, o.span.1))
+        }
+        Some(s) => format!(
+            "{}, {} to {}",
+            shown.title(s),
+            o.span.0,
+            case_label(s.axis, o.span.1)
+        ),
+    };
+    Row {
+        place,
+        swatch: swatch(shown, &o.target),
+        target: o.target.clone(),
+        path: target_path(shown, &o.target),
+        what: title(o.kind),
+        measured,
+        interval,
+        gain,
+        gain_interval: gain_interval.unwrap_or_else(|| NONE.into()),
+        case,
+        case_path: case_path(shown, &o.scenario, &o.case),
+    }
+}
+
+/// What was measured, with its interval.
+fn measured(o: &Opportunity) -> (String, String) {
+    let times = |factor: f64| {
+        (
+            factor * o.measured,
+            o.ci95.map(|(a, b)| (factor * a, factor * b)),
+        )
+    };
+    let (unit, (value, ci95)) = match o.kind {
+        Kind::Decode | Kind::Prefill => (Unit::Percent, times(1.0)),
+        Kind::Scaling | Kind::LaunchGaps => (Unit::Percent, times(100.0)),
+        Kind::Context => (Unit::Plain, times(1.0)),
+    };
+    let (value, interval) = fmt::with_interval(unit, value, ci95);
+    let none = match o.kind {
+        Kind::LaunchGaps => "(one traced launch: no interval)",
+        _ => "(a single launch gives no interval)",
+    };
+    (value, interval.unwrap_or_else(|| none.into()))
+}
+
+/// What is bounded, as a heading.
+fn title(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Decode => "Decode",
+        Kind::Prefill => "Prefill",
+        Kind::Scaling => "Scaling with load",
+        Kind::Context => "Growth with the prompt",
+        Kind::LaunchGaps => "Gaps between kernels",
+    }
+}
+
+/// What was measured, in a sentence: before the number and after it.
+fn what(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Decode => ("decodes with", " of the memory bandwidth measured"),
+        Kind::Prefill => ("prefills with", " of the f32 arithmetic measured"),
+        Kind::Scaling => ("reaches", " of linear growth under load"),
+        Kind::Context => (
+            "waits for the first token with the prompt’s length to the power of",
+            "",
+        ),
+        Kind::LaunchGaps => ("runs no kernel in", " of its decode"),
+    }
+}
+
+/// What would be better at the limit.
+fn of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Decode | Kind::LaunchGaps => "time per output token",
+        Kind::Prefill | Kind::Context => "time to first token",
+        Kind::Scaling => "output throughput",
+    }
+}
+
+/// The limit, and why it may be out of reach.
+fn limit(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Decode => {
+            "Reading every weight and cache entry once a token at the memory bandwidth that this machine was measured to have. Fewer bits a weight move the limit itself."
+        }
+        Kind::Prefill => {
+            "The prompt’s arithmetic at the f32 FLOP/s that this machine was measured to do. Other formats have limits of their own, which are not measured."
+        }
+        Kind::Scaling => {
+            "N requests served at N times the throughput of one. Where one request already fills the machine only batching helps, and linear growth is out of reach; an engine that serves one at a time has all of it before it."
+        }
+        Kind::Context => {
+            "A wait in proportion to the prompt, from the shortest measured to the longest. Attention does work with the square of the length, so the last of this can’t be had; and where a fixed cost dominates short prompts, there is no gap here at all."
+        }
+        Kind::LaunchGaps => {
+            "Decode without a time in which no kernel runs, in one launch that was traced and slowed down by it: no interval."
+        }
+    }
+}
+
+/// The kinds of which the run has no gap, and why.
+fn unbounded(shown: &Shown, all: &[Opportunity]) -> Vec<(&'static str, String)> {
+    KINDS
+        .into_iter()
+        .filter(|kind| !all.iter().any(|o| o.kind == *kind))
+        .map(|kind| (title(kind), why_not(shown, kind)))
+        .collect()
+}
+
+fn why_not(shown: &Shown, kind: Kind) -> String {
+    let facts = &shown.run.header.provenance.facts;
+    let has = |id: MetricId| {
+        let mut cells = shown.analysis.cells.iter();
+        cells.any(|cell| cell.metrics.iter().any(|metric| metric.id == id))
+    };
+    let none = format!("No gap of {GAIN_MIN}× or more.");
+    match kind {
+        Kind::Decode if has(MetricId::DecodeMbuPercent) => none,
+        Kind::Decode if facts.contains_key("memory_bandwidth_bytes_per_s") => {
+            "The weights fit in four times the last-level cache, or the machine’s cache is not known: then memory bandwidth bounds nothing.".into()
+        }
+        Kind::Decode => "This run recorded no memory bandwidth of its machine.".into(),
+        Kind::Prefill if has(MetricId::PrefillMfuPercent) => none,
+        Kind::Prefill if facts.contains_key("flops_f32_per_s") => {
+            "No target computes in f32, or the model’s work is not known.".into()
+        }
+        Kind::Prefill => "This run recorded no FLOP/s of its machine.".into(),
+        Kind::Scaling if shown.analysis.scalings.is_empty() => {
+            "No scenario varies the load from one request on.".into()
+        }
+        Kind::Context => {
+            "No target has three prompt lengths, or none grows faster than the prompt.".into()
+        }
+        Kind::LaunchGaps if shown.run.kernels.is_empty() => {
+            "No kernels were traced: that takes a target on CUDA.".into()
+        }
+        Kind::Scaling | Kind::LaunchGaps => none,
+    }
+}
+
+/// Each engine's widest gap of every kind.
+fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
+    let engine = |o: &Opportunity| -> Option<&Target> {
+        shown.targets().iter().find(|target| target.id == o.target)
+    };
+    let mut groups: Vec<Group> = Vec::new();
+    for kind in KINDS {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut rows: Vec<(f64, Bar)> = Vec::new();
+        for o in all.iter().filter(|o| o.kind == kind) {
+            let Some(target) = engine(o) else { continue };
+            if seen.contains(&target.engine.as_str()) {
+                continue;
+            }
+            seen.push(&target.engine);
+            let estimate = Estimate {
+                value: o.gain,
+                ci: o.gain_ci95,
+            };
+            let (value, interval) = measured(o);
+            rows.push((
+                o.gain,
+                Bar {
+                    label: o.target.clone(),
+                    style: shown.style(&o.target),
+                    outcome: Outcome::Measured(estimate, format!("measured: {value} {interval}")),
+                },
+            ));
+        }
+        if rows.is_empty() {
+            continue;
+        }
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        groups.push(Group {
+            heading: title(kind).into(),
+            band: None,
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+        });
+    }
+    let top = all.iter().find(|o| o.gain_ci95.is_some()).or(all.first())?;
+    if groups.is_empty() {
+        return None;
+    }
+    let (gain, interval) = fmt::ratio(top.gain, top.gain_ci95);
+    Some(
+        Forest {
+            id: format!("gaps-{}", slug(&shown.run.header.id)),
+            finding: format!(
+                "The widest gap is in {}: {}, at most {gain} {}",
+                title(top.kind).to_lowercase(),
+                top.target,
+                interval.unwrap_or_default()
+            ),
+            reading: "Of each engine the target with the widest gap of a kind. Marker: how many times better the bounded metric would be at the limit; whiskers: 95 % interval, from that of what was measured. The dashed line is the limit itself (1×). The axis is logarithmic. Different kinds bound different work: they don’t multiply.".into(),
+            axis_label: "times better at the limit, at most".into(),
+            unit: Unit::Ratio,
+            kind: Axis::Log,
+            reference: Some(1.0),
+            groups,
+        }
+        .draw(),
+    )
+}

@@ -1,0 +1,117 @@
+//! Predictions for the synthetic world: one of each kind, some of which it settles.
+
+use schema::hypothesis::{At, Claim, Hypotheses, Hypothesis, Place, Selector};
+
+fn place(id: &str, backends: &[&str], parameters_min: Option<u64>) -> Place {
+    Place {
+        id: id.into(),
+        about: format!("synthetic place {id}"),
+        backends: backends.iter().map(|&b| b.to_owned()).collect(),
+        parameters_min,
+        command: format!("cargo xtask bench-all --profile {id}"),
+    }
+}
+
+fn says(id: &str, place: &str, metric: &str, scenario: &str, claim: Claim) -> Hypothesis {
+    Hypothesis {
+        id: id.into(),
+        group: format!("Synthetic {place}"),
+        says: format!("Synthetic prediction {id}."),
+        reading: "Invented for a test.".into(),
+        place: place.into(),
+        claim,
+        metric: (!metric.is_empty()).then(|| metric.to_owned()),
+        scenarios: (!scenario.is_empty())
+            .then(|| scenario.to_owned())
+            .into_iter()
+            .collect(),
+        at: At::default(),
+        of: Selector::default(),
+        per_engine: false,
+        any: false,
+    }
+}
+
+pub fn hypotheses() -> Hypotheses {
+    let range = |min, max| Claim::Range {
+        min: Some(min),
+        max: Some(max),
+    };
+    let among = Selector::default;
+    let of = |mut h: Hypothesis, target: &str| {
+        h.of.targets = vec![target.into()];
+        h
+    };
+    let ratio = Claim::Ratio {
+        against: vec!["pytorch.cpu.f32".into()],
+        min: Some(2.0),
+        max: None,
+    };
+    let never = Claim::Unmeasured {
+        why: "Nobody times it.".into(),
+    };
+    Hypotheses {
+        places: vec![
+            place("here", &[], None),
+            place("gpu", &["cuda"], Some(1_000_000_000)),
+        ],
+        hypotheses: vec![
+            says(
+                "wide",
+                "here",
+                "ttft_ns",
+                "single_request",
+                range(0.0, 1e15),
+            ),
+            says(
+                "narrow",
+                "here",
+                "ttft_ns",
+                "single_request",
+                range(1.0, 2.0),
+            ),
+            says("twice", "here", "e2e_ns", "single_request", ratio),
+            says("steady", "here", "", "", Claim::Variation { max: 0.05 }),
+            says("many", "here", "", "", Claim::Samples { min: 100 }),
+            says(
+                "linear",
+                "here",
+                "output_tok_per_s",
+                "concurrent",
+                Claim::Linear { min: 0.9 },
+            ),
+            of(
+                says(
+                    "first",
+                    "here",
+                    "ttft_ns",
+                    "single_request",
+                    Claim::Lowest { among: among() },
+                ),
+                "candle.cpu.f32",
+            ),
+            of(
+                says(
+                    "most",
+                    "here",
+                    "output_tok_per_s",
+                    "sustained",
+                    Claim::Highest { among: among() },
+                ),
+                "candle.cpu.f32",
+            ),
+            of(
+                says(
+                    "calm",
+                    "here",
+                    "ttft_ns",
+                    "",
+                    Claim::LeastVariation { among: among() },
+                ),
+                "candle.cpu.f32",
+            ),
+            says("gpu", "gpu", "ttft_ns", "single_request", range(1.0, 2.0)),
+            says("never", "gpu", "", "", never),
+        ],
+    }
+}

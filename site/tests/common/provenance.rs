@@ -1,0 +1,58 @@
+//! Where the synthetic run was made, and what adopting its engines would cost.
+
+use super::launch::SPEEDS;
+use schema::adoption::{Adoption, Built};
+use schema::run::Provenance;
+use std::collections::BTreeMap;
+
+pub fn provenance() -> Provenance {
+    let facts = [
+        ("cpu_model", "synthetic data, no machine"),
+        ("cpus", "2"),
+        ("kernel", "0.0.0-synthetic"),
+        (
+            "cpu_flags",
+            "sse2 avx avx2 fma avx512f avx512_vnni amx_int8 amx_bf16 and many more of which the list goes on and on",
+        ),
+        ("rustc", "rustc 1.95.0"),
+    ];
+    Provenance {
+        git_revision: Some("0123456789abcdef0123456789abcdef01234567".into()),
+        git_dirty: Some(false),
+        lockfiles: BTreeMap::from([("Cargo.lock".into(), "ab".repeat(32))]),
+        model_files: BTreeMap::from([("model.safetensors".into(), "cd".repeat(32))]),
+        binaries: SPEEDS
+            .iter()
+            .map(|s| (s.0.to_owned(), "ef".repeat(32)))
+            .collect(),
+        adoption: adoption(),
+        facts: facts.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+    }
+}
+
+/// Of a compiled program with everything, and of one that says little.
+fn adoption() -> BTreeMap<String, Adoption> {
+    let cost = |engine: &str| Adoption {
+        engine: engine.into(),
+        targets: vec![format!("{engine}.cpu.f32")],
+        ..Adoption::default()
+    };
+    let compiled = Adoption {
+        stripped_bytes: Some(12_345_678),
+        crates: Some(1234),
+        libraries: vec!["libsynthetic.so.1".into()],
+        libraries_bytes: Some(3 << 30),
+        adapter_lines: Some(321),
+        built: Some(Built {
+            build_s: 61.5,
+            crates_compiled: 1300,
+        }),
+        ..cost("candle")
+    };
+    let python = Adoption {
+        packages: Some(57),
+        packages_bytes: Some(7 << 30),
+        ..cost("pytorch")
+    };
+    [("candle".into(), compiled), ("pytorch".into(), python)].into()
+}

@@ -1,0 +1,354 @@
+//! `data/hypotheses.toml`: the predictions and targets of the specification, each as a
+//! statement that can be computed from a run's cells. What it turns out to be is
+//! `stats`' business; here is only what is said, of whom, where, and within which bounds.
+
+use crate::error::{DataError, check_id, read_toml};
+use crate::registry::{Registry, Target};
+use crate::scenario::Scenario;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hypotheses {
+    /// What hypotheses are about: kinds of machine and model.
+    #[serde(rename = "place")]
+    pub places: Vec<Place>,
+    /// The predictions, in the order of the page.
+    #[serde(rename = "hypothesis")]
+    pub hypotheses: Vec<Hypothesis>,
+}
+
+/// A kind of machine and model that a prediction is about. Only publishable runs count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Its id.
+    pub id: String,
+    /// In words, after "about".
+    pub about: String,
+    /// Backends of the targets that count; empty = all.
+    #[serde(default)]
+    pub backends: Vec<String>,
+    /// Least parameters of the model; absent = any model.
+    #[serde(default)]
+    pub parameters_min: Option<u64>,
+    /// The command whose run would measure it.
+    pub command: String,
+}
+
+/// One prediction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hypothesis {
+    /// Its id, in URLs.
+    pub id: String,
+    /// Heading it stands under.
+    pub group: String,
+    /// The prediction in the specification's words.
+    pub says: String,
+    /// What we take it to mean, where words leave a choice.
+    pub reading: String,
+    /// Id of the place it is about.
+    pub place: String,
+    /// What must hold.
+    pub claim: Claim,
+    /// The metric's id; absent = each scenario's leading one.
+    #[serde(default)]
+    pub metric: Option<String>,
+    /// Scenario ids; empty = all.
+    #[serde(default)]
+    pub scenarios: Vec<String>,
+    /// Which cases of these.
+    #[serde(default)]
+    pub at: At,
+    /// Of whom it speaks.
+    #[serde(default)]
+    pub of: Selector,
+    /// Whether only the best target of each engine speaks for it.
+    #[serde(default)]
+    pub per_engine: bool,
+    /// Whether one cell that agrees is enough; else all must.
+    #[serde(default)]
+    pub any: bool,
+}
+
+/// What must hold of the cells. Bounds are in the metric's own unit, as its name says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Claim {
+    /// The value lies within bounds.
+    Range {
+        /// Lower bound.
+        #[serde(default)]
+        min: Option<f64>,
+        /// Upper bound.
+        #[serde(default)]
+        max: Option<f64>,
+    },
+    /// So many times better than another target in the same case (under 1: worse).
+    Ratio {
+        /// Target ids; the first that the run planned.
+        against: Vec<String>,
+        /// Lower bound.
+        #[serde(default)]
+        min: Option<f64>,
+        /// Upper bound.
+        #[serde(default)]
+        max: Option<f64>,
+    },
+    /// No other has a value as high.
+    Highest {
+        /// Who the others are.
+        among: Selector,
+    },
+    /// No other has a value as low.
+    Lowest {
+        /// Who the others are.
+        among: Selector,
+    },
+    /// The coefficient of variation across launches is under a limit.
+    Variation {
+        /// The limit, a fraction.
+        max: f64,
+    },
+    /// No other varies as little across launches.
+    LeastVariation {
+        /// Who the others are.
+        among: Selector,
+    },
+    /// At least so many timed requests with distinct prompts.
+    Samples {
+        /// How many.
+        min: u64,
+    },
+    /// From the least load to the greatest, throughput grows by at least this share of
+    /// what linear growth would give.
+    Linear {
+        /// The share, a fraction.
+        min: f64,
+    },
+    /// No run measures it yet.
+    Unmeasured {
+        /// Why not.
+        why: String,
+    },
+}
+
+/// Which cases of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum At {
+    /// The case of this value on the scenario's axis.
+    Value(u32),
+    /// By a word.
+    Word(AtWord),
+}
+
+impl Default for At {
+    fn default() -> Self {
+        At::Word(AtWord::Every)
+    }
+}
+
+/// Which cases, by a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtWord {
+    /// All.
+    Every,
+    /// The greatest on the axis.
+    Largest,
+    /// The least on the axis.
+    Smallest,
+}
+
+/// Some targets. Each list that isn't empty must hold the target's own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Selector {
+    /// Target ids.
+    pub targets: Vec<String>,
+    /// Engine ids.
+    pub engines: Vec<String>,
+    /// Precisions.
+    pub precisions: Vec<String>,
+}
+
+impl Selector {
+    /// Whether it means a target.
+    pub fn has(&self, target: &Target) -> bool {
+        let in_list = |list: &[String], own: &str| list.is_empty() || list.iter().any(|x| x == own);
+        in_list(&self.targets, &target.id)
+            && in_list(&self.engines, &target.engine)
+            && in_list(&self.precisions, &target.precision)
+    }
+}
+
+impl Place {
+    /// Whether a target counts there.
+    pub fn has(&self, target: &Target) -> bool {
+        self.backends.is_empty() || self.backends.contains(&target.backend)
+    }
+}
+
+impl Hypotheses {
+    /// Load and validate; names are held against the registry and the scenarios. Metrics
+    /// are `stats`' to know: see `stats::hypotheses::validate`.
+    pub fn load(
+        path: &Path,
+        registry: &Registry,
+        scenarios: &[Scenario],
+    ) -> Result<Self, DataError> {
+        let all: Self = read_toml(path)?;
+        all.check(registry, scenarios).map_err(|(id, field, why)| {
+            DataError::new(path, format!("{id:?}, field `{field}`: {why}"))
+        })?;
+        for id in all.places.iter().map(|p| &p.id) {
+            check_id(path, "place", id)?;
+        }
+        for id in all.hypotheses.iter().map(|h| &h.id) {
+            check_id(path, "hypothesis", id)?;
+        }
+        Ok(all)
+    }
+
+    /// The place of that id.
+    pub fn place(&self, id: &str) -> Option<&Place> {
+        self.places.iter().find(|place| place.id == id)
+    }
+
+    /// The first fault: whose, in which field, what.
+    fn check(
+        &self,
+        registry: &Registry,
+        scenarios: &[Scenario],
+    ) -> Result<(), (String, &'static str, String)> {
+        let mut ids = BTreeSet::new();
+        for place in &self.places {
+            let fail = |field, why: &str| Err((place.id.clone(), field, why.to_owned()));
+            if !ids.insert(&place.id) {
+                return fail("id", "stands twice");
+            }
+            if place.about.trim().is_empty() {
+                return fail("about", "is empty: say which machine and model");
+            }
+            if place.command.trim().is_empty() {
+                return fail("command", "is empty: say which run would measure it");
+            }
+        }
+        for hypothesis in &self.hypotheses {
+            let fail = |(field, why): (&'static str, String)| (hypothesis.id.clone(), field, why);
+            if !ids.insert(&hypothesis.id) {
+                return Err(fail(("id", "stands twice".into())));
+            }
+            if self.place(&hypothesis.place).is_none() {
+                let why = format!("{:?} is no [[place]] of this file", hypothesis.place);
+                return Err(fail(("place", why)));
+            }
+            hypothesis.check(registry, scenarios).map_err(fail)?;
+        }
+        Ok(())
+    }
+}
+
+type Fault = (&'static str, String);
+
+impl Hypothesis {
+    fn check(&self, registry: &Registry, scenarios: &[Scenario]) -> Result<(), Fault> {
+        let texts = [
+            ("group", &self.group),
+            ("says", &self.says),
+            ("reading", &self.reading),
+        ];
+        if let Some((field, _)) = texts.iter().find(|(_, text)| text.trim().is_empty()) {
+            return Err((field, "is empty".into()));
+        }
+        for id in &self.scenarios {
+            if !scenarios.iter().any(|scenario| scenario.id == *id) {
+                return Err(("scenarios", format!("{id:?} is no scenario")));
+            }
+        }
+        check_selector("of", &self.of, registry)?;
+        let needs_metric = matches!(self.claim, Claim::Range { .. });
+        if needs_metric && self.metric.is_none() {
+            return Err(("metric", "a range needs one: its bounds have a unit".into()));
+        }
+        self.claim.check(registry)
+    }
+}
+
+impl Claim {
+    fn check(&self, registry: &Registry) -> Result<(), Fault> {
+        match self {
+            Claim::Range { min, max } => check_bounds(*min, *max),
+            Claim::Ratio { against, min, max } => {
+                if against.is_empty() {
+                    return Err(("claim.against", "names no target".into()));
+                }
+                let against = Selector {
+                    targets: against.clone(),
+                    ..Selector::default()
+                };
+                check_selector("claim.against", &against, registry)?;
+                if [min, max].into_iter().flatten().any(|x| *x <= 0.0) {
+                    return Err(("claim", "a ratio is more than 0".into()));
+                }
+                check_bounds(*min, *max)
+            }
+            Claim::Highest { among }
+            | Claim::Lowest { among }
+            | Claim::LeastVariation { among } => check_selector("claim.among", among, registry),
+            Claim::Variation { max } if !(max.is_finite() && *max > 0.0) => {
+                Err(("claim.max", "must be a fraction above 0".into()))
+            }
+            Claim::Samples { min: 0 } => Err(("claim.min", "must be at least 1".into())),
+            Claim::Linear { min } if !(*min > 0.0 && *min <= 1.0) => {
+                Err(("claim.min", "must be a fraction above 0, at most 1".into()))
+            }
+            Claim::Unmeasured { why } if why.trim().is_empty() => {
+                Err(("claim.why", "is empty".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_bounds(min: Option<f64>, max: Option<f64>) -> Result<(), Fault> {
+    let bounds = [min, max];
+    if bounds.iter().flatten().any(|bound| !bound.is_finite()) {
+        return Err(("claim", "a bound is not a finite number".into()));
+    }
+    match (min, max) {
+        (None, None) => Err(("claim", "has neither `min` nor `max`".into())),
+        (Some(min), Some(max)) if min > max => {
+            Err(("claim", format!("`min` {min} is more than `max` {max}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_selector(field: &'static str, of: &Selector, registry: &Registry) -> Result<(), Fault> {
+    let targets = registry.targets();
+    for id in &of.targets {
+        if !targets.iter().any(|target| target.id == *id) {
+            return Err((field, format!("{id:?} is no target of engines.toml")));
+        }
+    }
+    for id in &of.engines {
+        if registry.engine(id).is_none() {
+            return Err((field, format!("{id:?} is no engine of engines.toml")));
+        }
+    }
+    for id in &of.precisions {
+        if !targets.iter().any(|target| target.precision == *id) {
+            return Err((field, format!("no target has precision {id:?}")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

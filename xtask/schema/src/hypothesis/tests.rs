@@ -1,0 +1,156 @@
+//! What a file of hypotheses may say, and that what it may not is refused with the
+//! place and the field.
+
+use super::*;
+
+fn repository(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+fn load(path: &Path) -> Result<Hypotheses, DataError> {
+    let registry = Registry::load(&repository("engines/engines.toml")).unwrap();
+    let scenarios = Scenario::load_all(&repository("data/scenarios")).unwrap();
+    Hypotheses::load(path, &registry, &scenarios)
+}
+
+const GOOD: &str = r#"
+[[place]]
+id = "anywhere"
+about = "any machine"
+command = "cargo xtask bench-all"
+
+[[hypothesis]]
+id = "a"
+group = "G"
+says = "s"
+reading = "r"
+place = "anywhere"
+metric = "ttft_ns"
+scenarios = ["single_request"]
+at = 50
+of = { engines = ["candle"] }
+claim = { kind = "range", max = 4e7 }
+
+[[hypothesis]]
+id = "b"
+group = "G"
+says = "s"
+reading = "r"
+place = "anywhere"
+at = "largest"
+claim = { kind = "ratio", against = ["pytorch.cpu.f32"], min = 2.0 }
+"#;
+
+fn parse(text: &str) -> Result<Hypotheses, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("hypotheses.toml");
+    std::fs::write(&path, text).unwrap();
+    load(&path).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_repository_s_own_file_loads_and_holds_every_prediction() {
+    let all = load(&repository("data/hypotheses.toml")).unwrap();
+    assert!(all.hypotheses.len() >= 28, "{}", all.hypotheses.len());
+}
+
+#[test]
+fn a_good_file_says_what_it_says() {
+    let all = parse(GOOD).unwrap();
+    let [a, b] = &all.hypotheses[..] else {
+        panic!("two hypotheses")
+    };
+    assert_eq!((a.at, b.at), (At::Value(50), At::Word(AtWord::Largest)));
+    assert!(matches!(a.claim, Claim::Range { min: None, max: Some(max) } if max == 4e7));
+    assert!(!a.any && !a.per_engine);
+    let registry = Registry::load(&repository("engines/engines.toml")).unwrap();
+    let meant = registry.targets().into_iter().filter(|t| a.of.has(t));
+    assert!(meant.count() > 1);
+    assert!(registry.targets().iter().all(|t| b.of.has(t)));
+}
+
+#[test]
+fn a_fault_is_refused_with_file_hypothesis_and_field() {
+    let cases = [
+        (
+            "id = \"b\"",
+            "id = \"a\"",
+            "\"a\", field `id`: stands twice",
+        ),
+        ("metric = \"ttft_ns\"\n", "", "\"a\", field `metric`"),
+        (
+            "\"single_request\"",
+            "\"nothing\"",
+            "\"a\", field `scenarios`: \"nothing\" is no scenario",
+        ),
+        (
+            "\"candle\"",
+            "\"wick\"",
+            "\"a\", field `of`: \"wick\" is no engine",
+        ),
+        (
+            "\"pytorch.cpu.f32\"",
+            "\"x\"",
+            "\"b\", field `claim.against`: \"x\" is no target",
+        ),
+        (
+            "min = 2.0",
+            "min = 2.0, max = 1.0",
+            "\"b\", field `claim`: `min` 2 is more than `max` 1",
+        ),
+        (
+            "min = 2.0",
+            "min = -2.0",
+            "\"b\", field `claim`: a ratio is more than 0",
+        ),
+        (", max = 4e7", "", "\"a\", field `claim`: has neither"),
+        (
+            ", max = 4e7",
+            ", max = nan",
+            "\"a\", field `claim`: a bound is not",
+        ),
+        ("says = \"s\"", "says = \" \"", "field `says`: is empty"),
+        (
+            "about = \"any machine\"",
+            "about = \"\"",
+            "\"anywhere\", field `about`",
+        ),
+        ("at = 50", "at = \"middle\"", "did not match"),
+        ("at = 50", "att = 50", "att"),
+        (
+            "place = \"anywhere\"\nmetric",
+            "place = \"moon\"\nmetric",
+            "\"a\", field `place`: \"moon\"",
+        ),
+    ];
+    for (from, to, wanted) in cases {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD, "{from}");
+        let error = parse(&text).expect_err(from);
+        assert!(error.contains("hypotheses.toml"), "{error}");
+        assert!(error.contains(wanted), "{from}: {error}");
+    }
+}
+
+#[test]
+fn shares_and_counts_have_bounds_too() {
+    for (claim, field) in [
+        ("{ kind = \"variation\", max = 0.0 }", "claim.max"),
+        ("{ kind = \"samples\", min = 0 }", "claim.min"),
+        ("{ kind = \"linear\", min = 1.5 }", "claim.min"),
+        ("{ kind = \"unmeasured\", why = \"\" }", "claim.why"),
+        (
+            "{ kind = \"highest\", among = { precisions = [\"f7\"] } }",
+            "claim.among",
+        ),
+    ] {
+        let text = GOOD.replacen("{ kind = \"range\", max = 4e7 }", claim, 1);
+        let error = parse(&text).expect_err(claim);
+        assert!(
+            error.contains(&format!("\"a\", field `{field}`")),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,255 @@
+//! Which target to take for one kind of work. The rule: the leader on the metric that
+//! decides, and with it everyone who can't be told from it; among these, the one that
+//! costs least to adopt. A rule that always took the best mean would choose by noise.
+//!
+//! Pure, and knows neither engines nor kinds of work. Whether the cells may carry a
+//! recommendation at all (profile, size of the model) is asked before.
+
+use crate::analysis::{Cell, Comparison, Metric, MetricId, Role};
+use crate::compare::{Contender, Contest};
+use crate::metrics::Better;
+use std::collections::BTreeSet;
+
+/// What broke the tie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrokenBy {
+    /// Nothing: it leads alone.
+    Nobody,
+    /// It costs less to adopt than the others.
+    Cost,
+    /// The costs are unknown or equal, so the better mean: no finding.
+    Mean,
+}
+
+/// A decision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Target id.
+    pub choice: String,
+    /// The target with the best mean.
+    pub leader: String,
+    /// The leader and everyone who can't be told from it, the choice first, the others
+    /// by their mean.
+    pub tied: Vec<String>,
+    /// Why the choice and not another of them.
+    pub broken_by: BrokenBy,
+    /// How many could be chosen from.
+    pub measured: u32,
+    /// The choice against the best of those detectably behind the leader, where there
+    /// are any: more than 1 is better.
+    pub ahead_of: Option<Comparison>,
+}
+
+/// Decide among the cells of one case. `floor` is the noise floor of the case on the
+/// metric, `cost` what adopting a target costs, where that is known. `None` where
+/// nothing was measured, the metric has no better direction, or several were measured
+/// and one in a single launch: then nothing tells them apart.
+pub fn decide(
+    cells: &[&Cell],
+    metric: MetricId,
+    floor: Option<f64>,
+    cost: impl Fn(&str) -> Option<u64>,
+) -> Option<Decision> {
+    let contest = contest(cells, metric, floor)?;
+    let ranks = contest.ranks();
+    let mut tied: Vec<(&str, f64)> = contest
+        .contenders
+        .iter()
+        .filter(|c| ranks.get(c.target.as_str()) == Some(&1))
+        .map(|c| (c.target.as_str(), c.value))
+        .collect();
+    let higher = metric.describe().better == Better::Higher;
+    let better_first = |a: f64, b: f64| match higher {
+        true => b.total_cmp(&a),
+        false => a.total_cmp(&b),
+    };
+    tied.sort_by(|a, b| better_first(a.1, b.1));
+    let leader = tied.first()?.0.to_owned();
+    let costs: Vec<Option<u64>> = tied.iter().map(|(target, _)| cost(target)).collect();
+    // The unknown come last; the order of means stands among equals.
+    let choice = (0..tied.len()).min_by_key(|&i| (costs[i].is_none(), costs[i]))?;
+    let cheapest = costs.iter().filter(|c| **c == costs[choice]).count();
+    let broken_by = match tied.len() {
+        1 => BrokenBy::Nobody,
+        _ if costs[choice].is_some() && cheapest == 1 => BrokenBy::Cost,
+        _ => BrokenBy::Mean,
+    };
+    let chosen = tied.remove(choice);
+    tied.insert(0, chosen);
+    let tied: Vec<String> = tied.into_iter().map(|(target, _)| target.into()).collect();
+    Some(Decision {
+        ahead_of: ahead_of(&contest, &tied),
+        choice: tied[0].clone(),
+        leader,
+        broken_by,
+        measured: contest.contenders.len() as u32,
+        tied,
+    })
+}
+
+/// The choice against the best of those who are not tied with the leader.
+fn ahead_of(contest: &Contest, tied: &[String]) -> Option<Comparison> {
+    let higher = contest.metric.describe().better == Better::Higher;
+    let rest = contest
+        .contenders
+        .iter()
+        .filter(|c| !tied.contains(&c.target));
+    let next = rest.min_by(|a, b| match higher {
+        true => b.value.total_cmp(&a.value),
+        false => a.value.total_cmp(&b.value),
+    })?;
+    let all = contest.comparisons(&next.target);
+    all.into_iter()
+        .find(|c| c.role == Role::Baseline && c.target == tied[0])
+}
+
+fn contest<'a>(cells: &[&'a Cell], metric: MetricId, floor: Option<f64>) -> Option<Contest<'a>> {
+    let first = cells.first()?;
+    let measured = |cell: &&'a Cell| -> Option<(&'a Cell, &'a Metric)> {
+        let found = cell.metrics.iter().find(|m| m.id == metric)?;
+        let usable = found.value.is_finite();
+        usable.then_some((*cell, found))
+    };
+    Some(Contest {
+        scenario: &first.scenario,
+        case: &first.case,
+        metric,
+        noise_floor: floor,
+        contenders: cells
+            .iter()
+            .filter_map(measured)
+            .map(|(cell, metric)| Contender {
+                target: cell.target.clone(),
+                value: metric.value,
+                by_block: (0..).zip(metric.by_invocation.iter().copied()).collect(),
+                disturbed: BTreeSet::new(),
+                pooled: Vec::new(),
+            })
+            .collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::record::Status;
+
+    fn cell(target: &str, throughput: f64, shake: f64) -> Cell {
+        // Launches shake in turn, so that equal means are no equal launches.
+        let factors = [
+            1.0,
+            1.0 + shake,
+            1.0 - shake,
+            1.0 + shake / 2.0,
+            1.0 - shake / 2.0,
+        ];
+        let turn = target.len() % 5;
+        let by_invocation: Vec<f64> = (0..5)
+            .map(|i| throughput * factors[(i + turn) % 5])
+            .collect();
+        Cell {
+            target: target.into(),
+            scenario: "sustained".into(),
+            case: "c8".into(),
+            axis_value: 8,
+            status: Status::Ok,
+            reason: String::new(),
+            requests: 100,
+            invocations: 5,
+            metrics: vec![Metric {
+                id: MetricId::OutputTokPerS,
+                n: 5,
+                value: throughput,
+                ci95: None,
+                cv_invocations: None,
+                by_invocation,
+                shape: None,
+                course: None,
+            }],
+            rank: None,
+            disturbances: vec![],
+            unwatched: 0,
+        }
+    }
+
+    fn choose(
+        cells: &[Cell],
+        floor: Option<f64>,
+        cost: impl Fn(&str) -> Option<u64>,
+    ) -> Option<Decision> {
+        let cells: Vec<&Cell> = cells.iter().collect();
+        decide(&cells, MetricId::OutputTokPerS, floor, cost)
+    }
+
+    #[test]
+    fn who_leads_alone_is_taken_whatever_it_costs() {
+        let cells = [
+            cell("a", 100.0, 0.01),
+            cell("bb", 200.0, 0.01),
+            cell("ccc", 50.0, 0.01),
+        ];
+        let decision = choose(&cells, None, |t| Some(if t == "bb" { 1 << 40 } else { 1 })).unwrap();
+        assert_eq!(
+            (decision.choice.as_str(), decision.broken_by),
+            ("bb", BrokenBy::Nobody)
+        );
+        assert_eq!((decision.tied, decision.measured), (vec!["bb".into()], 3));
+        let ahead = decision.ahead_of.unwrap();
+        assert_eq!(ahead.against, "a");
+        assert!((ahead.ratio - 2.0).abs() < 0.05, "{}", ahead.ratio);
+    }
+
+    #[test]
+    fn among_those_that_tie_the_cheapest_to_adopt_is_taken() {
+        let cells = [
+            cell("a", 100.0, 0.1),
+            cell("bb", 101.0, 0.1),
+            cell("ccc", 50.0, 0.01),
+        ];
+        let cost = |t: &str| (t != "ccc").then_some(if t == "a" { 5 } else { 7 });
+        let decision = choose(&cells, None, cost).unwrap();
+        assert_eq!(
+            (decision.choice.as_str(), decision.leader.as_str()),
+            ("a", "bb")
+        );
+        assert_eq!(decision.tied, ["a", "bb"]);
+        assert_eq!(decision.broken_by, BrokenBy::Cost);
+        // Where nobody's cost is known the better mean stays, and says it is no finding.
+        let unknown = choose(&cells, None, |_| None).unwrap();
+        assert_eq!(
+            (unknown.choice.as_str(), unknown.broken_by),
+            ("bb", BrokenBy::Mean)
+        );
+        // A known cost comes before an unknown one.
+        let known = choose(&cells, None, |t| (t == "a").then_some(9)).unwrap();
+        assert_eq!(
+            (known.choice.as_str(), known.broken_by),
+            ("a", BrokenBy::Cost)
+        );
+    }
+
+    #[test]
+    fn a_lead_under_the_noise_floor_is_a_tie() {
+        let cells = [cell("a", 100.0, 0.001), cell("bb", 104.0, 0.001)];
+        let cost = |t: &str| Some(t.len() as u64);
+        assert_eq!(choose(&cells, None, cost).unwrap().choice, "bb");
+        let decision = choose(&cells, Some(1.1), cost).unwrap();
+        assert_eq!((decision.choice.as_str(), decision.tied.len()), ("a", 2));
+        assert_eq!(decision.ahead_of, None);
+    }
+
+    #[test]
+    fn without_launches_to_tell_them_apart_there_is_no_decision() {
+        let mut cells = [cell("a", 100.0, 0.1), cell("bb", 900.0, 0.1)];
+        for cell in &mut cells {
+            cell.metrics[0].by_invocation.truncate(1);
+        }
+        assert_eq!(choose(&cells, None, |_| None), None);
+        assert_eq!(choose(&[], None, |_| None), None);
+        let alone = choose(&cells[..1], None, |_| None).unwrap();
+        assert_eq!((alone.choice.as_str(), alone.measured), ("a", 1));
+        cells[0].metrics[0].value = f64::NAN;
+        cells[1].metrics.clear();
+        assert_eq!(choose(&cells, None, |_| None), None);
+    }
+}

@@ -1,0 +1,418 @@
+//! From a prediction to the numbers that settle it: which cells it speaks of, what is
+//! measured in each, and whether that lies within the bounds.
+
+use super::{Evidence, Measure, Verdict};
+use crate::analysis::{Analysis, Cell, Metric, MetricId};
+use crate::ci::{CONFIDENCE, mean_interval_at};
+use crate::cv::{cv, cv_interval, times_more_varied};
+use crate::metrics::{Better, leading_metric};
+use crate::paired::paired_ratio_at;
+use schema::hypothesis::{At, AtWord, Claim, Hypothesis, Place, Selector};
+use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
+use schema::registry::Target;
+use schema::run::Run;
+use schema::scenario::{Axis, Scenario};
+
+/// The numbers of a prediction.
+pub(super) struct Items<'a> {
+    pub(super) items: Vec<Item<'a>>,
+    /// Cells that might have had a number: there was no time or no program for them.
+    pub(super) missing: u32,
+}
+
+/// One number before it is judged: the values by launch that it comes from, and bounds.
+pub(super) struct Item<'a> {
+    cell: &'a Cell,
+    against: Option<&'a Cell>,
+    measure: Measure,
+    /// Of the cell, by launch.
+    own: &'a [f64],
+    /// Of what it is held against.
+    other: &'a [f64],
+    /// Times the load of `against`, for growth; 1 otherwise.
+    loads: f64,
+    /// From here on it agrees.
+    min: f64,
+    /// Up to here it agrees.
+    max: f64,
+    /// Inside these it neither agrees nor disagrees: the noise floor around 1.
+    floor: Option<f64>,
+}
+
+impl Item<'_> {
+    /// Value and interval.
+    fn estimate(&self, confidence: f64) -> Option<(f64, Option<(f64, f64)>)> {
+        let ratio = |a: &[f64], b: &[f64]| {
+            let found = paired_ratio_at(a, b, confidence)?;
+            Some((found.ratio, found.ci95))
+        };
+        match self.measure {
+            Measure::Value(_) => {
+                let mean = crate::describe::mean(self.own)?;
+                let interval = mean_interval_at(self.own, confidence);
+                Some((mean, interval.map(|i| (i.low, i.high))))
+            }
+            Measure::TimesBetter(id) if id.describe().better == Better::Lower => {
+                ratio(self.other, self.own)
+            }
+            Measure::TimesLower(_) => ratio(self.other, self.own),
+            Measure::TimesBetter(_) | Measure::TimesHigher(_) => ratio(self.own, self.other),
+            Measure::Variation(_) => Some((cv(self.own)?, cv_interval(self.own, confidence))),
+            Measure::TimesSteadier(_) => {
+                let (times, interval) = times_more_varied(self.other, self.own, confidence)?;
+                Some((times, Some(interval)))
+            }
+            Measure::Requests => {
+                let n = self.cell.requests as f64;
+                Some((n, Some((n, n))))
+            }
+            Measure::OfLinear(_) => {
+                let (growth, ci) = ratio(self.own, self.other)?;
+                let scaled = |x: f64| x / self.loads;
+                Some((
+                    scaled(growth),
+                    ci.map(|(low, high)| (scaled(low), scaled(high))),
+                ))
+            }
+        }
+    }
+
+    /// The number with what it says: inside at one confidence, outside at another.
+    pub(super) fn judge(&self, inside: f64, outside: f64) -> Option<Evidence> {
+        let (value, ci95) = self.estimate(CONFIDENCE)?;
+        let interval = |confidence| self.estimate(confidence).and_then(|(_, ci)| ci);
+        let floor = self.floor.unwrap_or(1.0);
+        let is_inside = interval(inside).is_some_and(|(low, high)| {
+            let beyond = self.floor.is_none() || low > floor;
+            low >= self.min && high <= self.max && beyond
+        });
+        let is_outside = interval(outside).is_some_and(|(low, high)| {
+            let below = high < self.min && (self.floor.is_none() || high < 1.0 / floor);
+            below || low > self.max
+        });
+        Some(Evidence {
+            target: self.cell.target.clone(),
+            against: self.against.map(|cell| cell.target.clone()),
+            scenario: self.cell.scenario.clone(),
+            case: self.cell.case.clone(),
+            measure: self.measure,
+            value,
+            ci95: ci95.filter(|_| self.measure != Measure::Requests),
+            verdict: match (is_inside, is_outside) {
+                (true, _) => Verdict::Confirmed,
+                (_, true) => Verdict::Refuted,
+                _ => Verdict::Inconclusive,
+            },
+        })
+    }
+}
+
+/// All numbers of a prediction, in plan order.
+pub(super) fn items<'a>(
+    hypothesis: &Hypothesis,
+    place: &Place,
+    run: &'a Run,
+    analysis: &'a Analysis,
+    scenarios: &[Scenario],
+) -> Items<'a> {
+    let mut found = Items {
+        items: Vec::new(),
+        missing: 0,
+    };
+    let plan = &run.header.plan;
+    let named = |s: &&PlannedScenario| {
+        hypothesis.scenarios.is_empty() || hypothesis.scenarios.contains(&s.id)
+    };
+    for scenario in plan.scenarios.iter().filter(named) {
+        let metric = match &hypothesis.metric {
+            Some(name) => MetricId::from_id(name),
+            None => scenarios
+                .iter()
+                .find(|s| s.id == scenario.id)
+                .and_then(leading_metric),
+        };
+        let Some(metric) = metric else { continue };
+        let scope = Scope {
+            hypothesis,
+            place,
+            targets: &plan.targets,
+            analysis,
+            scenario,
+            metric,
+        };
+        if let Claim::Linear { min } = hypothesis.claim {
+            scope.growth(min, &mut found);
+            continue;
+        }
+        for case in cases(scenario, hypothesis.at) {
+            scope.case(case, &mut found);
+        }
+    }
+    found
+}
+
+fn cases(scenario: &PlannedScenario, at: At) -> Vec<&Case> {
+    let value = |case: &&Case| case.axis_value(scenario.axis);
+    let all = scenario.cases.iter();
+    match at {
+        At::Word(AtWord::Every) => all.collect(),
+        At::Word(AtWord::Largest) => all.max_by_key(value).into_iter().collect(),
+        At::Word(AtWord::Smallest) => all.min_by_key(value).into_iter().collect(),
+        At::Value(wanted) => all.filter(|case| value(case) == wanted).collect(),
+    }
+}
+
+/// A prediction in one scenario of a run.
+struct Scope<'a, 'h> {
+    hypothesis: &'h Hypothesis,
+    place: &'h Place,
+    targets: &'a [Target],
+    analysis: &'a Analysis,
+    scenario: &'a PlannedScenario,
+    metric: MetricId,
+}
+
+/// A cell with its values by launch.
+type Measured<'a> = (&'a Cell, &'a Metric);
+
+impl<'a> Scope<'a, '_> {
+    /// The planned cells of a selection.
+    fn cells(&self, of: &Selector, case: &str) -> impl Iterator<Item = (&'a Target, &'a Cell)> {
+        let meant = |t: &&Target| self.place.has(t) && of.has(t);
+        let targets: Vec<&'a Target> = self.targets.iter().filter(meant).collect();
+        let (analysis, scenario, case) = (self.analysis, &self.scenario.id, case.to_owned());
+        targets.into_iter().filter_map(move |target| {
+            let mut cells = analysis.cells.iter();
+            let cell = cells
+                .find(|c| c.target == target.id && c.case == case && c.scenario == *scenario)?;
+            Some((target, cell))
+        })
+    }
+
+    fn measured(&self, cell: &'a Cell) -> Option<Measured<'a>> {
+        let metric = cell.metrics.iter().find(|m| m.id == self.metric)?;
+        Some((cell, metric))
+    }
+
+    /// Whether a cell has no number, but might have had one: nobody looked, or the
+    /// counter could not be read. What failed is no contender.
+    fn is_open(&self, cell: &'a Cell) -> bool {
+        let unknown = matches!(
+            cell.status,
+            Status::Ok | Status::OverBudget | Status::NotRun | Status::Unavailable
+        );
+        unknown && self.measured(cell).is_none()
+    }
+
+    /// Who speaks for the prediction in a case, and how many might have but for lack of
+    /// time or a program.
+    fn speakers(&self, case: &str, high: bool) -> (Vec<Measured<'a>>, u32) {
+        let all: Vec<(&Target, &Cell)> = self.cells(&self.hypothesis.of, case).collect();
+        if !self.hypothesis.per_engine {
+            let missing = all.iter().filter(|(_, cell)| self.is_open(cell)).count() as u32;
+            let measured = all.iter().filter_map(|(_, cell)| self.measured(cell));
+            return (measured.collect(), missing);
+        }
+        let mut engines: Vec<&str> = Vec::new();
+        for (target, _) in &all {
+            if !engines.contains(&target.engine.as_str()) {
+                engines.push(&target.engine);
+            }
+        }
+        let (mut best, mut missing) = (Vec::new(), 0);
+        for engine in engines {
+            let of_engine = || all.iter().filter(|(t, _)| t.engine == engine);
+            let measured = of_engine().filter_map(|(_, cell)| self.measured(cell));
+            match best_of(measured, high) {
+                Some(found) => best.push(found),
+                None => missing += u32::from(of_engine().any(|(_, cell)| self.is_open(cell))),
+            }
+        }
+        (best, missing)
+    }
+
+    fn case(&self, case: &Case, found: &mut Items<'a>) {
+        let high = self.metric.describe().better == Better::Higher;
+        let (speakers, missing) = self.speakers(&case.id, high);
+        let plain = |(cell, metric): Measured<'a>, measure, min, max| Item {
+            cell,
+            against: None,
+            measure,
+            own: &metric.by_invocation,
+            other: &[],
+            loads: 1.0,
+            min,
+            max,
+            floor: None,
+        };
+        let bounds = |min: &Option<f64>, max: &Option<f64>| {
+            (
+                min.unwrap_or(f64::NEG_INFINITY),
+                max.unwrap_or(f64::INFINITY),
+            )
+        };
+        match &self.hypothesis.claim {
+            Claim::Range { min, max } => {
+                let (min, max) = bounds(min, max);
+                let one = |s| plain(s, Measure::Value(self.metric), min, max);
+                found.items.extend(speakers.into_iter().map(one));
+                found.missing += missing;
+            }
+            Claim::Variation { max } => {
+                let one = |s| plain(s, Measure::Variation(self.metric), 0.0, *max);
+                found.items.extend(speakers.into_iter().map(one));
+            }
+            Claim::Samples { min } => {
+                let one = |s| plain(s, Measure::Requests, *min as f64, f64::INFINITY);
+                found.items.extend(speakers.into_iter().map(one));
+            }
+            Claim::Ratio { against, min, max } => {
+                let (min, max) = bounds(min, max);
+                self.against(case, against, speakers, (min, max), missing, found);
+            }
+            Claim::Highest { among } => self.ahead(case, among, Measure::TimesHigher, found),
+            Claim::Lowest { among } => self.ahead(case, among, Measure::TimesLower, found),
+            Claim::LeastVariation { among } => {
+                self.ahead(case, among, Measure::TimesSteadier, found);
+            }
+            Claim::Linear { .. } | Claim::Unmeasured { .. } => {}
+        }
+    }
+
+    /// Each speaker against the first planned of `against`.
+    fn against(
+        &self,
+        case: &Case,
+        against: &[String],
+        speakers: Vec<Measured<'a>>,
+        (min, max): (f64, f64),
+        missing: u32,
+        found: &mut Items<'a>,
+    ) {
+        let planned = |id: &&String| self.targets.iter().any(|t| t.id == **id);
+        let one = Selector {
+            targets: against.iter().find(planned).into_iter().cloned().collect(),
+            ..Selector::default()
+        };
+        if one.targets.is_empty() {
+            return;
+        }
+        let other = self.cells(&one, &case.id).next();
+        let Some((against, other)) = other.and_then(|(_, cell)| self.measured(cell)) else {
+            found.missing += missing + speakers.len() as u32;
+            return;
+        };
+        found.missing += missing;
+        found
+            .items
+            .extend(speakers.into_iter().map(|(cell, metric)| Item {
+                cell,
+                against: Some(against),
+                measure: Measure::TimesBetter(self.metric),
+                own: &metric.by_invocation,
+                other: &other.by_invocation,
+                loads: 1.0,
+                min,
+                max,
+                floor: None,
+            }));
+    }
+
+    /// The best of those spoken of against each of the others.
+    fn ahead(
+        &self,
+        case: &Case,
+        among: &Selector,
+        measure: fn(MetricId) -> Measure,
+        found: &mut Items<'a>,
+    ) {
+        let own = || self.cells(&self.hypothesis.of, &case.id);
+        let measured = own().filter_map(|(_, cell)| self.measured(cell));
+        let best = match measure(self.metric) {
+            Measure::TimesSteadier(_) => steadiest(measured),
+            Measure::TimesHigher(_) => best_of(measured, true),
+            _ => best_of(measured, false),
+        };
+        let Some((cell, metric)) = best else {
+            found.missing += own().filter(|(_, cell)| self.is_open(cell)).count() as u32;
+            return;
+        };
+        let floor = self
+            .analysis
+            .floor(&self.scenario.id, &case.id, self.metric);
+        for (target, rival) in self.cells(among, &case.id) {
+            if self.hypothesis.of.has(target) {
+                continue;
+            }
+            let Some((rival, other)) = self.measured(rival) else {
+                found.missing += u32::from(self.is_open(rival));
+                continue;
+            };
+            let measure = measure(self.metric);
+            let steadier = matches!(measure, Measure::TimesSteadier(_));
+            found.items.push(Item {
+                cell,
+                against: Some(rival),
+                measure,
+                own: &metric.by_invocation,
+                other: &other.by_invocation,
+                loads: 1.0,
+                min: 1.0,
+                max: f64::INFINITY,
+                // The noise floor is one of values, not of their variation.
+                floor: Some(match floor {
+                    Some(floor) if !steadier => floor.ratio,
+                    _ => 1.0,
+                }),
+            });
+        }
+    }
+
+    /// Growth from the least load to the greatest, target by target.
+    fn growth(&self, min: f64, found: &mut Items<'a>) {
+        let axis = self.scenario.axis;
+        if !matches!(axis, Axis::InFlight | Axis::Users | Axis::Batch) {
+            return;
+        }
+        let at = |word| cases(self.scenario, At::Word(word)).first().copied();
+        let (Some(least), Some(most)) = (at(AtWord::Smallest), at(AtWord::Largest)) else {
+            return;
+        };
+        let loads = f64::from(most.axis_value(axis)) / f64::from(least.axis_value(axis));
+        if loads.is_nan() || loads <= 1.0 {
+            return;
+        }
+        let few: Vec<_> = self.cells(&self.hypothesis.of, &least.id).collect();
+        for (target, cell) in self.cells(&self.hypothesis.of, &most.id) {
+            let start = few.iter().find(|(other, _)| other.id == target.id);
+            let start = start.and_then(|(_, cell)| self.measured(cell));
+            match (self.measured(cell), start) {
+                (Some((cell, metric)), Some((_, start))) => found.items.push(Item {
+                    cell,
+                    against: None,
+                    measure: Measure::OfLinear(self.metric),
+                    own: &metric.by_invocation,
+                    other: &start.by_invocation,
+                    loads,
+                    min,
+                    max: f64::INFINITY,
+                    floor: None,
+                }),
+                _ => found.missing += u32::from(self.is_open(cell)),
+            }
+        }
+    }
+}
+
+fn best_of<'a>(of: impl Iterator<Item = Measured<'a>>, high: bool) -> Option<Measured<'a>> {
+    of.min_by(|(_, a), (_, b)| match high {
+        true => b.value.total_cmp(&a.value),
+        false => a.value.total_cmp(&b.value),
+    })
+}
+
+fn steadiest<'a>(of: impl Iterator<Item = Measured<'a>>) -> Option<Measured<'a>> {
+    let varies = |(_, metric): &Measured| metric.cv_invocations.unwrap_or(f64::INFINITY);
+    of.min_by(|a, b| varies(a).total_cmp(&varies(b)))
+}

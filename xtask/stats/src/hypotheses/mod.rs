@@ -1,0 +1,194 @@
+//! What became of a prediction in a run: confirmed, refuted, inconclusive, or not
+//! measured here. The interval decides, never the point estimate.
+//!
+//! A prediction over several cells holds only if it holds in each, so each must lie
+//! within the bounds at 95 % (an intersection–union test needs no correction); one cell
+//! refutes it, so the chance of a stray one is shared out among them (Bonferroni). Where
+//! one cell is enough it is the other way round.
+//!
+//! Deliberately not here: words. What a prediction says stands in
+//! `data/hypotheses.toml`, how a verdict is printed is the site's business.
+
+mod measure;
+
+use crate::analysis::{Analysis, MetricId};
+use crate::ci::CONFIDENCE;
+use measure::items;
+use schema::hypothesis::{Claim, Hypotheses, Hypothesis, Place};
+use schema::run::Run;
+use schema::scenario::Scenario;
+
+/// What may be said of a prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// No run of its kind has the cells.
+    NotMeasured,
+    /// It holds.
+    Confirmed,
+    /// The intervals allow both.
+    Inconclusive,
+    /// It does not hold.
+    Refuted,
+}
+
+/// What a number in the evidence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// The metric's value.
+    Value(MetricId),
+    /// How many times better on the metric.
+    TimesBetter(MetricId),
+    /// How many times higher on the metric than the other.
+    TimesHigher(MetricId),
+    /// How many times lower.
+    TimesLower(MetricId),
+    /// Coefficient of variation across launches, a fraction.
+    Variation(MetricId),
+    /// How many times more the other varies.
+    TimesSteadier(MetricId),
+    /// Timed requests with distinct prompts: a count, exact.
+    Requests,
+    /// Share of linear growth, a fraction.
+    OfLinear(MetricId),
+}
+
+/// One number that a verdict rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// Target id.
+    pub target: String,
+    /// What it was held against, where it was.
+    pub against: Option<String>,
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
+    /// What the number is.
+    pub measure: Measure,
+    /// The number.
+    pub value: f64,
+    /// Its 95 % interval; `None` with a single launch. The upper bound of a variation
+    /// may be infinite.
+    pub ci95: Option<(f64, f64)>,
+    /// What this number alone says, at the level that its part in the verdict needs.
+    pub verdict: Verdict,
+}
+
+/// What a run says of a prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What may be said.
+    pub verdict: Verdict,
+    /// What it rests on, in plan order; none where nothing was measured.
+    pub evidence: Vec<Evidence>,
+    /// Cells it also speaks of that have no number and might have had one.
+    pub missing: u32,
+    /// Why nothing was measured; empty otherwise.
+    pub why: String,
+}
+
+/// One line for each metric in the file that there is not, and what to do.
+pub fn validate(all: &Hypotheses) -> Vec<String> {
+    let named = |h: &Hypothesis| Some((h.id.clone(), h.metric.clone()?));
+    all.hypotheses
+        .iter()
+        .filter_map(named)
+        .filter(|(_, metric)| MetricId::from_id(metric).is_none())
+        .map(|(id, metric)| {
+            let known = MetricId::ALL.map(|id| id.describe().name).join(", ");
+            format!("{id:?}, field `metric`: {metric:?} is no metric: use one of {known}")
+        })
+        .collect()
+}
+
+/// What a run says of a prediction. `parameters` are those of the run's model, where
+/// that is known.
+pub fn evaluate(
+    hypothesis: &Hypothesis,
+    place: &Place,
+    run: &Run,
+    analysis: &Analysis,
+    scenarios: &[Scenario],
+    parameters: Option<u64>,
+) -> Finding {
+    if let Some(why) = elsewhere(hypothesis, place, run, parameters) {
+        return not_measured(why);
+    }
+    let found = items(hypothesis, place, run, analysis, scenarios);
+    let (items, missing) = (found.items, found.missing);
+    if items.is_empty() {
+        return not_measured("the run has no such cell with a number".into());
+    }
+    let family = 1.0 - (1.0 - CONFIDENCE) / items.len() as f64;
+    // What all must do is asked at 95 %, what one may do alone within the family.
+    let (inside, outside) = match hypothesis.any {
+        false => (CONFIDENCE, family),
+        true => (family, CONFIDENCE),
+    };
+    let evidence: Vec<Evidence> = items
+        .iter()
+        .filter_map(|item| item.judge(inside, outside))
+        .collect();
+    if evidence.is_empty() {
+        return not_measured("its cells have no such number".into());
+    }
+    let undefined = (items.len() - evidence.len()) as u32;
+    let missing = missing + undefined;
+    let count = |wanted: Verdict| evidence.iter().filter(|e| e.verdict == wanted).count();
+    let (confirmed, refuted) = (count(Verdict::Confirmed), count(Verdict::Refuted));
+    let all = |n: usize| n == evidence.len() && missing == 0;
+    let verdict = match hypothesis.any {
+        false if refuted > 0 => Verdict::Refuted,
+        false if all(confirmed) => Verdict::Confirmed,
+        true if confirmed > 0 => Verdict::Confirmed,
+        true if all(refuted) => Verdict::Refuted,
+        _ => Verdict::Inconclusive,
+    };
+    Finding {
+        verdict,
+        evidence,
+        missing,
+        why: String::new(),
+    }
+}
+
+/// Over several runs of its kind: a prediction that names no more than them is refuted by
+/// one; so the worst that any says.
+pub fn over_runs(findings: &[Finding]) -> Verdict {
+    let verdicts = findings.iter().map(|finding| finding.verdict);
+    verdicts.max().unwrap_or(Verdict::NotMeasured)
+}
+
+fn not_measured(why: String) -> Finding {
+    Finding {
+        verdict: Verdict::NotMeasured,
+        evidence: Vec::new(),
+        missing: 0,
+        why,
+    }
+}
+
+/// Why a run is not of the kind that a prediction is about.
+fn elsewhere(
+    hypothesis: &Hypothesis,
+    place: &Place,
+    run: &Run,
+    parameters: Option<u64>,
+) -> Option<String> {
+    let plan = &run.header.plan;
+    if let Claim::Unmeasured { why } = &hypothesis.claim {
+        return Some(why.clone());
+    }
+    if !plan.publishable {
+        return Some("its profile has too few samples for any claim".into());
+    }
+    if !plan.targets.iter().any(|target| place.has(target)) {
+        return Some(format!("it ran nothing on {}", place.backends.join(" or ")));
+    }
+    let least = place.parameters_min?;
+    match parameters {
+        Some(n) if n >= least => None,
+        Some(_) => Some("its model is too small".into()),
+        None => Some("the size of its model is not known".into()),
+    }
+}

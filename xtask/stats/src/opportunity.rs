@@ -1,0 +1,257 @@
+//! How far a target is from a limit, and what reaching it would give at most: an upper
+//! bound for who looks for something to optimise, never a promise.
+//!
+//! Each limit is one that was measured on the same machine, or arithmetic: memory
+//! bandwidth in decode, f32 arithmetic in prefill, linear growth under load, work in
+//! proportion to the prompt, a GPU without gaps between kernels. They bound different
+//! work, so two of them don't multiply, and the gain of one is of its own metric only.
+
+use crate::analysis::{Analysis, Cell, MetricId};
+use crate::growth::growth;
+use crate::kernels;
+use schema::plan::PlannedScenario;
+use schema::run::Run;
+use schema::scenario::{Axis, LoadShape};
+
+/// Under this a gap is none: no bound is known so well.
+pub const GAIN_MIN: f64 = 1.05;
+
+/// What is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Decode, by the memory bandwidth measured in the same run. Measured: percent.
+    Decode,
+    /// Prefill, by the f32 FLOP/s measured in the same run. Measured: percent.
+    Prefill,
+    /// Throughput under load, by linear growth from one request. Measured: a fraction.
+    Scaling,
+    /// The wait for the first token, by work in proportion to the prompt. Measured: the
+    /// exponent.
+    Context,
+    /// Decode on a GPU, by no gap between kernels. Measured: the share of gaps, a
+    /// fraction, of one traced launch.
+    LaunchGaps,
+}
+
+/// A gap to a limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opportunity {
+    /// What is bounded.
+    pub kind: Kind,
+    /// Target id.
+    pub target: String,
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id: of growth, the last.
+    pub case: String,
+    /// From which value on the axis to which; equal where one case is measured.
+    pub span: (u32, u32),
+    /// What was measured, as the kind says.
+    pub measured: f64,
+    /// Its 95 % interval; `None` with one launch.
+    pub ci95: Option<(f64, f64)>,
+    /// How many times better the metric would be at the limit.
+    pub gain: f64,
+    /// Its interval, from that of what was measured.
+    pub gain_ci95: Option<(f64, f64)>,
+}
+
+impl Opportunity {
+    /// What it is ranked by: the gain that is sure to be there up to the limit, the
+    /// interval's lower end. Without an interval nothing is sure.
+    fn sure(&self) -> f64 {
+        self.gain_ci95.map_or(1.0, |(low, _)| low)
+    }
+}
+
+/// All gaps of a run, those first whose closing would surely give most.
+pub fn opportunities(run: &Run, analysis: &Analysis) -> Vec<Opportunity> {
+    let mut all = Vec::new();
+    for scenario in &run.header.plan.scenarios {
+        for target in &run.header.plan.targets {
+            let of = |c: &&Cell| c.scenario == scenario.id && c.target == target.id;
+            let cells: Vec<&Cell> = analysis.cells.iter().filter(of).collect();
+            all.extend(of_cells(scenario, &cells));
+        }
+    }
+    all.extend(analysis.scalings.iter().filter_map(|scaling| {
+        let of = |c: &&Cell| {
+            let same = c.scenario == scaling.scenario && c.target == scaling.target;
+            same && c.axis_value == scaling.load
+        };
+        let cell = analysis.cells.iter().find(of)?;
+        let found = (Kind::Scaling, scaling.fraction, scaling.ci95);
+        make(found, cell, (1, scaling.load), |fraction| 1.0 / fraction)
+    }));
+    all.extend(run.kernels.iter().filter_map(|launch| {
+        let traced = kernels::analyse(launch)
+            .ok()
+            .filter(|found| !found.synthetic)?;
+        let share = traced.decode.gap_fraction()?;
+        let (scenario, target) = (&launch.log.launch.scenario, &launch.log.launch.target);
+        let case = launch.log.launch.cases.first()?;
+        let of = |c: &&Cell| c.scenario == *scenario && c.case == *case && c.target == *target;
+        let cell = analysis.cells.iter().find(of)?;
+        let at = (cell.axis_value, cell.axis_value);
+        make((Kind::LaunchGaps, share, None), cell, at, |gaps| {
+            1.0 / (1.0 - gaps)
+        })
+    }));
+    all.retain(|o| o.gain >= GAIN_MIN);
+    // Stable: the plan's order among equals.
+    all.sort_by(|a, b| b.sure().total_cmp(&a.sure()));
+    all
+}
+
+/// Those of one target's cells in a scenario of one request at a time.
+fn of_cells(scenario: &PlannedScenario, cells: &[&Cell]) -> Vec<Opportunity> {
+    if scenario.load != LoadShape::Serial {
+        return Vec::new();
+    }
+    let of = |kind, id| {
+        let has = |c: &&&Cell| c.metrics.iter().any(|m| m.id == id);
+        let cell = cells.iter().filter(has).max_by_key(|c| c.axis_value)?;
+        let metric = cell.metrics.iter().find(|m| m.id == id)?;
+        let at = (cell.axis_value, cell.axis_value);
+        make((kind, metric.value, metric.ci95), cell, at, |percent| {
+            100.0 / percent
+        })
+    };
+    let decode = of(Kind::Decode, MetricId::DecodeMbuPercent);
+    let prefill = of(Kind::Prefill, MetricId::PrefillMfuPercent);
+    let context = || {
+        // Short prompts are mostly what every request costs, whatever its length.
+        if scenario.axis != Axis::PromptTokens || cells.len() < 3 {
+            return None;
+        }
+        let grown = growth(cells, MetricId::TtftNs).filter(|grown| grown.cells >= 3)?;
+        let longer = f64::from(grown.to) / f64::from(grown.from);
+        let last = cells.iter().find(|c| c.axis_value == grown.to)?;
+        let found = (Kind::Context, grown.exponent, grown.ci95);
+        make(found, last, (grown.from, grown.to), |e| {
+            longer.powf(e - 1.0)
+        })
+    };
+    [decode, prefill, context()].into_iter().flatten().collect()
+}
+
+/// `None` where the gain isn't a number.
+fn make(
+    (kind, measured, ci95): (Kind, f64, Option<(f64, f64)>),
+    cell: &Cell,
+    span: (u32, u32),
+    gain: impl Fn(f64) -> f64,
+) -> Option<Opportunity> {
+    let usable = |x: f64| (x.is_finite() && x > 0.0).then_some(x);
+    let gain_ci95 = ci95.and_then(|(low, high)| {
+        let (a, b) = (usable(gain(low))?, usable(gain(high))?);
+        Some((a.min(b), a.max(b)))
+    });
+    Some(Opportunity {
+        kind,
+        target: cell.target.clone(),
+        scenario: cell.scenario.clone(),
+        case: cell.case.clone(),
+        span,
+        measured: usable(measured)?,
+        ci95,
+        gain: usable(gain(measured))?,
+        gain_ci95,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Metric;
+    use schema::record::Status;
+
+    fn cell(axis_value: u32, metrics: &[(MetricId, [f64; 3])]) -> Cell {
+        let metric = |(id, values): &(MetricId, [f64; 3])| Metric {
+            id: *id,
+            n: 3,
+            value: values.iter().sum::<f64>() / 3.0,
+            ci95: crate::ci::mean_interval(values).map(|i| (i.low, i.high)),
+            cv_invocations: None,
+            by_invocation: values.to_vec(),
+            shape: None,
+            course: None,
+        };
+        Cell {
+            target: "t".into(),
+            scenario: "long_context".into(),
+            case: format!("p{axis_value}"),
+            axis_value,
+            status: Status::Ok,
+            reason: String::new(),
+            requests: 100,
+            invocations: 3,
+            metrics: metrics.iter().map(metric).collect(),
+            rank: None,
+            disturbances: vec![],
+            unwatched: 0,
+        }
+    }
+
+    fn scenario(load: LoadShape) -> PlannedScenario {
+        PlannedScenario {
+            id: "long_context".into(),
+            version: 1,
+            load,
+            axis: Axis::PromptTokens,
+            targets: vec![],
+            cases: vec![],
+        }
+    }
+
+    #[test]
+    fn the_bound_of_a_share_is_its_inverse_at_the_largest_case() {
+        let mbu = MetricId::DecodeMbuPercent;
+        let cells = [
+            cell(10, &[(mbu, [10.0; 3])]),
+            cell(50, &[(mbu, [38.0, 40.0, 42.0])]),
+        ];
+        let cells: Vec<&Cell> = cells.iter().collect();
+        let found = of_cells(&scenario(LoadShape::Serial), &cells);
+        let [decode] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((decode.kind, decode.case.as_str()), (Kind::Decode, "p50"));
+        assert!((decode.gain - 2.5).abs() < 1e-12);
+        // 40 ± t(2)·2/√3 = 40 ± 4.968: between 100/44.968 and 100/35.032.
+        let (low, high) = decode.gain_ci95.unwrap();
+        assert!((low - 2.22379).abs() < 1e-4 && (high - 2.85453).abs() < 1e-4);
+        assert!(of_cells(&scenario(LoadShape::ClosedLoop), &cells).is_empty());
+    }
+
+    #[test]
+    fn growth_beyond_the_prompt_s_is_the_gap_at_the_longest() {
+        let ttft = MetricId::TtftNs;
+        let square = |x: u32| {
+            cell(
+                x,
+                &[(ttft, [1.0, 1.01, 0.99].map(|f| f * f64::from(x * x)))],
+            )
+        };
+        let cells = [square(100), square(200), square(400)];
+        let refs: Vec<&Cell> = cells.iter().collect();
+        let found = of_cells(&scenario(LoadShape::Serial), &refs);
+        assert_eq!((found[0].kind, found[0].span), (Kind::Context, (100, 400)));
+        assert!((found[0].measured - 2.0).abs() < 1e-9);
+        assert!((found[0].gain - 4.0).abs() < 1e-9);
+        // Two lengths give no exponent worth a name.
+        assert!(of_cells(&scenario(LoadShape::Serial), &refs[..2]).is_empty());
+    }
+
+    #[test]
+    fn nonsense_has_no_gain() {
+        for value in [0.0, -3.0, f64::NAN, f64::INFINITY] {
+            let cells = [cell(10, &[(MetricId::DecodeMbuPercent, [value; 3])])];
+            let refs: Vec<&Cell> = cells.iter().collect();
+            assert!(
+                of_cells(&scenario(LoadShape::Serial), &refs).is_empty(),
+                "{value}"
+            );
+        }
+    }
+}
