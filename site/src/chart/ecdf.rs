@@ -122,11 +122,7 @@ impl Ecdf {
             }
             svg.polyline(&series.style.line_class(), &line);
             if let Some(&(at_x, at_y)) = line.get(line.len() / 2) {
-                svg.mark(
-                    &series.style.mark_class(),
-                    &series.style.mark(at_x, at_y),
-                    &series.name,
-                );
+                svg.marker(series.style, (at_x, at_y), &series.name);
                 drawn.push((at_x, series));
             }
         }
@@ -160,11 +156,7 @@ fn key(svg: &mut Svg, mut drawn: Vec<(f64, &Series)>, bottom: f64) {
     for ((_, series), at) in drawn.into_iter().zip(placed) {
         let from = RIGHT + 12.0;
         svg.polyline(&series.style.line_class(), &[(from, at), (from + 30.0, at)]);
-        svg.mark(
-            &series.style.mark_class(),
-            &series.style.mark(from + 15.0, at),
-            &series.name,
-        );
+        svg.marker(series.style, (from + 15.0, at), &series.name);
         svg.text(
             &format!("{} sl", series.style.color_class()),
             (from + 37.0, at + 4.5),

@@ -206,11 +206,7 @@ fn draw_estimate(
         svg.line(&class, (low, y - 4.0), (low, y + 4.0));
         svg.line(&class, (high, y - 4.0), (high, y + 4.0));
     }
-    svg.mark(
-        &row.style.mark_class(),
-        &row.style.mark(x, y),
-        &format!("{}: {value}", row.label),
-    );
+    svg.marker(row.style, (x, y), &format!("{} · {value}", row.label));
     true
 }
 

@@ -189,11 +189,7 @@ impl Lines {
                     fmt::count(u64::from(point.x))
                 );
             }
-            svg.mark(
-                &series.style.mark_class(),
-                &series.style.mark(RIGHT + 25.0, at),
-                &series.name,
-            );
+            svg.marker(series.style, (RIGHT + 25.0, at), &series.name);
             svg.text(
                 &format!("{color} sl"),
                 (RIGHT + 35.0, at + 4.5),
@@ -292,9 +288,9 @@ fn draw_series(
         if let Some((low, high)) = point.y.ci {
             svg.line(&whisker, (*at_x, y.clamped(low)), (*at_x, y.clamped(high)));
         }
-        svg.mark(
-            &series.style.mark_class(),
-            &series.style.mark(*at_x, *at_y),
+        svg.marker(
+            series.style,
+            (*at_x, *at_y),
             &format!(
                 "{}: {}",
                 series.name,

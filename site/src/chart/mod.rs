@@ -5,8 +5,11 @@
 //! numbers and names and returns a [`Figure`]; it knows no run and no page.
 //! Deliberately absent: a second y axis, a bar with a cut axis, animation.
 
+pub mod axes;
 pub mod ecdf;
 pub mod forest;
+pub mod frontier;
+pub mod key;
 pub mod label;
 pub mod lines;
 pub mod scale;

@@ -122,6 +122,16 @@ impl Scale {
         self
     }
 
+    /// The coordinates of its two ends.
+    pub fn ends(&self) -> (f64, f64) {
+        (self.start, self.end)
+    }
+
+    /// What its ends stand for: values, or their decimal logarithms.
+    pub fn domain(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
     /// The coordinate of `value`; `None` where it has no place on this axis.
     pub fn at(&self, value: f64) -> Option<f64> {
         let value = match self.kind {
