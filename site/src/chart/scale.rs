@@ -113,6 +113,18 @@ impl Scale {
         }
     }
 
+    /// A linear axis from the first value to the second, exactly; without ticks.
+    pub fn fixed((low, high): (f64, f64), (start, end): (f64, f64)) -> Self {
+        Self {
+            kind: Kind::Linear,
+            ticks: Vec::new(),
+            low,
+            high,
+            start,
+            end,
+        }
+    }
+
     /// The axis with ticks at these values instead: those of them that fit.
     pub fn with_ticks(mut self, ticks: impl IntoIterator<Item = f64>) -> Self {
         self.ticks = ticks

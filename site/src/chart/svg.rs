@@ -74,6 +74,13 @@ impl Svg {
         };
     }
 
+    /// A path as given; nothing for an empty one.
+    pub fn path(&mut self, class: &str, d: &str) {
+        if !d.is_empty() {
+            let _ = write!(self.body, r#"<path class="{class}" d="{d}"/>"#);
+        }
+    }
+
     /// A path as given, with the text a pointer shows on it.
     pub fn mark(&mut self, class: &str, d: &str, title: &str) {
         let _ = write!(

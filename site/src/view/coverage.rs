@@ -5,7 +5,8 @@ use super::cells::{gap, plural, status_words, swatch};
 use super::engine::verified_scope;
 use super::frame::{Frame, reason_id, reason_path};
 use super::tables::target_path;
-use super::{Shown, case_label};
+use super::{Shown, case_label, coverage_map};
+use crate::chart::Figure;
 use crate::fmt;
 use schema::record::Status;
 use serde::Serialize;
@@ -14,6 +15,7 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub struct CoveragePage {
     frame: Frame,
+    map: Figure,
     cells: Matrix,
     reasons: Vec<Reason>,
     gate: Vec<Gate>,
@@ -134,6 +136,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
             "What was not measured",
             &measured,
         ),
+        map: coverage_map::map(shown),
         cells: matrix(shown, true),
         reasons: reasons(shown),
         gate: shown

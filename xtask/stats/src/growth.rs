@@ -62,7 +62,9 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let across: f64 = logs.iter().map(|p| (p.0 - x_mean) * (p.1 - y_mean)).sum();
     let spread: f64 = logs.iter().map(|p| (p.0 - x_mean).powi(2)).sum();
     let slope = across / spread;
-    slope.is_finite().then_some((slope, y_mean - slope * x_mean))
+    slope
+        .is_finite()
+        .then_some((slope, y_mean - slope * x_mean))
 }
 
 #[cfg(test)]
