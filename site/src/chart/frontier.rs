@@ -173,9 +173,9 @@ impl Frontier {
     fn table(&self, front: &[bool]) -> Table {
         let head = [
             "Choice",
-            &self.x.label,
+            self.x.label.as_str(),
             "95 % interval",
-            &self.y.label,
+            self.y.label.as_str(),
             "95 % interval",
             "Rests on",
             "On the frontier",

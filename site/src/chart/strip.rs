@@ -163,7 +163,7 @@ impl Strip {
         away.sort_by(f64::total_cmp);
         let most = match away.len() {
             0 => 0.0,
-            len => away[((len - 1) as f64 * 0.97) as usize],
+            len => away[((len - 1) as f64 * 0.97).ceil() as usize],
         };
         // Round, so that it can be said: 1.1, 1.2, 1.5, 2, 3 or 5.
         [1.1, 1.2, 1.5, 2.0, 3.0]

@@ -27,7 +27,7 @@ pub struct CoveragePage {
 
 /// Targets × cases.
 #[derive(Serialize)]
-pub struct Matrix {
+struct Matrix {
     groups: Vec<MatrixGroup>,
     rows: Vec<MatrixRow>,
 }
@@ -71,9 +71,7 @@ struct Gate {
     reason: String,
 }
 
-/// The matrix of a run. Reasons are linked only where this run is the one that
-/// the coverage page speaks of.
-pub fn matrix(shown: &Shown, linked: bool) -> Matrix {
+fn matrix(shown: &Shown) -> Matrix {
     let groups = shown
         .scenarios()
         .iter()
@@ -103,7 +101,7 @@ pub fn matrix(shown: &Shown, linked: bool) -> Matrix {
                             Some(cell) => status_words(cell.status).into(),
                             None => "not planned".into(),
                         },
-                        path: if failed && linked {
+                        path: if failed {
                             reason_path(&scenario.id, &case.id, &target.id)
                         } else {
                             String::new()
@@ -137,7 +135,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
             &measured,
         ),
         map: coverage_map::map(shown),
-        cells: matrix(shown, true),
+        cells: matrix(shown),
         reasons: reasons(shown),
         gate: shown
             .run

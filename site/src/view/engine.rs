@@ -4,7 +4,7 @@
 use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
 use super::frame::{Frame, engine_path, scenario_path};
-use super::{Shown, adoption, case_label};
+use super::{Shown, adoption, case_label, standing};
 use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct EnginePage {
     frame: Frame,
     id: String,
+    answer: String,
     about: String,
     homepage: String,
     homepage_links: bool,
@@ -94,6 +95,7 @@ pub fn page(shown: &Shown, id: &str) -> EnginePage {
     EnginePage {
         frame: Frame::new(shown.input, Some(shown.run), &engine_path(id), name, &about),
         id: id.to_owned(),
+        answer: standing::of_engine(shown, id),
         about,
         homepage_links: homepage.starts_with("http") && safe_href(&homepage),
         homepage,

@@ -24,6 +24,7 @@ pub mod roofline;
 pub mod run;
 pub mod scaling;
 pub mod scenario;
+pub mod standing;
 pub mod tables;
 pub mod trial;
 

@@ -8,7 +8,7 @@ use super::primary::{LegendEntry, legend};
 use super::promises::promises;
 use super::scaling::{self, ScalingTable};
 use super::tables::{self, ComparisonGroup, FailedRow, MetricRows};
-use super::{Shown, case_label, noise, roofline};
+use super::{Shown, case_label, noise, roofline, standing};
 use crate::chart::Figure;
 use crate::html::slug;
 use crate::markdown;
@@ -24,6 +24,8 @@ pub struct ScenarioPage {
     frame: Frame,
     id: String,
     version: u32,
+    answer: String,
+    model: String,
     question: String,
     analysis: String,
     load: &'static str,
@@ -101,6 +103,8 @@ pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
         ),
         id: scenario.id.clone(),
         version: scenario.version,
+        answer: standing::of_scenario(shown, scenario),
+        model: shown.run.header.plan.model.clone(),
         question,
         analysis: text.map_or_else(
             || {
