@@ -22,6 +22,8 @@ pub enum Unit {
     RequestsPerS,
     /// Joules, shown as mJ or J.
     Joules,
+    /// Floating-point operations per second.
+    FlopPerS,
     /// Percent, already times 100.
     Percent,
     /// A ratio, shown with ×.
@@ -63,6 +65,12 @@ impl Unit {
             Unit::TokPerS => &[(0.0, 1.0, " tok/s")],
             Unit::RequestsPerS => &[(0.0, 1.0, " req/s")],
             Unit::Joules => &[(0.0, 1e-3, " mJ"), (1.0, 1.0, " J")],
+            Unit::FlopPerS => &[
+                (0.0, 1.0, " FLOP/s"),
+                (1e6, 1e6, " MFLOP/s"),
+                (1e9, 1e9, " GFLOP/s"),
+                (1e12, 1e12, " TFLOP/s"),
+            ],
             Unit::Percent => &[(0.0, 1.0, " %")],
             Unit::Ratio => &[(0.0, 1.0, "×")],
             Unit::Plain => &[(0.0, 1.0, "")],
@@ -294,6 +302,7 @@ mod tests {
         assert_eq!(quantity(Unit::TokPerS, 1234.5), "1230 tok/s");
         assert_eq!(quantity(Unit::Joules, 0.0345), "34.5 mJ");
         assert_eq!(quantity(Unit::Joules, 12.34), "12.3 J");
+        assert_eq!(quantity(Unit::FlopPerS, 6.21e10), "62.1 GFLOP/s");
         assert_eq!(percent(0.0312), "3.12 %");
         assert_eq!(p_value(0.0004), "< 0.001");
         assert_eq!(p_value(0.0341), "0.034");

@@ -3,7 +3,7 @@
 //!
 //! `view` decides what a page says, `chart` draws, `template` prints, and
 //! [`write()`] is the only function that touches the disk. The pages make no
-//! network request, need no script and work from file://.
+//! network request, read without their script and work from file://.
 
 pub mod chart;
 pub mod fmt;
@@ -78,6 +78,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         files: BTreeMap::new(),
     };
     site.add("assets/site.css".into(), theme::style_sheet().into_bytes())?;
+    site.add("assets/site.js".into(), theme::script().into_bytes())?;
     site.page(
         "methodology.html".into(),
         "methodology.html",
@@ -105,7 +106,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     site.page(
         "index.html".into(),
         "index.html",
-        &view::index::index(newest),
+        &view::index::index(newest, &shown),
     )?;
     site.page(
         "coverage.html".into(),

@@ -94,16 +94,28 @@ impl Theme {
 /// The style sheet: colours from here, everything else from `assets/site.css`.
 /// Dark colours apply to screens only, so that a print is always light.
 pub fn style_sheet() -> String {
+    let (light, dark) = (LIGHT.properties(), DARK.properties());
     let mut css = format!(
-        ":root{{color-scheme:light dark;{}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{}}}}}\n",
-        LIGHT.properties(),
-        DARK.properties()
+        ":root{{color-scheme:light dark;{light}}}\n\
+         [data-theme=light]{{color-scheme:light}}\n\
+         @media screen{{[data-theme=dark]{{color-scheme:dark;{dark}}}}}\n\
+         @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}\n",
     );
     for index in 0..SERIES {
         css.push_str(&format!(".s{index}{{--c:var(--s{index})}}\n"));
     }
     css.push_str(include_str!("../assets/site.css"));
     css
+}
+
+/// The script as it is sent: without indentation and lines of comment, which a
+/// reader of its source has in the repository.
+pub fn script() -> String {
+    let lines = include_str!("../assets/site.js").lines().map(str::trim);
+    let code: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .collect();
+    code.join("\n") + "\n"
 }
 
 #[cfg(test)]
@@ -157,6 +169,42 @@ mod tests {
                 let ratio = contrast(text, theme.warn_background);
                 assert!(ratio >= 4.5, "{text} on warning: {ratio:.2}");
             }
+        }
+    }
+
+    #[test]
+    fn the_script_is_short_and_asks_no_server() {
+        let script = script();
+        assert!(script.len() < 10_000, "{} bytes", script.len());
+        let asks = [
+            "fetch(",
+            "XMLHttpRequest",
+            "import",
+            "http:",
+            "https:",
+            "eval",
+            "innerHTML",
+        ];
+        for word in asks {
+            assert!(!script.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn signs_on_filled_cells_have_contrast() {
+        // A sign of the map of coverage stands on a fill of nine tenths.
+        for theme in [LIGHT, DARK] {
+            let mixed: String = (1..7)
+                .step_by(2)
+                .map(|at| {
+                    let channel =
+                        |hex: &str| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap());
+                    let mix = 0.9 * channel(theme.good) + 0.1 * channel(theme.background);
+                    format!("{:02x}", mix.round() as u8)
+                })
+                .collect();
+            let ratio = contrast(theme.background, &format!("#{mixed}"));
+            assert!(ratio >= 4.5, "{ratio:.2}");
         }
     }
 

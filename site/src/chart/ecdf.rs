@@ -2,10 +2,11 @@
 //! long. Drawn from quantiles, thinned so that a page stays small; it shows the
 //! shape within invocations and is never the ground of a verdict.
 
-use super::label::spread;
+use super::axes::{Axes, Axis};
+use super::key::{self, Entry};
 use super::scale::{Kind, Round, Scale, wants_log};
 use super::style::Style;
-use super::svg::{Anchor, Svg};
+use super::svg::Svg;
 use super::{Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
@@ -30,87 +31,50 @@ pub struct Series {
     pub name: String,
     /// Its look.
     pub style: Style,
+    /// Whether it is shown before the reader asks for it.
+    pub shown: bool,
     /// Pooled samples.
     pub n: u64,
     /// Evenly spaced quantiles from the least to the greatest, ascending.
     pub quantiles: Vec<f64>,
+    /// Percentiles to mark, with their values: those that may be printed.
+    pub marks: Vec<(u8, f64)>,
 }
 
-/// Quantiles drawn: every 2.5 %.
+/// Quantiles drawn: every 2.5 %; of what isn't shown at first, every 10 %.
 const STEPS: usize = 40;
+const COARSE: usize = 4;
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 550.0;
 const TOP: f64 = 30.0;
-const GAP: f64 = 17.0;
 
 impl Ecdf {
     /// Draw it.
-    pub fn draw(self) -> Figure {
-        let bottom = TOP + (GAP * self.series.len() as f64).max(190.0);
-        let thinned: Vec<Vec<(usize, f64)>> = self
-            .series
-            .iter()
-            .map(|series| thin(&series.quantiles))
-            .collect();
-        let values = || thinned.iter().flatten().map(|&(_, value)| value);
-        let kind = if wants_log(values(), 12.0) {
-            Kind::Log
-        } else {
-            Kind::Linear
-        };
-        let x = match kind {
-            Kind::Log => Scale::log(values(), Round::of(self.unit), (LEFT, RIGHT)),
-            Kind::Linear => Scale::linear(values(), false, Round::of(self.unit), (LEFT, RIGHT)),
-        };
-        let y = |step: usize| bottom - (bottom - TOP) * step as f64 / STEPS as f64;
+    pub fn draw(mut self) -> Figure {
+        // From left to right, as the names beside the plot have it.
+        let median = |s: &Series| s.quantiles.get(s.quantiles.len() / 2).copied();
+        let order = |s: &Series| median(s).unwrap_or(f64::INFINITY);
+        self.series.sort_by(|a, b| order(a).total_cmp(&order(b)));
+        let shown = self.series.iter().filter(|series| series.shown).count();
+        let bottom = TOP + key::height(shown, 220.0);
+        let thinned: Vec<Vec<(usize, f64)>> = self.series.iter().map(thin).collect();
+        let axes = self.axes(&thinned, bottom);
 
         let mut svg = Svg::new(WIDTH, bottom + 46.0);
-        for quarter in 0..=4 {
-            let at = y(quarter * STEPS / 4);
-            svg.line("gr", (LEFT, at), (RIGHT, at));
-            svg.text(
-                "tk",
-                (LEFT - 8.0, at + 4.0),
-                Anchor::End,
-                &format!("{} %", quarter * 25),
-            );
-        }
-        for &tick in &x.ticks {
-            if let Some(at) = x.at(tick) {
-                svg.line("gr", (at, TOP), (at, bottom + 5.0));
-                svg.text(
-                    "tk",
-                    (at, bottom + 20.0),
-                    Anchor::Middle,
-                    &fmt::tick(self.unit, tick),
-                );
-            }
-        }
-        let suffix = match kind {
-            Kind::Linear => "",
-            Kind::Log => " – log scale",
-        };
-        svg.text(
-            "al",
-            ((LEFT + RIGHT) / 2.0, bottom + 40.0),
-            Anchor::Middle,
-            &format!("{}{suffix}", self.x_label),
-        );
-        svg.text(
-            "al",
-            (4.0, 14.0),
-            Anchor::Start,
-            "share of samples at or below",
-        );
-
+        axes.draw(&mut svg);
+        axes.begin(&mut svg);
         let mut not_drawn = Vec::new();
-        let mut drawn = Vec::new();
+        let mut entries = Vec::new();
         for (series, points) in self.series.iter().zip(&thinned) {
+            let class = if series.shown { "sr" } else { "sr rest" };
+            svg.series(class, &series.name, series.style.engine, "");
+            let place =
+                |share: f64, value: f64| Some((axes.x.scale.at(value)?, axes.y.scale.at(share)?));
             let line: Vec<_> = points
                 .iter()
-                .filter_map(|&(step, value)| Some((x.at(value)?, y(step))))
+                .filter_map(|&(step, value)| place(percent(step), value))
                 .collect();
             if line.len() < points.len() || line.len() < 2 {
                 not_drawn.push(format!(
@@ -121,87 +85,138 @@ impl Ecdf {
                 ));
             }
             svg.polyline(&series.style.line_class(), &line);
-            if let Some(&(at_x, at_y)) = line.get(line.len() / 2) {
-                svg.mark(
-                    &series.style.mark_class(),
-                    &series.style.mark(at_x, at_y),
-                    &series.name,
-                );
-                drawn.push((at_x, series));
+            for &(p, value) in &series.marks {
+                if let Some(at) = place(f64::from(p), value) {
+                    let text = fmt::quantity(self.unit, value);
+                    svg.marker(
+                        series.style,
+                        at,
+                        &format!("{} · p{p} · {text}", series.name),
+                    );
+                }
+            }
+            svg.close();
+            if let Some(&(x, _)) = line.get(line.len() / 2) {
+                entries.push(Entry {
+                    label: shorten(&series.name, 25),
+                    series: series.name.clone(),
+                    style: series.style,
+                    shown: series.shown,
+                    // As listed: the names only want to keep their order.
+                    end: (x, TOP + 8.0 + entries.len() as f64),
+                    leader: false,
+                });
             }
         }
-        key(&mut svg, drawn, bottom);
-
+        axes.end(&mut svg);
+        key::draw(&mut svg, &entries, RIGHT, TOP + 8.0, bottom);
+        let hidden = self.series.len() - shown;
         let reading = format!(
-            "Each line is the pooled samples of one target, one quantile every 2.5 %; markers are medians. Further left is better.{} The shape describes, it decides nothing: samples of one invocation are not independent.",
-            match kind {
+            "Each line is the pooled samples of one target; markers are p50, p90 and p99, the last two only where enough requests lie beyond them. Further left is better.{} The shape describes, it decides nothing: samples of one invocation are not independent.{}",
+            match axes.x.scale.kind {
                 Kind::Linear => " The horizontal axis does not start at zero.",
                 Kind::Log => " The horizontal axis is logarithmic.",
-            }
+            },
+            super::hidden_words(hidden)
         );
+        let table = table(&self.series, &thinned, self.unit);
         Figure {
             svg: svg.finish(&self.id, &self.finding, &reading),
             id: self.id,
             finding: self.finding,
             reading,
-            table: table(&self.series, &thinned, self.unit),
+            table,
             not_drawn,
+        }
+    }
+
+    fn axes(&self, thinned: &[Vec<(usize, f64)>], bottom: f64) -> Axes {
+        let marks = self.series.iter().flat_map(|s| s.marks.iter().map(|m| m.1));
+        let lines = thinned.iter().flatten().map(|&(_, value)| value);
+        let values: Vec<f64> = lines.chain(marks).collect();
+        let all = || values.iter().copied();
+        let px = (LEFT, RIGHT);
+        let log = Scale::log(all(), Round::of(self.unit), px);
+        let linear = Scale::linear(all(), false, Round::of(self.unit), px);
+        let (scale, other) = match wants_log(all(), 12.0) {
+            true => (log, linear),
+            false => (linear, log),
+        };
+        let possible = !values.is_empty() && values.iter().all(|&value| value > 0.0);
+        Axes {
+            x: Axis {
+                label: self.x_label.clone(),
+                unit: self.unit,
+                scale,
+                other: possible.then_some(other),
+            },
+            y: Axis {
+                label: "share of samples at or below".into(),
+                unit: Unit::Percent,
+                scale: Scale::fixed((0.0, 100.0), (bottom, TOP))
+                    .with_ticks([0.0, 25.0, 50.0, 75.0, 100.0]),
+                other: None,
+            },
+            x_grid: true,
         }
     }
 }
 
-/// Names beside the plot, in the order of the medians from left to right.
-fn key(svg: &mut Svg, mut drawn: Vec<(f64, &Series)>, bottom: f64) {
-    drawn.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let wanted: Vec<f64> = (0..drawn.len())
-        .map(|i| TOP + 8.0 + GAP * i as f64)
-        .collect();
-    let placed = spread(&wanted, GAP, TOP, bottom);
-    for ((_, series), at) in drawn.into_iter().zip(placed) {
-        let from = RIGHT + 12.0;
-        svg.polyline(&series.style.line_class(), &[(from, at), (from + 30.0, at)]);
-        svg.mark(
-            &series.style.mark_class(),
-            &series.style.mark(from + 15.0, at),
-            &series.name,
-        );
-        svg.text(
-            &format!("{} sl", series.style.color_class()),
-            (from + 37.0, at + 4.5),
-            Anchor::Start,
-            &shorten(&series.name, 24),
-        );
-    }
+fn percent(step: usize) -> f64 {
+    step as f64 * 100.0 / STEPS as f64
 }
 
 /// At most `STEPS + 1` quantiles with the step each stands at.
-fn thin(quantiles: &[f64]) -> Vec<(usize, f64)> {
-    let last = match quantiles.len() {
+fn thin(series: &Series) -> Vec<(usize, f64)> {
+    let last = match series.quantiles.len() {
         0 => return Vec::new(),
         len => len - 1,
     };
     (0..=STEPS)
+        .step_by(if series.shown { 1 } else { COARSE })
         .map(|step| {
             let index = (step as f64 / STEPS as f64 * last as f64).round() as usize;
-            (step, quantiles[index])
+            (step, series.quantiles[index])
         })
         .collect()
 }
 
+/// A row for each series: its marks, then its quantiles in percent.
 fn table(series: &[Series], thinned: &[Vec<(usize, f64)>], unit: Unit) -> Table {
-    let mut head = vec!["Share".to_owned()];
-    head.extend(
-        series
-            .iter()
-            .map(|s| format!("{} (n = {})", s.name, fmt::count(s.n))),
-    );
-    let rows = (0..=STEPS)
-        .map(|step| {
-            let mut row = vec![format!("{:.1} %", step as f64 * 100.0 / STEPS as f64)];
-            row.extend(thinned.iter().map(|points| {
-                points
-                    .get(step)
-                    .map_or(fmt::NONE.into(), |&(_, value)| fmt::quantity(unit, value))
+    let mut steps: Vec<usize> = thinned.iter().flatten().map(|&(step, _)| step).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let mut marked: Vec<u8> = series
+        .iter()
+        .flat_map(|s| s.marks.iter().map(|m| m.0))
+        .collect();
+    marked.sort_unstable();
+    marked.dedup();
+    let mut head = vec!["Target".to_owned(), "n".to_owned()];
+    head.extend(marked.iter().map(|p| format!("p{p}")));
+    head.extend(steps.iter().map(|&step| format!("{} %", percent(step))));
+    let printed = |value: Option<f64>| value.map_or(fmt::NONE.into(), |v| fmt::quantity(unit, v));
+    let rows = series
+        .iter()
+        .zip(thinned)
+        .map(|(series, points)| {
+            let mut row = vec![series.name.clone(), fmt::count(series.n)];
+            row.extend(marked.iter().map(|&p| {
+                printed(
+                    series
+                        .marks
+                        .iter()
+                        .find(|mark| mark.0 == p)
+                        .map(|mark| mark.1),
+                )
+            }));
+            row.extend(steps.iter().map(|&step| {
+                printed(
+                    points
+                        .iter()
+                        .find(|point| point.0 == step)
+                        .map(|point| point.1),
+                )
             }));
             row
         })
@@ -213,35 +228,62 @@ fn table(series: &[Series], thinned: &[Vec<(usize, f64)>], unit: Unit) -> Table 
 mod tests {
     use super::*;
 
-    fn ecdf(quantiles: Vec<f64>) -> Figure {
+    fn series(name: &str, quantiles: Vec<f64>) -> Series {
+        Series {
+            name: name.into(),
+            style: Style::default(),
+            shown: true,
+            n: 110,
+            quantiles,
+            marks: vec![(50, 1.8e6)],
+        }
+    }
+
+    fn ecdf(series: Vec<Series>) -> Figure {
         Ecdf {
             id: "e".into(),
             finding: "a is left".into(),
             x_label: "TTFT".into(),
             unit: Unit::Ns,
-            series: vec![Series {
-                name: "a".into(),
-                style: Style::default(),
-                n: 110,
-                quantiles,
-            }],
+            series,
         }
         .draw()
     }
 
     #[test]
     fn the_table_holds_what_is_drawn_from_least_to_greatest() {
-        let figure = ecdf((100..260).map(|v| f64::from(v) * 1e4).collect());
-        assert_eq!(figure.table.rows.len(), STEPS + 1);
-        assert_eq!(figure.table.rows[0], ["0.0 %", "1.00 ms"]);
-        assert_eq!(figure.table.rows[STEPS], ["100.0 %", "2.59 ms"]);
+        let figure = ecdf(vec![series(
+            "a",
+            (100..260).map(|v| f64::from(v) * 1e4).collect(),
+        )]);
+        let (head, row) = (&figure.table.head, &figure.table.rows[0]);
+        assert_eq!(head[..4], ["Target", "n", "p50", "0 %"]);
+        assert_eq!(row[..4], ["a", "110", "1.80 ms", "1.00 ms"]);
+        assert_eq!(
+            (head.len(), row.last().unwrap().as_str()),
+            (3 + STEPS + 1, "2.59 ms")
+        );
+        assert!(figure.svg.contains("<title>a · p50 · 1.80 ms</title>"));
         assert!(figure.not_drawn.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_shown_at_first_is_coarser_and_still_in_the_table() {
+        let all = || (100..260).map(|v| f64::from(v) * 1e4).collect();
+        let mut hidden = series("b", all());
+        hidden.shown = false;
+        let figure = ecdf(vec![series("a", all()), hidden]);
+        let dashes = figure.table.rows[1]
+            .iter()
+            .filter(|cell| *cell == fmt::NONE);
+        assert_eq!(dashes.count(), STEPS - STEPS / COARSE);
+        assert!(figure.svg.contains(r#"class="sr rest" data-s="b""#));
     }
 
     #[test]
     fn few_none_or_absurd_quantiles_do_not_break_it() {
         for quantiles in [vec![], vec![5.0], vec![0.0, f64::INFINITY], vec![f64::NAN]] {
-            let figure = ecdf(quantiles);
+            let figure = ecdf(vec![series("a", quantiles)]);
             assert!(!figure.svg.contains("NaN") && !figure.svg.contains("inf"));
         }
     }

@@ -44,6 +44,8 @@ pub struct Row {
     pub label: String,
     /// Its look.
     pub style: Style,
+    /// Whether it is drawn; it is in the table all the same.
+    pub shown: bool,
     /// What came of it.
     pub outcome: Outcome,
 }
@@ -65,7 +67,9 @@ const TOP: f64 = 6.0;
 impl Forest {
     /// Draw it.
     pub fn draw(self) -> Figure {
+        let drawn = |group: &Group| group.rows.iter().filter(|row| row.shown).count();
         let measured = self.groups.iter().flat_map(|group| &group.rows);
+        let measured = measured.filter(|row| row.shown);
         let values: Vec<f64> = measured
             .filter_map(|row| match &row.outcome {
                 Outcome::Measured(estimate, _) => Some(*estimate),
@@ -78,7 +82,7 @@ impl Forest {
             Kind::Linear => Scale::linear(values, true, Round::of(self.unit), PLOT),
             Kind::Log => Scale::log(values, Round::of(self.unit), PLOT),
         };
-        let rows: usize = self.groups.iter().map(|group| group.rows.len()).sum();
+        let rows: usize = self.groups.iter().map(drawn).sum();
         let bottom = TOP + self.groups.len() as f64 * HEADING + rows as f64 * ROW + 4.0;
         let mut svg = Svg::new(WIDTH, bottom + 44.0);
         for &tick in &scale.ticks {
@@ -108,50 +112,28 @@ impl Forest {
         for group in &self.groups {
             y += HEADING;
             svg.text("gh", (4.0, y - 10.0), Anchor::Start, &group.heading);
-            let below = y + ROW * group.rows.len() as f64;
+            let below = y + ROW * drawn(group) as f64;
             band(&mut svg, &scale, group.band, (y - 3.0, below + 3.0));
             grid(&mut svg, &scale, self.reference, (y - 3.0, below + 3.0));
             for row in &group.rows {
-                let middle = y + ROW / 2.0;
-                svg.text(
-                    "lb",
-                    (PLOT.0 - 14.0, middle + 4.5),
-                    Anchor::End,
-                    &shorten(&row.label, 27),
-                );
                 let cells = match &row.outcome {
                     Outcome::Measured(estimate, rests_on) => {
                         let (value, interval) =
                             fmt::with_interval(self.unit, estimate.value, estimate.ci);
-                        if !draw_estimate(&mut svg, &scale, row, estimate, middle, &value) {
-                            not_drawn.push(format!(
-                                "{}, {}: {value} has no place on this axis",
-                                group.heading, row.label
-                            ));
-                        }
-                        let mut text = value.clone();
-                        if let Some(interval) = &interval {
-                            text.push(' ');
-                            text.push_str(interval);
-                        }
-                        svg.text("vl", (PLOT.1 + 14.0, middle + 4.5), Anchor::Start, &text);
                         let interval = interval.unwrap_or_else(|| fmt::NONE.into());
                         [value, interval, rests_on.clone()]
                     }
-                    Outcome::Missing(why) => {
-                        svg.text(
-                            "ms",
-                            (PLOT.1 + 14.0, middle + 4.5),
-                            Anchor::Start,
-                            &format!("✕ {}", shorten(why, 24)),
-                        );
-                        [fmt::NONE.into(), fmt::NONE.into(), why.clone()]
-                    }
+                    Outcome::Missing(why) => [fmt::NONE.into(), fmt::NONE.into(), why.clone()],
                 };
+                if row.shown {
+                    svg.series("rw", &row.label, row.style.engine, "");
+                    not_drawn.extend(draw_row(&mut svg, &scale, group, row, y, &cells));
+                    svg.close();
+                    y += ROW;
+                }
                 let mut line = vec![group.heading.clone(), row.label.clone()];
                 line.extend(cells);
                 table.rows.push(line);
-                y += ROW;
             }
         }
         Figure {
@@ -187,6 +169,42 @@ fn band(svg: &mut Svg, scale: &Scale, band: Option<(f64, f64)>, (top, bottom): (
     svg.area("nf", &corners);
 }
 
+/// Name, estimate and text of a row; what of it could not be drawn.
+fn draw_row(
+    svg: &mut Svg,
+    scale: &Scale,
+    group: &Group,
+    row: &Row,
+    y: f64,
+    [value, interval, _]: &[String; 3],
+) -> Option<String> {
+    let middle = y + ROW / 2.0;
+    let base = middle + 4.5;
+    let name = shorten(&row.label, 27);
+    svg.text("lb", (PLOT.0 - 14.0, base), Anchor::End, &name);
+    let beside = (PLOT.1 + 14.0, base);
+    let estimate = match &row.outcome {
+        Outcome::Measured(estimate, _) => estimate,
+        Outcome::Missing(why) => {
+            let text = format!("✕ {}", shorten(why, 24));
+            svg.text("ms", beside, Anchor::Start, &text);
+            return None;
+        }
+    };
+    let text = match interval.as_str() {
+        fmt::NONE => value.clone(),
+        interval => format!("{value} {interval}"),
+    };
+    svg.text("vl", beside, Anchor::Start, &text);
+    if draw_estimate(svg, scale, row, estimate, middle, value) {
+        return None;
+    }
+    let (heading, label) = (&group.heading, &row.label);
+    Some(format!(
+        "{heading}, {label}: {value} has no place on this axis"
+    ))
+}
+
 /// Whisker and marker; `false` where the value has no place on the axis.
 fn draw_estimate(
     svg: &mut Svg,
@@ -206,11 +224,7 @@ fn draw_estimate(
         svg.line(&class, (low, y - 4.0), (low, y + 4.0));
         svg.line(&class, (high, y - 4.0), (high, y + 4.0));
     }
-    svg.mark(
-        &row.style.mark_class(),
-        &row.style.mark(x, y),
-        &format!("{}: {value}", row.label),
-    );
+    svg.marker(row.style, (x, y), &format!("{} · {value}", row.label));
     true
 }
 
@@ -239,6 +253,7 @@ mod tests {
                     .map(|outcome| Row {
                         label: "<a>".into(),
                         style: Style::default(),
+                        shown: true,
                         outcome,
                     })
                     .collect(),

@@ -1,11 +1,14 @@
 //! A metric against the axis of a scenario: a marker with its 95 % interval for
 //! every measured case, thin lines and bands only to connect them, and direct
 //! labels. The reader is told that nothing between the markers was measured.
+//!
+//! Where a law was fitted, its curve is drawn dotted and named in the table.
 
-use super::label::spread;
+use super::axes::{Axes, Axis};
+use super::key::{self, Entry};
 use super::scale::{Kind, Round, Scale, wants_log};
 use super::style::Style;
-use super::svg::{Anchor, Svg};
+use super::svg::Svg;
 use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
@@ -16,12 +19,19 @@ pub struct Lines {
     pub id: String,
     /// One sentence with the main number.
     pub finding: String,
+    /// What the reader must know beyond how to read marks and lines; may be empty.
+    pub about: String,
     /// Label of the x axis, with its unit.
     pub x_label: String,
     /// Label of the y axis.
     pub y_label: String,
     /// Unit of y.
     pub unit: Unit,
+    /// Whether both axes are logarithmic whatever the values are, because a power
+    /// law is a straight line there.
+    pub power_law: bool,
+    /// Heading of the table's column of fitted laws; empty where none was sought.
+    pub fit_label: String,
     /// The series.
     pub series: Vec<Series>,
 }
@@ -32,10 +42,22 @@ pub struct Series {
     pub name: String,
     /// Its look.
     pub style: Style,
+    /// Whether it is shown before the reader asks for it.
+    pub shown: bool,
     /// Its cases, ascending in x.
     pub points: Vec<Point>,
     /// Values of x without a number, and why.
     pub missing: Vec<(u32, String)>,
+    /// The law fitted to it.
+    pub fit: Option<Fit>,
+}
+
+/// A fitted law.
+pub struct Fit {
+    /// Points of its curve, ascending in x.
+    pub curve: Vec<(f64, f64)>,
+    /// Its coefficients with their intervals, or why there is none.
+    pub words: String,
 }
 
 /// One case.
@@ -52,167 +74,40 @@ const WIDTH: f64 = 760.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 550.0;
 const TOP: f64 = 30.0;
-const GAP: f64 = 16.0;
 
 impl Lines {
     /// Draw it.
     pub fn draw(self) -> Figure {
-        let bottom = TOP + (GAP * self.series.len() as f64).max(250.0);
-        let points = || self.series.iter().flat_map(|series| &series.points);
-        let xs: Vec<f64> = points().map(|point| f64::from(point.x)).collect();
-        let ys = || points().map(|point| point.y.value);
-        let extents: Vec<f64> = points().flat_map(|point| point.y.extent()).collect();
-        let x_kind = if wants_log(xs.iter().copied(), 6.0) {
-            Kind::Log
-        } else {
-            Kind::Linear
-        };
-        let x = match x_kind {
-            Kind::Log => Scale::log(xs.iter().copied(), Round::Decimal, (LEFT, RIGHT)),
-            Kind::Linear => Scale::linear(xs.iter().copied(), false, Round::Decimal, (LEFT, RIGHT)),
-        };
-        let mut measured = xs.clone();
-        measured.sort_by(f64::total_cmp);
-        measured.dedup();
-        let x_last = measured.last().copied();
-        let x = x.with_ticks(measured);
-        let y_kind = if wants_log(ys(), 10.0) {
-            Kind::Log
-        } else {
-            Kind::Linear
-        };
-        let y = match y_kind {
-            Kind::Log => {
-                // An interval that reaches to nearly 0 must not squeeze the rest.
-                let least = ys().filter(|&v| v > 0.0).fold(f64::MAX, f64::min) / 3.0;
-                Scale::log(
-                    extents.into_iter().filter(|&v| v >= least),
-                    Round::of(self.unit),
-                    (bottom, TOP),
-                )
-            }
-            Kind::Linear => Scale::linear(extents, true, Round::of(self.unit), (bottom, TOP)),
-        };
-
+        let shown = self.series.iter().filter(|series| series.shown).count();
+        let bottom = TOP + key::height(shown, 250.0);
+        let axes = self.axes(bottom);
         let mut svg = Svg::new(WIDTH, bottom + 46.0);
-        for &tick in &y.ticks {
-            if let Some(at) = y.at(tick) {
-                svg.line("gr", (LEFT, at), (RIGHT, at));
-                svg.text(
-                    "tk",
-                    (LEFT - 8.0, at + 4.0),
-                    Anchor::End,
-                    &fmt::tick(self.unit, tick),
-                );
-            }
-        }
-        for &tick in &x.ticks {
-            if let Some(at) = x.at(tick) {
-                svg.line("gr", (at, bottom), (at, bottom + 5.0));
-                let text = fmt::tick(Unit::Plain, tick);
-                svg.text("tk", (at, bottom + 20.0), Anchor::Middle, &text);
-            }
-        }
-        svg.text(
-            "al",
-            ((LEFT + RIGHT) / 2.0, bottom + 40.0),
-            Anchor::Middle,
-            &labelled(&self.x_label, x_kind),
-        );
-        svg.text(
-            "al",
-            (4.0, 14.0),
-            Anchor::Start,
-            &labelled(&self.y_label, y_kind),
-        );
-
-        let mut table = Table {
-            head: vec![
-                "Target".into(),
-                self.x_label.clone(),
-                self.y_label.clone(),
-                "95 % interval".into(),
-                "Rests on".into(),
-            ],
-            rows: Vec::new(),
-        };
-        let mut not_drawn = Vec::new();
+        axes.draw(&mut svg);
+        axes.begin(&mut svg);
         // All bands below all lines, so that no interval hides another's line.
         for series in &self.series {
-            let class = format!("{} bd", series.style.color_class());
-            svg.area(&class, &band(series, &x, &y));
+            let outline = band(series, &axes);
+            if !outline.is_empty() {
+                svg.series(class(series), &series.name, series.style.engine, "");
+                svg.area(&format!("{} bd", series.style.color_class()), &outline);
+                svg.close();
+            }
         }
-        let mut ends = Vec::new();
+        let mut not_drawn = Vec::new();
+        let mut entries = Vec::new();
+        let last = axes.x.scale.ticks.last().copied();
+        let last = last.and_then(|last| axes.x.scale.at(last));
         for series in &self.series {
-            if let Some(end) = draw_series(&mut svg, series, &x, &y, self.unit, &mut not_drawn) {
-                ends.push((end, series));
-            }
-            for point in &series.points {
-                let (value, interval) = fmt::with_interval(self.unit, point.y.value, point.y.ci);
-                table.rows.push(vec![
-                    series.name.clone(),
-                    fmt::count(u64::from(point.x)),
-                    value,
-                    interval.unwrap_or_else(|| fmt::NONE.into()),
-                    point.rests_on.clone(),
-                ]);
-            }
-            for (x, why) in &series.missing {
-                table.rows.push(vec![
-                    series.name.clone(),
-                    fmt::count(u64::from(*x)),
-                    fmt::NONE.into(),
-                    fmt::NONE.into(),
-                    why.clone(),
-                ]);
-            }
+            svg.series(class(series), &series.name, series.style.engine, "");
+            let end = self.draw_series(&mut svg, series, &axes, &mut not_drawn);
+            svg.close();
+            entries.extend(end.map(|end| entry(series, end, last)));
         }
+        axes.end(&mut svg);
+        key::draw(&mut svg, &entries, RIGHT, TOP, bottom);
         not_drawn.extend(self.series.iter().flat_map(missing));
-        let wanted: Vec<f64> = ends.iter().map(|((_, y), _)| *y).collect();
-        let placed = spread(&wanted, GAP, TOP, bottom);
-        for (((end_x, end_y), series), at) in ends.into_iter().zip(placed) {
-            let color = series.style.color_class();
-            // A leader from inside the plot would look like data going on.
-            let whole = x_last
-                .and_then(|last| x.at(last))
-                .is_none_or(|last| end_x >= last);
-            let mut name = shorten(&series.name, 25);
-            if whole {
-                svg.polyline(
-                    &format!("{color} ld"),
-                    &[(end_x + 7.0, end_y), (RIGHT + 12.0, at), (RIGHT + 18.0, at)],
-                );
-            } else if let Some(point) = series.points.last() {
-                name = format!(
-                    "{} to {}",
-                    shorten(&series.name, 19),
-                    fmt::count(u64::from(point.x))
-                );
-            }
-            svg.mark(
-                &series.style.mark_class(),
-                &series.style.mark(RIGHT + 25.0, at),
-                &series.name,
-            );
-            svg.text(
-                &format!("{color} sl"),
-                (RIGHT + 35.0, at + 4.5),
-                Anchor::Start,
-                &name,
-            );
-        }
-        let reading = format!(
-            "Markers are measured cases{}; what is drawn between them only connects.{}",
-            if points().any(|point| point.y.ci.is_some()) {
-                " with 95 % intervals"
-            } else {
-                " (a single launch gives no interval)"
-            },
-            match y_kind {
-                Kind::Linear => "",
-                Kind::Log => " The vertical axis is logarithmic: equal distances are equal ratios.",
-            }
-        );
+        let reading = self.reading(axes.y.scale.kind);
+        let table = self.table();
         Figure {
             svg: svg.finish(&self.id, &self.finding, &reading),
             id: self.id,
@@ -222,12 +117,195 @@ impl Lines {
             not_drawn,
         }
     }
+
+    fn points(&self) -> impl Iterator<Item = &Point> {
+        self.series.iter().flat_map(|series| &series.points)
+    }
+
+    fn axes(&self, bottom: f64) -> Axes {
+        let xs: Vec<f64> = self.points().map(|point| f64::from(point.x)).collect();
+        let ys = || self.points().map(|point| point.y.value);
+        let extents: Vec<f64> = self.points().flat_map(|point| point.y.extent()).collect();
+        let mut measured = xs.clone();
+        measured.sort_by(f64::total_cmp);
+        measured.dedup();
+        let px = (LEFT, RIGHT);
+        let x = match self.power_law || wants_log(xs.iter().copied(), 6.0) {
+            true => Scale::log(xs, Round::Decimal, px),
+            false => Scale::linear(xs, false, Round::Decimal, px),
+        };
+        let px = (bottom, TOP);
+        // An interval that reaches to nearly 0 must not squeeze the rest.
+        let least = ys().filter(|&v| v > 0.0).fold(f64::MAX, f64::min) / 3.0;
+        let above = extents.iter().copied().filter(|&v| v >= least);
+        let log = Scale::log(above, Round::of(self.unit), px);
+        let linear = Scale::linear(extents.iter().copied(), true, Round::of(self.unit), px);
+        let (scale, other) = match self.power_law || wants_log(ys(), 10.0) {
+            true => (log, linear),
+            false => (linear, log),
+        };
+        let possible = ys().all(|v| v > 0.0) && !extents.is_empty() && !self.power_law;
+        Axes {
+            x: Axis {
+                label: self.x_label.clone(),
+                unit: Unit::Plain,
+                scale: x.with_ticks(measured),
+                other: None,
+            },
+            y: Axis {
+                label: self.y_label.clone(),
+                unit: self.unit,
+                scale,
+                other: possible.then_some(other),
+            },
+            x_grid: false,
+        }
+    }
+
+    /// Curve, line, intervals and markers; where its last marker is.
+    fn draw_series(
+        &self,
+        svg: &mut Svg,
+        series: &Series,
+        axes: &Axes,
+        not_drawn: &mut Vec<String>,
+    ) -> Option<(f64, f64)> {
+        let mut drawn = Vec::new();
+        for point in &series.points {
+            let x = axes.x.scale.at(f64::from(point.x));
+            match x.zip(axes.y.scale.at(point.y.value)) {
+                Some((x, y)) => drawn.push((x, y, point)),
+                None => not_drawn.push(format!(
+                    "{} at {}: {} has no place on this axis",
+                    series.name,
+                    fmt::count(u64::from(point.x)),
+                    fmt::quantity(self.unit, point.y.value)
+                )),
+            }
+        }
+        let color = series.style.color_class();
+        if let Some(fit) = &series.fit {
+            let place = |&(x, y): &(f64, f64)| Some((axes.x.scale.at(x)?, axes.y.scale.at(y)?));
+            let curve: Vec<_> = fit.curve.iter().filter_map(place).collect();
+            svg.polyline(&format!("{color} ft"), &curve);
+        }
+        let line: Vec<_> = drawn.iter().map(|&(x, y, _)| (x, y)).collect();
+        svg.polyline(&series.style.line_class(), &line);
+        for (x, y, point) in &drawn {
+            if let Some((low, high)) = point.y.ci {
+                let (low, high) = (axes.y.scale.clamped(low), axes.y.scale.clamped(high));
+                svg.line(&format!("{color} wh"), (*x, low), (*x, high));
+            }
+            let said = format!(
+                "{} · {} · {}",
+                series.name,
+                fmt::count(u64::from(point.x)),
+                value(self.unit, &point.y)
+            );
+            svg.marker(series.style, (*x, *y), &said);
+        }
+        line.last().copied()
+    }
+
+    fn reading(&self, y_kind: Kind) -> String {
+        let intervals = match self.points().any(|point| point.y.ci.is_some()) {
+            true => " with 95 % intervals",
+            false => " (a single launch gives no interval)",
+        };
+        let hidden = self.series.iter().filter(|series| !series.shown).count();
+        let mut text = format!(
+            "Markers are measured cases{intervals}; what is drawn between them only connects."
+        );
+        if self.series.iter().any(|series| series.fit.is_some()) {
+            text.push_str(" Dotted curves are fitted, not measured.");
+        }
+        if y_kind == Kind::Log {
+            text.push_str(" The vertical axis is logarithmic: equal distances are equal ratios.");
+        }
+        if !self.about.is_empty() {
+            text.push(' ');
+            text.push_str(&self.about);
+        }
+        text.push_str(&super::hidden_words(hidden));
+        text
+    }
+
+    /// A row for each series, a column for each case.
+    fn table(&self) -> Table {
+        let mut xs: Vec<u32> = self.points().map(|point| point.x).collect();
+        xs.extend(
+            self.series
+                .iter()
+                .flat_map(|s| s.missing.iter().map(|m| m.0)),
+        );
+        xs.sort_unstable();
+        xs.dedup();
+        let mut head = vec!["Target".to_owned()];
+        head.extend(
+            xs.iter()
+                .map(|&x| format!("{}: {}", self.x_label, fmt::count(u64::from(x)))),
+        );
+        if !self.fit_label.is_empty() {
+            head.push(self.fit_label.clone());
+        }
+        let cell = |series: &Series, x: u32| {
+            let point = series.points.iter().find(|point| point.x == x);
+            let missing = || series.missing.iter().find(|(at, _)| *at == x);
+            match (point, missing()) {
+                (Some(point), _) => {
+                    format!("{}; {}", value(self.unit, &point.y), point.rests_on)
+                }
+                (None, Some((_, why))) => format!("{} {why}", fmt::NONE),
+                (None, None) => fmt::NONE.into(),
+            }
+        };
+        let rows = self.series.iter().map(|series| {
+            let mut row = vec![series.name.clone()];
+            row.extend(xs.iter().map(|&x| cell(series, x)));
+            if !self.fit_label.is_empty() {
+                let words = series.fit.as_ref().map(|fit| fit.words.clone());
+                row.push(words.unwrap_or_else(|| fmt::NONE.into()));
+            }
+            row
+        });
+        Table {
+            head,
+            rows: rows.collect(),
+        }
+    }
 }
 
-fn labelled(label: &str, kind: Kind) -> String {
-    match kind {
-        Kind::Linear => label.to_owned(),
-        Kind::Log => format!("{label} – log scale"),
+fn class(series: &Series) -> &'static str {
+    if series.shown { "sr" } else { "sr rest" }
+}
+
+/// `12.3 ms [11.9, 12.8]`, as markers and table have it.
+fn value(unit: Unit, estimate: &Estimate) -> String {
+    match fmt::with_interval(unit, estimate.value, estimate.ci) {
+        (value, Some(interval)) => format!("{value} {interval}"),
+        (value, None) => value,
+    }
+}
+
+/// The name beside the plot. Where the series ends before the plot does, it says
+/// at which case: a leader from inside would look like data going on.
+fn entry(series: &Series, end: (f64, f64), last: Option<f64>) -> Entry {
+    let whole = last.is_none_or(|last| end.0 >= last - 0.5);
+    let label = match series.points.last() {
+        Some(point) if !whole => format!(
+            "{} to {}",
+            shorten(&series.name, 19),
+            fmt::count(u64::from(point.x))
+        ),
+        _ => shorten(&series.name, 25),
+    };
+    Entry {
+        label,
+        series: series.name.clone(),
+        style: series.style,
+        shown: series.shown,
+        end,
+        leader: whole,
     }
 }
 
@@ -248,62 +326,21 @@ fn missing(series: &Series) -> Vec<String> {
 }
 
 /// The outline between lower and upper ends, where every point has an interval.
-fn band(series: &Series, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
+fn band(series: &Series, axes: &Axes) -> Vec<(f64, f64)> {
     let (mut upper, mut lower) = (Vec::new(), Vec::new());
     for point in &series.points {
-        let (Some(at), Some((low, high))) = (x.at(f64::from(point.x)), point.y.ci) else {
+        let at = axes.x.scale.at(f64::from(point.x));
+        let Some((at, (low, high))) = at.zip(point.y.ci) else {
             return Vec::new();
         };
-        upper.push((at, y.clamped(high)));
-        lower.push((at, y.clamped(low)));
+        upper.push((at, axes.y.scale.clamped(high)));
+        lower.push((at, axes.y.scale.clamped(low)));
     }
     if upper.len() < 2 {
         return Vec::new();
     }
     upper.extend(lower.into_iter().rev());
     upper
-}
-
-/// Line, intervals and markers; where its last marker is.
-fn draw_series(
-    svg: &mut Svg,
-    series: &Series,
-    x: &Scale,
-    y: &Scale,
-    unit: Unit,
-    not_drawn: &mut Vec<String>,
-) -> Option<(f64, f64)> {
-    let mut drawn = Vec::new();
-    for point in &series.points {
-        match (x.at(f64::from(point.x)), y.at(point.y.value)) {
-            (Some(at_x), Some(at_y)) => drawn.push((at_x, at_y, point)),
-            _ => not_drawn.push(format!(
-                "{} at {}: {} has no place on this axis",
-                series.name,
-                fmt::count(u64::from(point.x)),
-                fmt::quantity(unit, point.y.value)
-            )),
-        }
-    }
-    let line: Vec<_> = drawn.iter().map(|&(x, y, _)| (x, y)).collect();
-    svg.polyline(&series.style.line_class(), &line);
-    let whisker = format!("{} wh", series.style.color_class());
-    for (at_x, at_y, point) in &drawn {
-        if let Some((low, high)) = point.y.ci {
-            svg.line(&whisker, (*at_x, y.clamped(low)), (*at_x, y.clamped(high)));
-        }
-        svg.mark(
-            &series.style.mark_class(),
-            &series.style.mark(*at_x, *at_y),
-            &format!(
-                "{}: {}",
-                series.name,
-                // As in the table: an interval can take more digits.
-                fmt::with_interval(unit, point.y.value, point.y.ci).0
-            ),
-        );
-    }
-    line.last().copied()
 }
 
 #[cfg(test)]
@@ -314,6 +351,7 @@ mod tests {
         Series {
             name: name.into(),
             style: Style { engine, target: 0 },
+            shown: true,
             points: values
                 .iter()
                 .enumerate()
@@ -327,19 +365,22 @@ mod tests {
                 })
                 .collect(),
             missing: Vec::new(),
+            fit: None,
         }
     }
 
-    fn lines(series: Vec<Series>) -> Figure {
+    fn lines(series: Vec<Series>) -> Lines {
         Lines {
             id: "l".into(),
             finding: "a is least".into(),
+            about: String::new(),
             x_label: "users".into(),
             y_label: "latency".into(),
             unit: Unit::Ns,
+            power_law: false,
+            fit_label: String::new(),
             series,
         }
-        .draw()
     }
 
     #[test]
@@ -347,17 +388,20 @@ mod tests {
         let figure = lines(vec![
             series("a", 0, &[1e6, 2e6]),
             series("b", 1, &[5e7, 9e7]),
-        ]);
-        assert_eq!(figure.table.rows.len(), 4);
-        assert_eq!(figure.table.rows[3][2..4], ["90.0 ms", "[81.0, 99.0]"]);
+        ])
+        .draw();
+        assert_eq!(figure.table.head, ["Target", "users: 1", "users: 2"]);
+        assert_eq!(figure.table.rows[1][2], "90.0 ms [81.0, 99.0]; n = 110");
+        assert!(figure.svg.contains("b · 2 · 90.0 ms [81.0, 99.0]"));
         assert!(figure.svg.contains("latency – log scale"));
     }
 
     #[test]
-    fn a_small_spread_is_drawn_from_zero() {
-        let figure = lines(vec![series("a", 0, &[1e6, 2e6])]);
-        assert!(!figure.svg.contains("log scale"));
-        assert!(figure.svg.contains(">0</text>"));
+    fn a_small_spread_is_drawn_from_zero_and_can_be_switched() {
+        let figure = lines(vec![series("a", 0, &[1e6, 2e6])]).draw();
+        let (now, then) = figure.svg.split_once(r#"class="then""#).unwrap();
+        assert!(now.contains(">0</text>") && !now.contains("log scale"));
+        assert!(then.contains("log scale"));
     }
 
     #[test]
@@ -365,7 +409,8 @@ mod tests {
         let figure = lines(vec![
             series("a", 0, &[1.0, f64::NAN, 1e308]),
             series("b", 1, &[]),
-        ]);
+        ])
+        .draw();
         assert_eq!(figure.not_drawn.len(), 2);
         assert!(!figure.svg.contains("NaN"));
     }
@@ -374,8 +419,29 @@ mod tests {
     fn what_is_missing_is_said() {
         let mut missing = series("a", 0, &[1e6]);
         missing.missing.push((8, "oom".into()));
-        let figure = lines(vec![missing]);
+        let figure = lines(vec![missing]).draw();
         assert_eq!(figure.not_drawn, ["a at 8: oom"]);
-        assert_eq!(figure.table.rows[1][4], "oom");
+        assert_eq!(figure.table.rows[0][2], "— oom");
+    }
+
+    #[test]
+    fn a_fit_is_dotted_and_named_and_a_hidden_series_is_in_the_table() {
+        let mut all = vec![series("a", 0, &[1e6, 2e6, 4e6]), series("b", 0, &[1e6])];
+        all[0].fit = Some(Fit {
+            curve: vec![(1.0, 1e6), (2.0, 2e6), (4.0, 4e6)],
+            words: "1.00 [0.99, 1.01]".into(),
+        });
+        all[1].shown = false;
+        let figure = Lines {
+            power_law: true,
+            fit_label: "exponent".into(),
+            ..lines(all)
+        }
+        .draw();
+        assert!(figure.svg.contains(" ft\"") && figure.reading.contains("fitted, not measured"));
+        assert_eq!(figure.table.rows[0][4], "1.00 [0.99, 1.01]");
+        assert!(figure.svg.contains(r#"class="sr rest" data-s="b""#));
+        assert!(figure.reading.contains("1 more target"));
+        assert_eq!(figure.svg.matches("log scale").count(), 2);
     }
 }

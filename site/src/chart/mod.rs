@@ -5,11 +5,18 @@
 //! numbers and names and returns a [`Figure`]; it knows no run and no page.
 //! Deliberately absent: a second y axis, a bar with a cut axis, animation.
 
+pub mod axes;
 pub mod ecdf;
 pub mod forest;
+pub mod frontier;
+pub mod heat;
+pub mod key;
 pub mod label;
 pub mod lines;
+pub mod roofline;
 pub mod scale;
+pub mod stack;
+pub mod strip;
 pub mod style;
 pub mod svg;
 
@@ -48,6 +55,15 @@ pub struct Estimate {
     pub value: f64,
     /// Its interval, where there is one.
     pub ci: Option<(f64, f64)>,
+}
+
+/// A sentence on series that wait for the reader to ask for them; empty for none.
+fn hidden_words(hidden: usize) -> String {
+    match hidden {
+        0 => String::new(),
+        1 => " 1 more target is in the data below, and can be switched on.".into(),
+        n => format!(" {n} more targets are in the data below, and can be switched on."),
+    }
 }
 
 impl Estimate {

@@ -113,6 +113,18 @@ impl Scale {
         }
     }
 
+    /// A linear axis from the first value to the second, exactly; without ticks.
+    pub fn fixed((low, high): (f64, f64), (start, end): (f64, f64)) -> Self {
+        Self {
+            kind: Kind::Linear,
+            ticks: Vec::new(),
+            low,
+            high,
+            start,
+            end,
+        }
+    }
+
     /// The axis with ticks at these values instead: those of them that fit.
     pub fn with_ticks(mut self, ticks: impl IntoIterator<Item = f64>) -> Self {
         self.ticks = ticks
@@ -120,6 +132,16 @@ impl Scale {
             .filter(|&tick| self.at(tick).is_some())
             .collect();
         self
+    }
+
+    /// The coordinates of its two ends.
+    pub fn ends(&self) -> (f64, f64) {
+        (self.start, self.end)
+    }
+
+    /// What its ends stand for: values, or their decimal logarithms.
+    pub fn domain(&self) -> (f64, f64) {
+        (self.low, self.high)
     }
 
     /// The coordinate of `value`; `None` where it has no place on this axis.

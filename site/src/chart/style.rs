@@ -2,7 +2,6 @@
 //! dash and filling say which of the engine's targets it is. So a series reads
 //! in grey, in print and without colour vision.
 
-use crate::chart::svg::num;
 use crate::theme::SERIES;
 
 /// The look of one series.
@@ -35,25 +34,32 @@ impl Style {
         format!("{} {filling}", self.color_class())
     }
 
-    /// Path data of its marker around a point.
-    pub fn mark(self, x: f64, y: f64) -> String {
+    /// Number of its marker's shape in [`SHAPES`].
+    pub fn shape(self) -> usize {
         // Shapes go on where colours start again, so that the pair stays unique.
-        let shape = (self.engine + self.engine / SERIES) % 5;
-        let at = |dx: f64, dy: f64| format!("{} {}", num(x + dx), num(y + dy));
-        match shape {
-            0 => format!("M{}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0Z", at(-4.5, 0.0)),
-            1 => format!("M{}h8v8h-8Z", at(-4.0, -4.0)),
-            2 => format!("M{}L{}L{}Z", at(0.0, -5.5), at(5.2, 4.0), at(-5.2, 4.0)),
-            3 => format!(
-                "M{}L{}L{}L{}Z",
-                at(0.0, -5.8),
-                at(5.8, 0.0),
-                at(0.0, 5.8),
-                at(-5.8, 0.0)
-            ),
-            _ => format!("M{}L{}L{}Z", at(0.0, 5.5), at(5.2, -4.0), at(-5.2, -4.0)),
-        }
+        (self.engine + self.engine / SERIES) % SHAPES.len()
     }
+}
+
+/// The markers' path data around the origin: circle, square, triangle, diamond,
+/// triangle on its tip.
+pub const SHAPES: [&str; 5] = [
+    "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0Z",
+    "M-4-4h8v8h-8Z",
+    "M0-5.5L5.2 4H-5.2Z",
+    "M0-5.8L5.8 0L0 5.8L-5.8 0Z",
+    "M0 5.5L5.2-4H-5.2Z",
+];
+
+/// The shapes, once for all charts and tables of a page, to be referred to as
+/// `#k0` to `#k4`.
+pub fn sprite() -> String {
+    let mut svg = String::from(r#"<svg class="sprite" aria-hidden="true"><defs>"#);
+    for (index, d) in SHAPES.iter().enumerate() {
+        svg.push_str(&format!(r#"<path id="k{index}" d="{d}"/>"#));
+    }
+    svg.push_str("</defs></svg>");
+    svg
 }
 
 #[cfg(test)]
@@ -65,7 +71,7 @@ mod tests {
     fn thirty_engines_look_different() {
         let looks: BTreeSet<_> = (0..30)
             .map(|engine| Style { engine, target: 0 })
-            .map(|style| (style.color_class(), style.mark(0.0, 0.0)))
+            .map(|style| (style.color_class(), style.shape()))
             .collect();
         assert_eq!(looks.len(), 30);
     }

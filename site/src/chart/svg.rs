@@ -1,5 +1,6 @@
 //! Writing SVG: elements with escaped text and short, finite coordinates.
 
+use super::style::Style;
 use crate::html::escape;
 use std::fmt::Write;
 
@@ -59,6 +60,27 @@ impl Svg {
         }
     }
 
+    /// The marker of a series at a point, with the text that a pointer or the
+    /// keyboard reads on it; none for an empty text.
+    pub fn marker(&mut self, style: Style, (x, y): (f64, f64), title: &str) {
+        let (class, shape) = (style.mark_class(), style.shape());
+        let _ = write!(self.body, r##"<use class="{class}" href="#k{shape}""##);
+        if (x, y) != (0.0, 0.0) {
+            let _ = write!(self.body, r#" x="{}" y="{}""#, num(x), num(y));
+        }
+        let _ = match title {
+            "" => write!(self.body, "/>"),
+            text => write!(self.body, "><title>{}</title></use>", escape(text)),
+        };
+    }
+
+    /// A path as given; nothing for an empty one.
+    pub fn path(&mut self, class: &str, d: &str) {
+        if !d.is_empty() {
+            let _ = write!(self.body, r#"<path class="{class}" d="{d}"/>"#);
+        }
+    }
+
     /// A path as given, with the text a pointer shows on it.
     pub fn mark(&mut self, class: &str, d: &str, title: &str) {
         let _ = write!(
@@ -66,6 +88,48 @@ impl Svg {
             r#"<path class="{class}" d="{d}"><title>{}</title></path>"#,
             escape(title)
         );
+    }
+
+    /// A rectangle, with the text a pointer shows on it; nothing without a size.
+    pub fn rect(&mut self, class: &str, (x, y): (f64, f64), (w, h): (f64, f64), title: &str) {
+        if w <= 0.0 || h <= 0.0 {
+            return;
+        }
+        let _ = write!(
+            self.body,
+            r#"<rect class="{class}" x="{}" y="{}" width="{}" height="{}""#,
+            num(x),
+            num(y),
+            num(w),
+            num(h)
+        );
+        let _ = match title {
+            "" => write!(self.body, "/>"),
+            text => write!(self.body, "><title>{}</title></rect>", escape(text)),
+        };
+    }
+
+    /// Begin a group; `attributes` as they are to stand, each after a space.
+    pub fn open(&mut self, class: &str, attributes: &str) {
+        let _ = match class {
+            "" => write!(self.body, "<g{attributes}>"),
+            class => write!(self.body, r#"<g class="{class}"{attributes}>"#),
+        };
+    }
+
+    /// Begin the group of a series, which a script can show and hide by its
+    /// name and by its engine's number.
+    pub fn series(&mut self, class: &str, name: &str, engine: usize, attributes: &str) {
+        let name = escape(name);
+        self.open(
+            class,
+            &format!(r#" data-s="{name}" data-e="{engine}"{attributes}"#),
+        );
+    }
+
+    /// End the innermost group.
+    pub fn close(&mut self) {
+        self.body.push_str("</g>");
     }
 
     /// Text with its baseline at `y`.

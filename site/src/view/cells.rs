@@ -3,8 +3,8 @@
 
 use super::frame::reason_path;
 use super::{Shown, metric};
+use crate::chart::style::Style;
 use crate::fmt::{self, Unit};
-use crate::html::escape;
 use schema::record::Status;
 use serde::Serialize;
 use stats::ALPHA;
@@ -175,10 +175,16 @@ pub fn status_words(status: Status) -> &'static str {
 
 /// A target's marker as in the charts, for tables.
 pub fn swatch(shown: &Shown, target: &str) -> String {
-    let style = shown.style(target);
+    chip(shown.style(target))
+}
+
+/// A marker outside a chart. It names its engine's number, so that a script can
+/// tell whose a table's row is.
+pub fn chip(style: Style) -> String {
     format!(
-        "<svg class=\"sw\" viewBox=\"-7 -7 14 14\" aria-hidden=\"true\"><path class=\"{}\" d=\"{}\"/></svg>",
-        escape(&style.mark_class()),
-        style.mark(0.0, 0.0)
+        r##"<svg class="sw" viewBox="-7 -7 14 14" data-e="{}" aria-hidden="true"><use class="{}" href="#k{}"/></svg>"##,
+        style.engine,
+        style.mark_class(),
+        style.shape()
     )
 }

@@ -5,7 +5,8 @@ use super::cells::{gap, plural, status_words, swatch};
 use super::engine::verified_scope;
 use super::frame::{Frame, reason_id, reason_path};
 use super::tables::target_path;
-use super::{Shown, case_label};
+use super::{Shown, case_label, coverage_map};
+use crate::chart::Figure;
 use crate::fmt;
 use schema::record::Status;
 use serde::Serialize;
@@ -14,6 +15,7 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub struct CoveragePage {
     frame: Frame,
+    map: Figure,
     cells: Matrix,
     reasons: Vec<Reason>,
     gate: Vec<Gate>,
@@ -25,7 +27,7 @@ pub struct CoveragePage {
 
 /// Targets × cases.
 #[derive(Serialize)]
-pub struct Matrix {
+struct Matrix {
     groups: Vec<MatrixGroup>,
     rows: Vec<MatrixRow>,
 }
@@ -69,9 +71,7 @@ struct Gate {
     reason: String,
 }
 
-/// The matrix of a run. Reasons are linked only where this run is the one that
-/// the coverage page speaks of.
-pub fn matrix(shown: &Shown, linked: bool) -> Matrix {
+fn matrix(shown: &Shown) -> Matrix {
     let groups = shown
         .scenarios()
         .iter()
@@ -101,7 +101,7 @@ pub fn matrix(shown: &Shown, linked: bool) -> Matrix {
                             Some(cell) => status_words(cell.status).into(),
                             None => "not planned".into(),
                         },
-                        path: if failed && linked {
+                        path: if failed {
                             reason_path(&scenario.id, &case.id, &target.id)
                         } else {
                             String::new()
@@ -134,7 +134,8 @@ pub fn page(shown: &Shown) -> CoveragePage {
             "What was not measured",
             &measured,
         ),
-        cells: matrix(shown, true),
+        map: coverage_map::map(shown),
+        cells: matrix(shown),
         reasons: reasons(shown),
         gate: shown
             .run

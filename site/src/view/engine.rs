@@ -2,9 +2,10 @@
 //! scope it is verified, and all its results.
 
 use super::cells::{CellView, status_words, swatch, view};
+use super::figures::speed_up;
 use super::frame::{Frame, engine_path, scenario_path};
-use super::{Shown, adoption, case_label};
-use crate::chart::Table;
+use super::{Shown, adoption, case_label, standing};
+use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
 use schema::registry::{Build, Target};
@@ -17,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct EnginePage {
     frame: Frame,
     id: String,
+    answer: String,
     about: String,
     homepage: String,
     homepage_links: bool,
@@ -26,6 +28,7 @@ pub struct EnginePage {
     notes: Vec<String>,
     build_facts: Vec<(String, String)>,
     adoption: Option<Table>,
+    chart: Option<Figure>,
     targets: Vec<TargetView>,
     unplanned: Vec<String>,
 }
@@ -92,6 +95,7 @@ pub fn page(shown: &Shown, id: &str) -> EnginePage {
     EnginePage {
         frame: Frame::new(shown.input, Some(shown.run), &engine_path(id), name, &about),
         id: id.to_owned(),
+        answer: standing::of_engine(shown, id),
         about,
         homepage_links: homepage.starts_with("http") && safe_href(&homepage),
         homepage,
@@ -113,6 +117,10 @@ pub fn page(shown: &Shown, id: &str) -> EnginePage {
         notes: said(&|log| log.ready.iter().flat_map(|r| r.notes.clone()).collect()),
         build_facts: build_facts(logs()),
         adoption: adoption::table(shown, id),
+        chart: ids
+            .iter()
+            .any(|target| *target != shown.baseline())
+            .then(|| speed_up(shown, Some(id))),
         targets: planned
             .iter()
             .map(|target| target_view(shown, target))

@@ -1,6 +1,8 @@
 //! Which charts there are: from cells and comparisons to what `chart` draws.
 
 use super::cells::{plural, rests_on, status_words};
+use super::fits::{self, Law};
+use super::primary::primary;
 use super::{Shown, case_label, metric, noise};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::lines::{Lines, Point, Series};
@@ -15,8 +17,9 @@ use stats::metrics::Better;
 /// In place of an interval, in a sentence.
 const NO_INTERVAL: &str = "(a single launch gives no interval)";
 
-/// Times better than the baseline, every target, a group per scenario.
-pub fn speed_up(shown: &Shown) -> Figure {
+/// Times better than the baseline, a group per scenario: each engine's best target,
+/// or all targets of one engine.
+pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
     let baseline = shown.baseline();
     let mut groups = Vec::new();
     let mut best: Option<(f64, String)> = None;
@@ -24,11 +27,13 @@ pub fn speed_up(shown: &Shown) -> Figure {
         let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
             continue;
         };
+        let chosen = primary(shown, scenario);
         let mut rows: Vec<(f64, Row)> = Vec::new();
         for target in shown
             .targets()
             .iter()
             .filter(|target| target.id != baseline)
+            .filter(|target| engine.is_none_or(|engine| engine == target.engine))
         {
             let comparison = shown.comparison(&scenario.id, &case.id, &target.id, Role::Baseline);
             let cell = shown.cell(&scenario.id, &case.id, &target.id);
@@ -59,6 +64,7 @@ pub fn speed_up(shown: &Shown) -> Figure {
                 Row {
                     label: target.id.clone(),
                     style: shown.style(&target.id),
+                    shown: engine.is_some() || chosen.contains(target.id.as_str()),
                     outcome,
                 },
             ));
@@ -83,11 +89,15 @@ pub fn speed_up(shown: &Shown) -> Figure {
         true => " Inside the shaded band, the noise floor, nothing is called a difference.",
         false => "",
     };
+    let drawn = match engine {
+        None => " Drawn are each engine’s best; every target is in the data below.",
+        Some(_) => "",
+    };
     Forest {
         id: "speed-up".into(),
         finding: best.map_or("No comparison with the baseline could be made".into(), |b| b.1),
         reading: format!(
-            "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better.{banded} The axis is logarithmic: equal distances are equal ratios."
+            "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better.{banded}{drawn} The axis is logarithmic: equal distances are equal ratios."
         ),
         axis_label: "times better than the baseline".into(),
         unit: Unit::Ratio,
@@ -114,15 +124,19 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
     if let [case] = scenario.cases.as_slice() {
         return Some(one_case(shown, scenario, case, id, figure_id));
     }
-    let series = shown
+    let chosen = primary(shown, scenario);
+    let law = Law::of(scenario, id);
+    let series: Vec<Series> = shown
         .targets()
         .iter()
         .map(|target| {
             let mut series = Series {
                 name: target.id.clone(),
                 style: shown.style(&target.id),
+                shown: chosen.contains(target.id.as_str()),
                 points: Vec::new(),
                 missing: Vec::new(),
+                fit: law.and_then(|law| fits::fit(shown, scenario, &target.id, id, law)),
             };
             for case in &scenario.cases {
                 let x = case.axis_value(scenario.axis);
@@ -148,15 +162,24 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
         .cases
         .iter()
         .min_by_key(|case| case.axis_value(scenario.axis))?;
+    let fitted = series.iter().any(|series| series.fit.is_some());
     Some(
         Lines {
             id: figure_id,
             finding: format!(
-                "{}: {}; {}",
+                "{}: {}; {}{}",
                 about.title,
                 best_of(shown, scenario, first, id),
-                best_of(shown, scenario, last, id)
+                best_of(shown, scenario, last, id),
+                law.map(|law| fits::finding(&series, law))
+                    .unwrap_or_default()
             ),
+            about: law.map(|law| law.about(fitted)).unwrap_or_default(),
+            power_law: law == Some(Law::Power),
+            fit_label: law
+                .filter(|_| fitted)
+                .map(|law| law.label().to_owned())
+                .unwrap_or_default(),
             x_label: scenario.axis.label().into(),
             y_label: format!(
                 "{}, {}",
@@ -190,6 +213,7 @@ fn one_case(
             Row {
                 label: target.id.clone(),
                 style: shown.style(&target.id),
+                shown: true,
                 outcome,
             }
         })
@@ -228,6 +252,7 @@ pub fn distribution(
     id: MetricId,
 ) -> Option<Figure> {
     let about = id.describe();
+    let chosen = primary(shown, scenario);
     let series: Vec<ecdf::Series> = shown
         .targets()
         .iter()
@@ -241,8 +266,13 @@ pub fn distribution(
             Some(ecdf::Series {
                 name: target.id.clone(),
                 style: shown.style(&target.id),
+                shown: chosen.contains(target.id.as_str()),
                 n: metric.n,
                 quantiles: shape.quantiles.clone(),
+                marks: [(50, Some(shape.p50)), (90, shape.p90), (99, shape.p99)]
+                    .into_iter()
+                    .filter_map(|(p, value)| Some((p, value?)))
+                    .collect(),
             })
         })
         .collect();
@@ -325,7 +355,7 @@ fn estimate(metric: &Metric) -> Estimate {
 }
 
 /// Why a cell has no number, in a few words.
-fn why(cell: Option<&Cell>) -> String {
+pub fn why(cell: Option<&Cell>) -> String {
     match cell {
         Some(cell) if cell.status == schema::record::Status::Ok => "no value".into(),
         Some(cell) => status_words(cell.status).into(),

@@ -51,6 +51,8 @@ pub struct Frame {
     pub run_path: String,
     /// When it started, RFC 3339, or empty.
     pub started: String,
+    /// The markers' shapes, for every chart and table of the page.
+    pub sprite: String,
     /// The harness's own error in that run, or that it isn't known.
     pub instrument: String,
 }
@@ -102,6 +104,7 @@ impl Frame {
             run_id: run.map(|r| r.header.id.clone()).unwrap_or_default(),
             run_path: run.map(|r| run_path(&r.header.id)).unwrap_or_default(),
             started: run.map(|r| r.header.started.clone()).unwrap_or_default(),
+            sprite: crate::chart::style::sprite(),
             instrument: run.map(instrument::sentence).unwrap_or_default(),
         }
     }

@@ -5,6 +5,8 @@ use super::answer::{Answer, answers, sentence};
 use super::cells::{CellView, plural, status_words, swatch, view};
 use super::figures::speed_up;
 use super::frame::{Frame, engine_path, run_path, scenario_path};
+use super::history::history;
+use super::primary::{LegendEntry, legend};
 use super::tables::target_path;
 use super::{Shown, case_label};
 use crate::Input;
@@ -29,7 +31,9 @@ pub struct Index {
     revision: String,
     columns: Vec<Column>,
     rows: Vec<Row>,
+    legend: Vec<LegendEntry>,
     chart: Figure,
+    history: Option<Figure>,
     scenarios: Vec<Card>,
     engines: Vec<Card>,
     measured: String,
@@ -109,8 +113,8 @@ pub fn empty(input: &Input) -> Empty {
     }
 }
 
-/// The index of a run.
-pub fn index(shown: &Shown) -> Index {
+/// The index of a run; `all` are the runs that the site knows, newest first.
+pub fn index(shown: &Shown, all: &[Shown]) -> Index {
     let input = shown.input;
     let plan = &shown.run.header.plan;
     let provenance = &shown.run.header.provenance;
@@ -147,7 +151,9 @@ pub fn index(shown: &Shown) -> Index {
         revision: provenance.git_revision.clone().unwrap_or_default(),
         columns: columns(shown),
         rows: rows(shown),
-        chart: speed_up(shown),
+        legend: legend(shown),
+        chart: speed_up(shown, None),
+        history: history(all),
         scenarios: shown
             .scenarios()
             .iter()

@@ -306,6 +306,7 @@ fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
                 Bar {
                     label: o.target.clone(),
                     style: shown.style(&o.target),
+                    shown: true,
                     outcome: Outcome::Measured(estimate, format!("measured: {value} {interval}")),
                 },
             ));

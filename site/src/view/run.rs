@@ -2,12 +2,13 @@
 
 use super::Shown;
 use super::cells::{plural, status_words, swatch};
-use super::coverage::{Matrix, matrix};
+use super::coverage_map;
 use super::disturbances::{self, Disturbances};
 use super::engine::verified_scope;
 use super::frame::{Frame, run_path};
 use super::instrument::{InstrumentError, capacities};
 use super::noise;
+use crate::chart::Figure;
 use crate::fmt;
 use schema::record::{CheckRecord, Status};
 use schema::run::LaunchLog;
@@ -27,7 +28,7 @@ pub struct RunPage {
     hashes: Vec<HashTable>,
     parity: Vec<ParityRow>,
     checks: Vec<CheckRow>,
-    coverage: Matrix,
+    coverage: Figure,
     lag: Vec<(String, String)>,
     disturbances: Disturbances,
     instrument: Option<InstrumentError>,
@@ -116,7 +117,7 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         ],
         parity: parity(shown),
         checks: checks(shown),
-        coverage: matrix(shown, latest),
+        coverage: coverage_map::map(shown),
         lag: disturbances::largest(shown, MetricId::ReportLagNs),
         disturbances: disturbances::view(shown),
         instrument: shown.run.calibration.as_ref().map(InstrumentError::of),

@@ -1,12 +1,14 @@
 //! A scenario's page: its question, what its numbers mean, charts along its
 //! axis, and for every case all metrics and comparisons.
 
+use super::exhibits;
 use super::figures::{along_axis, distribution};
 use super::frame::{Frame, scenario_path};
+use super::primary::{LegendEntry, legend};
 use super::promises::promises;
 use super::scaling::{self, ScalingTable};
 use super::tables::{self, ComparisonGroup, FailedRow, MetricRows};
-use super::{Shown, case_label, noise};
+use super::{Shown, case_label, noise, roofline, standing};
 use crate::chart::Figure;
 use crate::html::slug;
 use crate::markdown;
@@ -22,11 +24,14 @@ pub struct ScenarioPage {
     frame: Frame,
     id: String,
     version: u32,
+    answer: String,
+    model: String,
     question: String,
     analysis: String,
     load: &'static str,
     axis: &'static str,
     metrics: Vec<MetricWords>,
+    legend: Vec<LegendEntry>,
     figures: Vec<Figure>,
     scaling: Option<ScalingTable>,
     cases: Vec<CaseView>,
@@ -98,6 +103,8 @@ pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
         ),
         id: scenario.id.clone(),
         version: scenario.version,
+        answer: standing::of_scenario(shown, scenario),
+        model: shown.run.header.plan.model.clone(),
         question,
         analysis: text.map_or_else(
             || {
@@ -120,10 +127,17 @@ pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
             }
         },
         axis: scenario.axis.label(),
-        figures: metrics
-            .iter()
-            .filter(|&&id| varies(id))
-            .filter_map(|&id| along_axis(shown, scenario, id))
+        legend: legend(shown),
+        figures: exhibits::memory(shown, scenario)
+            .into_iter()
+            .chain(
+                metrics
+                    .iter()
+                    .filter(|&&id| charted(id))
+                    .filter_map(|&id| along_axis(shown, scenario, id)),
+            )
+            .chain(exhibits::strips(shown, scenario))
+            .chain(roofline::roofline(shown, scenario))
             .collect(),
         scaling: scaling::table(shown, scenario),
         metrics: metrics.iter().map(|&id| words(id)).collect(),
@@ -176,11 +190,22 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
     }
 }
 
-/// Whether a chart along the axis can show anything: what is fixed per process
-/// doesn't vary, and what is arithmetic is the same line for most.
-fn varies(id: MetricId) -> bool {
+/// Whether a chart along the axis tells more than the tables: what is fixed per
+/// process doesn't vary, what is arithmetic is the same line for most, and what
+/// follows from another metric repeats its chart.
+fn charted(id: MetricId) -> bool {
     !matches!(
         id,
-        MetricId::WeightBytes | MetricId::KvBytes | MetricId::ColdStartNs | MetricId::LoadNs
+        MetricId::WeightBytes
+            | MetricId::KvBytes
+            | MetricId::ColdStartNs
+            | MetricId::LoadNs
+            | MetricId::TpotNs
+            | MetricId::RequestsPerS
+            | MetricId::CpuPerTokenNs
+            | MetricId::CpuUtilizationPercent
+            | MetricId::OfferedPerS
+            | MetricId::ShortfallPercent
+            | MetricId::ScheduleLagNs
     )
 }

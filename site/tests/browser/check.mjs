@@ -1,45 +1,19 @@
-// Opens every page of a rendered site from file:// in Chromium and fails on what
-// a reader would trip over: a console message, a request that is not for a file,
-// horizontal overflow at 360 px, a duplicate id, or chart text that leaves its
-// picture or collides with other text. Prints one line per page.
+// Opens every page of a rendered site from file:// in Chromium, uses those with
+// charts as a reader would, and validates their markup. Prints one line per page.
 //
 //     npm ci --ignore-scripts && node check.mjs DIR
 //
 // CHROMIUM names the browser (default: chromium, chromium-browser, google-chrome
 // from PATH). Exit code: 0 = all pages pass, 1 = some fail, 2 = can't check.
 
-import { execFileSync } from "node:child_process";
-import { readdirSync, statSync } from "node:fs";
+import { readFileSync, readdirSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
-import { chromium } from "playwright-core";
+import { FileSystemConfigLoader, HtmlValidate } from "html-validate";
+import { fail, launch } from "./browser.mjs";
+import { read } from "./read.mjs";
+import { use } from "./use.mjs";
 
-const FLAGS = [
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-const NARROW_PX = 360;
-
-function fail(message) {
-  console.error(message);
-  process.exit(2);
-}
-
-function findBrowser() {
-  if (process.env.CHROMIUM) return process.env.CHROMIUM;
-  for (const name of ["chromium", "chromium-browser", "google-chrome"]) {
-    try {
-      return execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim();
-    } catch {
-      // Not this one.
-    }
-  }
-  return fail("no Chromium found: install it, or name it in CHROMIUM");
-}
+const KILOBYTES_MAX = 300;
 
 function pagesUnder(dir) {
   return readdirSync(dir)
@@ -51,84 +25,41 @@ function pagesUnder(dir) {
     });
 }
 
-// Runs in the page.
-function inspect() {
-  const problems = [];
-  const seen = new Set();
-  for (const element of document.querySelectorAll("[id]")) {
-    if (seen.has(element.id)) problems.push(`id "${element.id}" stands twice`);
-    seen.add(element.id);
-  }
-  if (document.querySelectorAll("h1").length !== 1) problems.push("not exactly one h1");
-  let rank = 0;
-  for (const heading of document.querySelectorAll("h1,h2,h3,h4,h5,h6")) {
-    const next = Number(heading.tagName[1]);
-    if (next > rank + 1) problems.push(`heading "${heading.textContent}" skips a level`);
-    rank = next;
-  }
-  for (const svg of document.querySelectorAll("svg.chart")) {
-    const { width, height } = svg.viewBox.baseVal;
-    const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBBox()]);
-    boxes.forEach(([text, box], index) => {
-      const inside =
-        box.x >= -1 && box.y >= -1 && box.x + box.width <= width + 1 && box.y + box.height <= height + 1;
-      if (!inside) problems.push(`chart text "${text}" leaves its picture`);
-      for (const [other, its] of boxes.slice(index + 1)) {
-        const x = Math.min(box.x + box.width, its.x + its.width) - Math.max(box.x, its.x);
-        const y = Math.min(box.y + box.height, its.y + its.height) - Math.max(box.y, its.y);
-        if (x > 1 && y > 3) problems.push(`chart texts "${text}" and "${other}" collide`);
-      }
-    });
-  }
-  return problems;
-}
-
-// Runs in the page.
-function overflow() {
-  const { scrollWidth, clientWidth } = document.documentElement;
-  return scrollWidth > clientWidth ? `${scrollWidth} px wide at ${clientWidth} px` : "";
-}
-
-async function check(browser, path, colorScheme) {
-  const problems = [];
-  const context = await browser.newContext({ colorScheme, viewport: { width: 1280, height: 900 } });
-  const page = await context.newPage();
-  page.on("console", (message) => problems.push(`console: ${message.text()}`));
-  page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
-  page.on("request", (request) => {
-    if (!/^(file|data):/.test(request.url())) problems.push(`request: ${request.url()}`);
-  });
-  page.on("requestfailed", (request) => problems.push(`failed: ${request.url()}`));
-  await page.goto(pathToFileURL(path).href, { waitUntil: "load" });
-  problems.push(...(await page.evaluate(inspect)));
-  for (const width of [1280, NARROW_PX]) {
-    await page.setViewportSize({ width, height: 900 });
-    const wide = await page.evaluate(overflow);
-    if (wide) problems.push(`overflow: ${wide}`);
-  }
-  await context.close();
-  return problems;
-}
-
 const [dir] = process.argv.slice(2);
 if (!dir) fail("usage: node check.mjs DIR");
 const pages = pagesUnder(resolve(dir));
 if (pages.length === 0) fail(`no page under ${dir}`);
 
-const browser = await chromium.launch({
-  executablePath: findBrowser(),
-  args: FLAGS,
-  chromiumSandbox: false,
-});
+const ids = new Map();
+for (const path of pages) {
+  const found = readFileSync(path, "utf8").matchAll(/\sid="([^"]*)"/g);
+  ids.set(path, new Set([...found].map((match) => match[1])));
+}
+const markup = new HtmlValidate(new FileSystemConfigLoader({ root: true, extends: ["html-validate:recommended"], rules: {
+  // Written for people who type markup; ours is escaped and generated.
+  "no-trailing-whitespace": "off",
+  "long-title": "off",
+  // A region that scrolls is a group with a name, not a fieldset.
+  "prefer-native-element": ["error", { exclude: ["group"] }],
+} }));
+
+async function validate(path) {
+  const { results } = await markup.validateFile(path);
+  return results.flatMap((result) => result.messages.map((m) => `markup ${m.line}:${m.column} ${m.ruleId}: ${m.message}`));
+}
+
+const browser = await launch();
 let failed = 0;
 for (const path of pages) {
-  const problems = new Set();
-  for (const scheme of ["light", "dark"]) {
-    for (const problem of await check(browser, path, scheme)) problems.add(problem);
-  }
-  failed += problems.size > 0;
+  const problems = await read(browser, path, (other) => ids.get(other));
+  problems.push(...(await validate(path)));
+  const kilobytes = statSync(path).size / 1000;
+  if (kilobytes > KILOBYTES_MAX) problems.push(`${kilobytes} kB`);
+  const text = readFileSync(path, "utf8");
+  if (text.includes("<figure") && text.includes('class="legend"')) problems.push(...(await use(browser, path)));
+  failed += problems.length > 0;
   const name = relative(resolve(dir), path);
-  console.log(problems.size ? `FAIL ${name}: ${[...problems].slice(0, 8).join("; ")}` : `ok   ${name}`);
+  console.log(problems.length ? `FAIL ${name}: ${problems.slice(0, 8).join("; ")}` : `ok   ${name}`);
 }
 await browser.close();
 process.exit(failed ? 1 : 0);

@@ -1,98 +1,148 @@
-//! How a metric grows along a scenario's axis: the exponent of a power law, fitted on
-//! logarithms. For the wait for the first token against the prompt's length: 1 where
-//! the work is in proportion to the prompt, 2 where attention over all pairs is all.
+//! How a value grows with a size: the exponent p of `y = a·xᵖ`, a straight line
+//! where both axes are logarithmic. 1 is in proportion; the time to the first
+//! token nears 2 where attention outweighs everything else.
 //!
-//! A description over the lengths measured, not a law: it says nothing beyond them.
+//! Fitted to each invocation by itself, because invocations are what is
+//! independent; a line through two sizes would fit anything, so it takes three.
 
 use crate::analysis::{Cell, Metric, MetricId};
-use crate::ci::mean_interval;
+use crate::ci::{Interval, mean_interval};
 use crate::describe::mean;
 
-/// The exponent over several launches.
-#[derive(Clone, Debug, PartialEq)]
+/// Fewest sizes for a fit.
+pub const SIZES_MIN: usize = 3;
+
+/// The power law over all invocations.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
-    /// The exponent: mean over launches.
-    pub exponent: f64,
-    /// Its 95 % t interval over launches.
-    pub ci95: Option<(f64, f64)>,
-    /// Least and greatest value on the axis.
-    pub from: u32,
-    /// See `from`.
-    pub to: u32,
-    /// Cells it rests on.
-    pub cells: u32,
+    /// The exponent: mean and 95 % t interval over invocations.
+    pub exponent: Interval,
+    /// Mean over invocations of ln a.
+    pub log_factor: f64,
 }
 
-/// The slope of `ln y` over `ln x` by least squares. `None` with fewer than two
-/// different x, or where a number isn't finite and positive.
-pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
-    let usable = |x: f64| x.is_finite() && x > 0.0;
-    if points.is_empty() || !points.iter().all(|&(x, y)| usable(x) && usable(y)) {
-        return None;
+impl Growth {
+    /// The fitted value at a size.
+    pub fn at(&self, x: f64) -> f64 {
+        (self.log_factor + self.exponent.mean * x.ln()).exp()
     }
-    let logs: Vec<(f64, f64)> = points.iter().map(|&(x, y)| (x.ln(), y.ln())).collect();
-    let n = logs.len() as f64;
-    let x_mean = logs.iter().map(|p| p.0).sum::<f64>() / n;
-    let y_mean = logs.iter().map(|p| p.1).sum::<f64>() / n;
-    let xx: f64 = logs.iter().map(|p| (p.0 - x_mean).powi(2)).sum();
-    let xy: f64 = logs.iter().map(|p| (p.0 - x_mean) * (p.1 - y_mean)).sum();
-    Some(xy / xx).filter(|slope| xx > 0.0 && slope.is_finite())
 }
 
-/// The growth of a metric over cells of one target and scenario, launch by launch.
-/// `None` with fewer than two of them that have it, or where a launch has no exponent.
-pub fn growth(cells: &[&Cell], id: MetricId) -> Option<Growth> {
-    let mut levels: Vec<(u32, &Metric)> = cells
+/// Fit every invocation's (size, value) points by least squares of their
+/// logarithms. `None` with fewer than two invocations or [`SIZES_MIN`] different
+/// sizes in one, or where a number isn't positive and finite.
+pub fn growth(invocations: &[Vec<(f64, f64)>]) -> Option<Growth> {
+    let fits: Vec<(f64, f64)> = invocations
+        .iter()
+        .map(|points| line(points))
+        .collect::<Option<_>>()?;
+    let slopes: Vec<f64> = fits.iter().map(|fit| fit.0).collect();
+    let offsets: Vec<f64> = fits.iter().map(|fit| fit.1).collect();
+    Some(Growth {
+        exponent: mean_interval(&slopes)?,
+        log_factor: mean(&offsets)?,
+    })
+}
+
+/// How a metric grows along its scenario's axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// The power law.
+    pub growth: Growth,
+    /// Least value on the axis; it says nothing below it.
+    pub from: u32,
+    /// Greatest value on the axis; it says nothing beyond it.
+    pub to: u32,
+}
+
+/// The growth of a metric over those cells of one target and scenario that have it.
+/// `None` where they don't list the same number of invocations, and as in [`growth`].
+pub fn of_cells(cells: &[&Cell], id: MetricId) -> Option<Measured> {
+    let sizes: Vec<(u32, &Metric)> = cells
         .iter()
         .filter_map(|cell| {
             let metric = cell.metrics.iter().find(|metric| metric.id == id)?;
             Some((cell.axis_value, metric))
         })
         .collect();
-    levels.sort_by_key(|(x, _)| *x);
-    let (from, to) = (levels.first()?.0, levels.last()?.0);
-    // Every measured cell is complete, so all list the same launches in order.
-    let launches = levels.iter().map(|(_, m)| m.by_invocation.len()).min()?;
-    let exponents: Vec<f64> = (0..launches)
-        .map(|launch| {
-            let points: Vec<(f64, f64)> = levels
-                .iter()
-                .map(|(x, metric)| (f64::from(*x), metric.by_invocation[launch]))
-                .collect();
-            exponent(&points)
+    let launches = sizes.first()?.1.by_invocation.len();
+    if sizes.iter().any(|(_, m)| m.by_invocation.len() != launches) {
+        return None;
+    }
+    let invocations: Vec<Vec<(f64, f64)>> = (0..launches)
+        .map(|i| {
+            let at = |(x, m): &(u32, &Metric)| (f64::from(*x), m.by_invocation[i]);
+            sizes.iter().map(at).collect()
         })
-        .collect::<Option<_>>()?;
-    Some(Growth {
-        exponent: mean(&exponents)?,
-        ci95: mean_interval(&exponents).map(|i| (i.low, i.high)),
-        from,
-        to,
-        cells: levels.len() as u32,
+        .collect();
+    let on_axis = || sizes.iter().map(|(x, _)| *x);
+    Some(Measured {
+        growth: growth(&invocations)?,
+        from: on_axis().min()?,
+        to: on_axis().max()?,
     })
+}
+
+/// Slope and offset of ln y over ln x.
+fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let usable = |v: f64| v.is_finite() && v > 0.0;
+    if !points.iter().all(|&(x, y)| usable(x) && usable(y)) {
+        return None;
+    }
+    let mut sizes: Vec<f64> = points.iter().map(|point| point.0).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    if sizes.len() < SIZES_MIN {
+        return None;
+    }
+    let logs: Vec<(f64, f64)> = points.iter().map(|&(x, y)| (x.ln(), y.ln())).collect();
+    let n = logs.len() as f64;
+    let x_mean = logs.iter().map(|p| p.0).sum::<f64>() / n;
+    let y_mean = logs.iter().map(|p| p.1).sum::<f64>() / n;
+    let across: f64 = logs.iter().map(|p| (p.0 - x_mean) * (p.1 - y_mean)).sum();
+    let spread: f64 = logs.iter().map(|p| (p.0 - x_mean).powi(2)).sum();
+    let slope = across / spread;
+    slope
+        .is_finite()
+        .then_some((slope, y_mean - slope * x_mean))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_power_law_gives_its_exponent_back() {
-        for wanted in [0.5, 1.0, 1.7, 2.0] {
-            let points = [128.0f64, 256.0, 512.0].map(|x| (x, 3.0 * x.powf(wanted)));
-            let got = exponent(&points).unwrap();
-            assert!((got - wanted).abs() < 1e-12, "{got} {wanted}");
-        }
-        // By hand: ln y = 0, 2, 1 over ln x = 0, 1, 2 has the slope 1/2.
-        let e = std::f64::consts::E;
-        let got = exponent(&[(1.0, 1.0), (e, e * e), (e * e, e)]).unwrap();
-        assert!((got - 0.5).abs() < 1e-12, "{got}");
+    fn power(factor: f64, exponent: f64, sizes: &[f64]) -> Vec<(f64, f64)> {
+        let at = |&x: &f64| (x, factor * x.powf(exponent));
+        sizes.iter().map(at).collect()
     }
 
     #[test]
-    fn one_length_or_a_broken_number_has_no_exponent() {
-        assert_eq!(exponent(&[]), None);
-        assert_eq!(exponent(&[(2.0, 1.0), (2.0, 3.0)]), None);
-        assert_eq!(exponent(&[(1.0, 1.0), (2.0, 0.0)]), None);
-        assert_eq!(exponent(&[(1.0, 1.0), (2.0, f64::NAN)]), None);
+    fn what_grows_by_a_power_gives_it_back() {
+        let sizes = [128.0, 256.0, 512.0];
+        let got = growth(&[power(3.0, 1.4, &sizes), power(5.0, 1.6, &sizes)]).unwrap();
+        assert!((got.exponent.mean - 1.5).abs() < 1e-9);
+        assert!(got.exponent.low < 1.4 && got.exponent.high > 1.6);
+        let at = 15f64.sqrt() * 256f64.powf(1.5);
+        assert!((got.at(256.0) / at - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_slope_is_the_least_squares_one() {
+        // ln x = 0, 1, 2 and ln y = 0, 1, 1: slope 1/2, offset 1/6, by hand.
+        let e = std::f64::consts::E;
+        let points = [(1.0, 1.0), (e, e), (e * e, e)];
+        let (slope, offset) = line(&points).unwrap();
+        assert!((slope - 0.5).abs() < 1e-12 && (offset - 1.0 / 6.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn two_sizes_one_launch_or_a_zero_give_no_exponent() {
+        let sizes = [128.0, 256.0, 512.0];
+        assert_eq!(growth(&[power(1.0, 1.0, &sizes)]), None);
+        let two = power(1.0, 1.0, &sizes[..2]);
+        assert_eq!(growth(&[two.clone(), two]), None);
+        let mut zero = power(1.0, 1.0, &sizes);
+        zero[1].1 = 0.0;
+        assert_eq!(growth(&[zero.clone(), zero]), None);
     }
 }

@@ -40,6 +40,7 @@ pub mod ranking;
 mod sameness;
 mod samples;
 mod scaling;
+pub mod sequence;
 pub mod simulate;
 pub mod slo;
 pub mod stationarity;

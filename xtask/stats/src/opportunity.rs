@@ -7,7 +7,8 @@
 //! work, so two of them don't multiply, and the gain of one is of its own metric only.
 
 use crate::analysis::{Analysis, Cell, MetricId};
-use crate::growth::growth;
+use crate::ci::Interval;
+use crate::growth::of_cells as growth_of;
 use crate::kernels;
 use schema::plan::PlannedScenario;
 use schema::run::Run;
@@ -124,10 +125,11 @@ fn of_cells(scenario: &PlannedScenario, cells: &[&Cell]) -> Vec<Opportunity> {
         if scenario.axis != Axis::PromptTokens || cells.len() < 3 {
             return None;
         }
-        let grown = growth(cells, MetricId::TtftNs).filter(|grown| grown.cells >= 3)?;
+        let grown = growth_of(cells, MetricId::TtftNs)?;
         let longer = f64::from(grown.to) / f64::from(grown.from);
         let last = cells.iter().find(|c| c.axis_value == grown.to)?;
-        let found = (Kind::Context, grown.exponent, grown.ci95);
+        let Interval { mean, low, high } = grown.growth.exponent;
+        let found = (Kind::Context, mean, Some((low, high)));
         make(found, last, (grown.from, grown.to), |e| {
             longer.powf(e - 1.0)
         })

@@ -1,0 +1,364 @@
+//! Two costs of a choice against each other, e.g. what a token costs against how
+//! fast a user gets it: which targets no other beats in both.
+//!
+//! A point that another beats is drawn lighter, but it stays:
+//! it is a measurement too. The frontier is a staircase between measured points;
+//! it says what can be had at least, and interpolates nothing. Whether two points
+//! differ detectably is not decided here: their intervals are drawn.
+
+use super::axes::{Axes, Axis};
+use super::key::{self, Entry};
+use super::scale::{Kind, Round, Scale, wants_log};
+use super::style::Style;
+use super::svg::Svg;
+use super::{Estimate, Figure, Table};
+use crate::fmt::{self, Unit};
+use crate::html::shorten;
+
+/// What to draw.
+pub struct Frontier {
+    /// Unique on its page.
+    pub id: String,
+    /// One sentence with the main number.
+    pub finding: String,
+    /// What the reader must know beyond how to read marks and lines.
+    pub about: String,
+    /// From left to right.
+    pub x: Direction,
+    /// From the bottom to the top.
+    pub y: Direction,
+    /// The points, in the order in which the table shall have them.
+    pub points: Vec<Point>,
+    /// What has no point, and why.
+    pub missing: Vec<(String, String)>,
+}
+
+/// What an axis counts.
+pub struct Direction {
+    /// Label with its unit, e.g. `tokens per second and user`.
+    pub label: String,
+    /// Unit of ticks and values.
+    pub unit: Unit,
+    /// Whether more is better.
+    pub more_is_better: bool,
+}
+
+/// One choice.
+pub struct Point {
+    /// Its name; the first column of the table.
+    pub name: String,
+    /// What else tells it from others, e.g. `8 users`; may be empty.
+    pub note: String,
+    /// Its look.
+    pub style: Style,
+    /// Along x.
+    pub x: Estimate,
+    /// Along y.
+    pub y: Estimate,
+    /// What it rests on, e.g. `n = 110, 5 launches`.
+    pub rests_on: String,
+}
+
+const WIDTH: f64 = 760.0;
+const LEFT: f64 = 78.0;
+const RIGHT: f64 = 540.0;
+const TOP: f64 = 30.0;
+
+/// Which points no other beats: at least as good in both, and better in one.
+/// Points that aren't finite are on no frontier.
+pub fn undominated(points: &[(f64, f64)], x_more: bool, y_more: bool) -> Vec<bool> {
+    let signed = |&(x, y): &(f64, f64)| {
+        let sign = |more: bool, v: f64| if more { v } else { -v };
+        (sign(x_more, x), sign(y_more, y))
+    };
+    let all: Vec<(f64, f64)> = points.iter().map(signed).collect();
+    let finite = |(x, y): (f64, f64)| x.is_finite() && y.is_finite();
+    all.iter()
+        .map(|&(x, y)| {
+            let beaten = all
+                .iter()
+                .filter(|other| finite(**other))
+                .any(|&(ox, oy)| ox >= x && oy >= y && (ox > x || oy > y));
+            finite((x, y)) && !beaten
+        })
+        .collect()
+}
+
+impl Frontier {
+    /// Draw it.
+    pub fn draw(self) -> Figure {
+        let values: Vec<(f64, f64)> = self
+            .points
+            .iter()
+            .map(|point| (point.x.value, point.y.value))
+            .collect();
+        let front = undominated(&values, self.x.more_is_better, self.y.more_is_better);
+        let bottom = TOP + key::height(self.points.len(), 300.0);
+        let axes = Axes {
+            x: axis(&self.x, self.points.iter().map(|p| p.x), (LEFT, RIGHT)),
+            y: axis(&self.y, self.points.iter().map(|p| p.y), (bottom, TOP)),
+            x_grid: true,
+        };
+        let mut svg = Svg::new(WIDTH, bottom + 46.0);
+        axes.draw(&mut svg);
+        axes.begin(&mut svg);
+        let mut not_drawn: Vec<String> = self
+            .missing
+            .iter()
+            .map(|(name, why)| format!("{name}: {why}"))
+            .collect();
+        let mut drawn = Vec::new();
+        for (point, &front) in self.points.iter().zip(&front) {
+            let at = axes.x.scale.at(point.x.value);
+            match at.zip(axes.y.scale.at(point.y.value)) {
+                Some(at) => drawn.push((at, front, point)),
+                None => not_drawn.push(format!("{} has no place on these axes", named(point))),
+            }
+        }
+        let on_front = drawn.iter().filter(|(_, front, _)| *front);
+        let steps = staircase(
+            on_front.map(|(at, ..)| *at).collect(),
+            self.x.more_is_better,
+        );
+        svg.polyline("fr", &steps);
+        // What is beaten below what is not.
+        drawn.sort_by_key(|(_, front, _)| *front);
+        let mut entries = Vec::new();
+        for &((x, y), front, point) in &drawn {
+            let class = if front { "sr" } else { "sr fa" };
+            svg.series(class, &point.name, point.style.engine, "");
+            cross(&mut svg, &axes, point, (x, y));
+            svg.marker(point.style, (x, y), &self.said(point));
+            svg.close();
+            let beaten = if front { "" } else { " (beaten)" };
+            entries.push(Entry {
+                label: format!("{}{beaten}", shorten(&named(point), 25 - beaten.len())),
+                series: point.name.clone(),
+                style: point.style,
+                shown: true,
+                end: (x, y),
+                leader: front,
+            });
+        }
+        axes.end(&mut svg);
+        key::draw(&mut svg, &entries, RIGHT, TOP, bottom);
+        let reading = format!(
+            "{} Each marker is a measured choice with its 95 % intervals; {} and {} is better. The dashed staircase joins those that no other beats in both; lighter ones are beaten. Between the markers nothing was measured.{}",
+            self.about,
+            better(&self.x, "further right", "further left"),
+            better(&self.y, "higher", "lower"),
+            match (axes.x.scale.kind, axes.y.scale.kind) {
+                (Kind::Linear, Kind::Linear) => "",
+                _ => " On a logarithmic axis equal distances are equal ratios.",
+            }
+        );
+        let table = self.table(&front);
+        Figure {
+            svg: svg.finish(&self.id, &self.finding, reading.trim()),
+            id: self.id,
+            finding: self.finding,
+            reading: reading.trim().to_owned(),
+            table,
+            not_drawn,
+        }
+    }
+
+    /// What a pointer reads on a marker: cells of the table, joined.
+    fn said(&self, point: &Point) -> String {
+        let (x, _) = fmt::with_interval(self.x.unit, point.x.value, point.x.ci);
+        let (y, _) = fmt::with_interval(self.y.unit, point.y.value, point.y.ci);
+        format!("{} · {x} · {y}", named(point))
+    }
+
+    fn table(&self, front: &[bool]) -> Table {
+        let head = [
+            "Choice",
+            self.x.label.as_str(),
+            "95 % interval",
+            self.y.label.as_str(),
+            "95 % interval",
+            "Rests on",
+            "On the frontier",
+        ];
+        let none = || fmt::NONE.to_owned();
+        let mut rows: Vec<Vec<String>> = self
+            .points
+            .iter()
+            .zip(front)
+            .map(|(point, &front)| {
+                let (x, x_ci) = fmt::with_interval(self.x.unit, point.x.value, point.x.ci);
+                let (y, y_ci) = fmt::with_interval(self.y.unit, point.y.value, point.y.ci);
+                let on = if front { "yes" } else { "beaten" };
+                vec![
+                    named(point),
+                    x,
+                    x_ci.unwrap_or_else(none),
+                    y,
+                    y_ci.unwrap_or_else(none),
+                    point.rests_on.clone(),
+                    on.into(),
+                ]
+            })
+            .collect();
+        rows.extend(self.missing.iter().map(|(name, why)| {
+            let mut row = vec![name.clone(), none(), none(), none(), none()];
+            row.extend([why.clone(), none()]);
+            row
+        }));
+        Table {
+            head: head.map(String::from).to_vec(),
+            rows,
+        }
+    }
+}
+
+fn better(of: &Direction, more: &'static str, less: &'static str) -> &'static str {
+    if of.more_is_better { more } else { less }
+}
+
+fn named(point: &Point) -> String {
+    match point.note.as_str() {
+        "" => point.name.clone(),
+        note => format!("{}, {note}", point.name),
+    }
+}
+
+fn axis(of: &Direction, values: impl Iterator<Item = Estimate>, px: (f64, f64)) -> Axis {
+    let estimates: Vec<Estimate> = values.collect();
+    let middle = || estimates.iter().map(|e| e.value);
+    let all = || estimates.iter().flat_map(|e| e.extent());
+    let least = middle().filter(|&v| v > 0.0).fold(f64::MAX, f64::min) / 3.0;
+    let log = Scale::log(all().filter(|&v| v >= least), Round::of(of.unit), px);
+    let linear = Scale::linear(all(), true, Round::of(of.unit), px);
+    let (scale, other) = match wants_log(middle(), 6.0) {
+        true => (log, linear),
+        false => (linear, log),
+    };
+    let possible = middle().all(|v| v > 0.0) && !estimates.is_empty();
+    Axis {
+        label: of.label.clone(),
+        unit: of.unit,
+        scale,
+        other: possible.then_some(other),
+    }
+}
+
+/// Both intervals of a point.
+fn cross(svg: &mut Svg, axes: &Axes, point: &Point, (x, y): (f64, f64)) {
+    let class = format!("{} wh", point.style.color_class());
+    if let Some((low, high)) = point.x.ci {
+        let (low, high) = (axes.x.scale.clamped(low), axes.x.scale.clamped(high));
+        svg.line(&class, (low, y), (high, y));
+    }
+    if let Some((low, high)) = point.y.ci {
+        let (low, high) = (axes.y.scale.clamped(low), axes.y.scale.clamped(high));
+        svg.line(&class, (x, low), (x, high));
+    }
+}
+
+/// From frontier point to frontier point along the axes, by way of the corner
+/// that is worse in both: what lies between is not claimed to be had.
+fn staircase(mut front: Vec<(f64, f64)>, x_more: bool) -> Vec<(f64, f64)> {
+    front.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut steps: Vec<(f64, f64)> = Vec::new();
+    for (x, y) in front {
+        if let Some(&(last_x, last_y)) = steps.last() {
+            steps.push(if x_more { (last_x, y) } else { (x, last_y) });
+        }
+        steps.push((x, y));
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(name: &str, x: f64, y: f64) -> Point {
+        Point {
+            name: name.into(),
+            note: String::new(),
+            style: Style::default(),
+            x: Estimate {
+                value: x,
+                ci: Some((x * 0.9, x * 1.1)),
+            },
+            y: Estimate { value: y, ci: None },
+            rests_on: "n = 110".into(),
+        }
+    }
+
+    fn frontier(points: Vec<Point>) -> Figure {
+        let of = |label: &str, more_is_better| Direction {
+            label: label.into(),
+            unit: Unit::TokPerS,
+            more_is_better,
+        };
+        Frontier {
+            id: "f".into(),
+            finding: "a is cheapest".into(),
+            about: String::new(),
+            x: of("speed", true),
+            y: of("cost", false),
+            points,
+            missing: vec![("d".into(), "out of memory".into())],
+        }
+        .draw()
+    }
+
+    #[test]
+    fn a_point_is_beaten_only_by_one_at_least_as_good_in_both() {
+        let points = [
+            (10.0, 1.0),
+            (20.0, 2.0),
+            (15.0, 3.0),
+            (20.0, 2.0),
+            (f64::NAN, 0.0),
+        ];
+        assert_eq!(
+            undominated(&points, true, false),
+            [true, true, false, true, false]
+        );
+        assert_eq!(
+            undominated(&points, true, true),
+            [false, true, true, true, false]
+        );
+        assert_eq!(
+            undominated(&points, false, false),
+            [true, false, false, false, false]
+        );
+    }
+
+    #[test]
+    fn steps_go_by_the_corner_that_both_neighbours_beat() {
+        // In pixels: down is less. More x is better, so b costs more than a.
+        let front = vec![(20.0, 50.0), (10.0, 90.0)];
+        assert_eq!(
+            staircase(front, true),
+            [(10.0, 90.0), (10.0, 50.0), (20.0, 50.0)]
+        );
+        let front = vec![(10.0, 50.0), (20.0, 90.0)];
+        assert_eq!(
+            staircase(front, false),
+            [(10.0, 50.0), (20.0, 50.0), (20.0, 90.0)]
+        );
+    }
+
+    #[test]
+    fn what_is_beaten_is_lighter_but_stays_and_what_is_missing_is_said() {
+        let figure = frontier(vec![point("a", 10.0, 1.0), point("b", 5.0, 3.0)]);
+        assert_eq!(figure.svg.matches(r#"class="sr fa""#).count(), 1);
+        assert!(figure.svg.contains("b (beaten)"));
+        assert_eq!(figure.table.rows.len(), 3);
+        assert_eq!(figure.table.rows[1][6], "beaten");
+        assert_eq!(figure.not_drawn, ["d: out of memory"]);
+    }
+
+    #[test]
+    fn nothing_and_nonsense_do_not_break_it() {
+        assert!(frontier(vec![]).svg.contains("</svg>"));
+        let figure = frontier(vec![point("a", f64::NAN, 1.0), point("b", 0.0, 1e308)]);
+        assert_eq!(figure.not_drawn.len(), 3);
+        assert!(!figure.svg.contains("NaN"));
+    }
+}

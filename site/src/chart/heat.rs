@@ -1,0 +1,204 @@
+//! What was measured and what was not, cell by cell: a row for each target, a
+//! column for each case. A cell is told by its letter and its shade, never by
+//! colour alone.
+
+use super::svg::{Anchor, Svg};
+use super::{Figure, Table};
+use crate::html::shorten;
+
+/// What to draw.
+pub struct Heat {
+    /// Unique on its page.
+    pub id: String,
+    /// One sentence with the main number.
+    pub finding: String,
+    /// How to read it.
+    pub reading: String,
+    /// Headings over columns, each with the columns' names.
+    pub groups: Vec<(String, Vec<String>)>,
+    /// The rows, from the top.
+    pub rows: Vec<Row>,
+}
+
+/// One row.
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// A cell for every column.
+    pub cells: Vec<Cell>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// What kind it is.
+    pub kind: Kind,
+    /// In words, for table and pointer: a count, or a status.
+    pub words: String,
+}
+
+/// Kinds of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Measured with enough samples.
+    Full,
+    /// Measured with fewer.
+    Thin,
+    /// Left out on purpose: there was no time, or it can't be.
+    Left,
+    /// It went wrong.
+    Wrong,
+    /// Never planned.
+    Never,
+}
+
+impl Kind {
+    fn class(self) -> &'static str {
+        match self {
+            Kind::Full => "hf",
+            Kind::Thin => "hn",
+            Kind::Left => "hx",
+            Kind::Wrong => "hw",
+            Kind::Never => "hv",
+        }
+    }
+
+    fn sign(self) -> &'static str {
+        match self {
+            Kind::Full => "●",
+            Kind::Thin => "○",
+            Kind::Left => "–",
+            Kind::Wrong => "✕",
+            Kind::Never => "",
+        }
+    }
+}
+
+const WIDTH: f64 = 760.0;
+const LEFT: f64 = 200.0;
+const TOP: f64 = 46.0;
+const ROW: f64 = 19.0;
+
+impl Heat {
+    /// Draw it.
+    pub fn draw(self) -> Figure {
+        let columns: usize = self.groups.iter().map(|(_, cases)| cases.len()).sum();
+        let gaps = 8.0 * self.groups.len().saturating_sub(1) as f64;
+        let step = ((WIDTH - LEFT - gaps) / columns.max(1) as f64).min(48.0);
+        let bottom = TOP + ROW * self.rows.len() as f64;
+        let mut svg = Svg::new(WIDTH, bottom + 6.0);
+        let mut lefts = Vec::new();
+        let mut x = LEFT;
+        for (heading, cases) in &self.groups {
+            let room = (step * cases.len() as f64 / 7.2) as usize;
+            svg.text(
+                "gh",
+                (x, 14.0),
+                Anchor::Start,
+                &shorten(heading, room.max(1)),
+            );
+            for case in cases {
+                let at = (x + step / 2.0, 34.0);
+                let room = (step / 6.6) as usize;
+                svg.text("tk", at, Anchor::Middle, &shorten(case, room.max(1)));
+                lefts.push(x);
+                x += step;
+            }
+            x += 8.0;
+        }
+        for (index, row) in self.rows.iter().enumerate() {
+            let y = TOP + ROW * index as f64;
+            let base = y + ROW / 2.0 + 4.5;
+            svg.text(
+                "lb",
+                (LEFT - 12.0, base),
+                Anchor::End,
+                &shorten(&row.name, 26),
+            );
+            for (cell, &x) in row.cells.iter().zip(&lefts) {
+                let size = (step - 2.0, ROW - 2.0);
+                let title = format!("{} · {}", row.name, cell.words);
+                svg.rect(cell.kind.class(), (x, y), size, &title);
+                let sign = cell.kind.sign();
+                if !sign.is_empty() {
+                    let at = (x + (step - 2.0) / 2.0, base - 1.0);
+                    svg.text(&format!("{}t", cell.kind.class()), at, Anchor::Middle, sign);
+                }
+            }
+        }
+        let table = self.table();
+        Figure {
+            svg: svg.finish(&self.id, &self.finding, &self.reading),
+            id: self.id,
+            finding: self.finding,
+            reading: self.reading,
+            table,
+            not_drawn: Vec::new(),
+        }
+    }
+
+    fn table(&self) -> Table {
+        let mut head = vec!["Target".to_owned()];
+        for (heading, cases) in &self.groups {
+            head.extend(cases.iter().map(|case| format!("{heading}: {case}")));
+        }
+        let row = |row: &Row| {
+            let mut cells = vec![row.name.clone()];
+            cells.extend(row.cells.iter().map(|cell| cell.words.clone()));
+            cells
+        };
+        Table {
+            head,
+            rows: self.rows.iter().map(row).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_is_in_the_table_and_has_a_sign_of_its_kind() {
+        let kinds = [Kind::Full, Kind::Thin, Kind::Left, Kind::Wrong, Kind::Never];
+        let cells: Vec<Cell> = kinds
+            .into_iter()
+            .map(|kind| Cell {
+                kind,
+                words: format!("{kind:?}"),
+            })
+            .collect();
+        let figure = Heat {
+            id: "h".into(),
+            finding: "one of five".into(),
+            reading: "cells".into(),
+            groups: vec![
+                ("A".into(), vec!["1".into(); 3]),
+                ("B".into(), vec!["2".into(); 2]),
+            ],
+            rows: vec![Row {
+                name: "<a>".into(),
+                cells,
+            }],
+        }
+        .draw();
+        assert_eq!(figure.table.rows[0].len(), figure.table.head.len());
+        assert_eq!(figure.svg.matches("<rect").count(), 5);
+        for sign in ["●", "○", "–", "✕"] {
+            assert_eq!(figure.svg.matches(sign).count(), 1, "{sign}");
+        }
+    }
+
+    #[test]
+    fn nothing_planned_is_an_empty_picture() {
+        let figure = Heat {
+            id: "h".into(),
+            finding: "nothing".into(),
+            reading: String::new(),
+            groups: vec![],
+            rows: vec![],
+        }
+        .draw();
+        assert!(figure.svg.ends_with("</svg>"));
+    }
+}

@@ -1,0 +1,119 @@
+//! The names beside a plot: a marker and a label for every series, none over
+//! another, where wanted with a thin line to where the series ends.
+//!
+//! Series that aren't shown at first take no room; a script that shows them
+//! places all names anew, from the wish that every entry carries.
+
+use super::label::spread;
+use super::style::Style;
+use super::svg::{Anchor, Svg, num};
+
+/// Between two names.
+pub const GAP: f64 = 16.0;
+
+/// One name.
+pub struct Entry {
+    /// The text.
+    pub label: String,
+    /// The series' whole name, for the script.
+    pub series: String,
+    /// Its look.
+    pub style: Style,
+    /// Whether it is shown at first.
+    pub shown: bool,
+    /// Where the series ends: its name would like to stand at that height.
+    pub end: (f64, f64),
+    /// Whether a thin line leads from there to the name.
+    pub leader: bool,
+}
+
+/// How high a plot must be for the names that are shown at first.
+pub fn height(entries: usize, least: f64) -> f64 {
+    (GAP * entries as f64).max(least)
+}
+
+/// Draw the names right of `right`, between `top` and `bottom`.
+pub fn draw(svg: &mut Svg, entries: &[Entry], right: f64, top: f64, bottom: f64) {
+    let wanted: Vec<f64> = entries
+        .iter()
+        .filter(|entry| entry.shown)
+        .map(|entry| entry.end.1)
+        .collect();
+    let mut placed = spread(&wanted, GAP, top, bottom).into_iter();
+    svg.open(
+        "ky",
+        &format!(r#" data-r="{} {} {}""#, num(right), num(top), num(bottom)),
+    );
+    for entry in entries {
+        let at = match entry.shown {
+            true => placed.next().unwrap_or(entry.end.1),
+            false => entry.end.1,
+        };
+        let color = entry.style.color_class();
+        let mut end = String::new();
+        if entry.leader {
+            end = format!(r#" data-l="{} {}""#, num(entry.end.0), num(entry.end.1));
+        } else {
+            end.push_str(&format!(r#" data-w="{}""#, num(entry.end.1)));
+        }
+        let class = if entry.shown { "sr" } else { "sr rest" };
+        svg.series(class, &entry.series, entry.style.engine, &end);
+        if entry.leader {
+            let (x, y) = entry.end;
+            svg.polyline(
+                &format!("{color} ld"),
+                &[(x + 7.0, y), (right + 12.0, at), (right + 18.0, at)],
+            );
+        }
+        svg.open(
+            "",
+            &format!(
+                r#" transform="translate({} {})""#,
+                num(right + 25.0),
+                num(at)
+            ),
+        );
+        svg.marker(entry.style, (0.0, 0.0), "");
+        svg.text(
+            &format!("{color} sl"),
+            (10.0, 4.5),
+            Anchor::Start,
+            &entry.label,
+        );
+        svg.close();
+        svg.close();
+    }
+    svg.close();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(series: &str, y: f64, shown: bool) -> Entry {
+        Entry {
+            label: series.into(),
+            series: series.into(),
+            style: Style::default(),
+            shown,
+            end: (500.0, y),
+            leader: true,
+        }
+    }
+
+    #[test]
+    fn names_that_are_not_shown_take_no_room() {
+        let mut svg = Svg::new(760.0, 300.0);
+        let entries = [
+            entry("a", 100.0, true),
+            entry("b", 100.0, false),
+            entry("c", 104.0, true),
+        ];
+        draw(&mut svg, &entries, 550.0, 30.0, 280.0);
+        let svg = svg.finish("k", "t", "d");
+        let at = |height: f64| svg.contains(&format!("translate(575 {})", num(height)));
+        assert!(at(100.0) && at(116.0), "{svg}");
+        assert_eq!(svg.matches("class=\"sr rest\"").count(), 1);
+        assert!(svg.contains(r#"data-l="500 104""#));
+    }
+}

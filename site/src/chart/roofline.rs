@@ -1,0 +1,235 @@
+//! A roofline: arithmetic done per second against the bytes that must be read for
+//! it. What lies under the slope waits for memory, what lies under the flat part
+//! for arithmetic; the distance to the roof is what an engine leaves unused.
+//! Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52 (4), 2009.
+
+use super::axes::{Axes, Axis};
+use super::key::{self, Entry};
+use super::scale::{Round, Scale};
+use super::style::Style;
+use super::svg::{Anchor, Svg};
+use super::{Estimate, Figure, Table};
+use crate::fmt::{self, Unit};
+use crate::html::shorten;
+
+/// What to draw.
+pub struct Roofline {
+    /// Unique on its page.
+    pub id: String,
+    /// One sentence with the main number.
+    pub finding: String,
+    /// How to read it.
+    pub reading: String,
+    /// Measured memory bandwidth, bytes/s.
+    pub bandwidth_bytes_per_s: f64,
+    /// Measured arithmetic, FLOP/s.
+    pub flops_per_s: f64,
+    /// The points.
+    pub points: Vec<Point>,
+    /// What has no point, and why.
+    pub missing: Vec<(String, String)>,
+}
+
+/// One phase of one target.
+pub struct Point {
+    /// Its name; the first column of the table.
+    pub name: String,
+    /// Its look.
+    pub style: Style,
+    /// FLOP per byte, by arithmetic.
+    pub intensity: f64,
+    /// FLOP/s, with its interval.
+    pub rate: Estimate,
+    /// What it rests on.
+    pub rests_on: String,
+}
+
+const WIDTH: f64 = 760.0;
+const LEFT: f64 = 92.0;
+const RIGHT: f64 = 540.0;
+const TOP: f64 = 30.0;
+
+impl Roofline {
+    fn roof(&self, intensity: f64) -> f64 {
+        (self.bandwidth_bytes_per_s * intensity).min(self.flops_per_s)
+    }
+
+    /// Draw it.
+    pub fn draw(self) -> Figure {
+        let bottom = TOP + key::height(self.points.len(), 280.0);
+        let ridge = self.flops_per_s / self.bandwidth_bytes_per_s;
+        let points = || self.points.iter().filter(|p| p.rate.value > 0.0);
+        let xs = points()
+            .map(|p| p.intensity)
+            .chain([ridge / 8.0, ridge * 8.0]);
+        let least = points().map(|p| p.rate.value).fold(f64::MAX, f64::min);
+        let x = Scale::log(xs, Round::Decimal, (LEFT, RIGHT));
+        let ys = points()
+            .flat_map(|p| p.rate.extent())
+            .filter(|&rate| rate >= least / 3.0)
+            .chain([self.flops_per_s, self.roof(ridge / 8.0)]);
+        let axes = Axes {
+            y: Axis {
+                label: "arithmetic per second".into(),
+                unit: Unit::FlopPerS,
+                scale: Scale::log(ys, Round::Decimal, (bottom, TOP)),
+                other: None,
+            },
+            x: Axis {
+                label: "FLOP per byte read".into(),
+                unit: Unit::Plain,
+                scale: x,
+                other: None,
+            },
+            x_grid: true,
+        };
+        let mut svg = Svg::new(WIDTH, bottom + 46.0);
+        axes.draw(&mut svg);
+        axes.begin(&mut svg);
+        self.draw_roof(&mut svg, &axes, ridge);
+        let mut not_drawn: Vec<String> = self
+            .missing
+            .iter()
+            .map(|(name, why)| format!("{name}: {why}"))
+            .collect();
+        let mut entries = Vec::new();
+        for point in &self.points {
+            let x = axes.x.scale.at(point.intensity);
+            let Some((x, y)) = x.zip(axes.y.scale.at(point.rate.value)) else {
+                not_drawn.push(format!("{} has no place on these axes", point.name));
+                continue;
+            };
+            svg.series("sr", &point.name, point.style.engine, "");
+            if let Some((low, high)) = point.rate.ci {
+                let (low, high) = (axes.y.scale.clamped(low), axes.y.scale.clamped(high));
+                let class = format!("{} wh", point.style.color_class());
+                svg.line(&class, (x, low), (x, high));
+            }
+            let (rate, _) = fmt::with_interval(Unit::FlopPerS, point.rate.value, point.rate.ci);
+            svg.marker(point.style, (x, y), &format!("{} · {rate}", point.name));
+            svg.close();
+            entries.push(Entry {
+                label: shorten(&point.name, 26),
+                series: point.name.clone(),
+                style: point.style,
+                shown: true,
+                end: (x, y),
+                leader: true,
+            });
+        }
+        axes.end(&mut svg);
+        key::draw(&mut svg, &entries, RIGHT, TOP, bottom);
+        let table = self.table();
+        Figure {
+            svg: svg.finish(&self.id, &self.finding, &self.reading),
+            id: self.id,
+            finding: self.finding,
+            reading: self.reading,
+            table,
+            not_drawn,
+        }
+    }
+
+    fn draw_roof(&self, svg: &mut Svg, axes: &Axes, ridge: f64) {
+        let (low, high) = axes.x.scale.domain();
+        let corners = [10f64.powf(low), ridge, 10f64.powf(high)];
+        let at = |x: f64| {
+            let y = axes.y.scale.clamped(self.roof(x));
+            Some((axes.x.scale.at(x)?, y))
+        };
+        let roof: Vec<_> = corners.into_iter().filter_map(at).collect();
+        svg.polyline("rf", &roof);
+        if let Some(&(x, y)) = roof.last() {
+            let text = fmt::quantity(Unit::FlopPerS, self.flops_per_s);
+            svg.text("tk", (x - 4.0, y - 7.0), Anchor::End, &text);
+        }
+    }
+
+    fn table(&self) -> Table {
+        let head = [
+            "Target and phase",
+            "FLOP per byte",
+            "FLOP/s",
+            "95 % interval",
+            "Of the roof",
+            "Rests on",
+        ];
+        let none = || fmt::NONE.to_owned();
+        let mut rows: Vec<Vec<String>> = self
+            .points
+            .iter()
+            .map(|p| {
+                let (rate, interval) = fmt::with_interval(Unit::FlopPerS, p.rate.value, p.rate.ci);
+                vec![
+                    p.name.clone(),
+                    fmt::quantity(Unit::Plain, p.intensity),
+                    rate,
+                    interval.unwrap_or_else(none),
+                    fmt::percent(p.rate.value / self.roof(p.intensity)),
+                    p.rests_on.clone(),
+                ]
+            })
+            .collect();
+        let flops = fmt::quantity(Unit::FlopPerS, self.flops_per_s);
+        let bytes = fmt::quantity(Unit::Bytes, self.bandwidth_bytes_per_s);
+        let mut roof = vec!["the roof".to_owned(), none(), flops, none(), none()];
+        roof.push(format!("measured on this machine; memory {bytes}/s"));
+        rows.push(roof);
+        rows.extend(self.missing.iter().map(|(name, why)| {
+            let mut row = vec![name.clone(), none(), none(), none(), none()];
+            row.push(why.clone());
+            row
+        }));
+        Table {
+            head: head.map(String::from).to_vec(),
+            rows,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roofline(points: Vec<(&str, f64, f64)>) -> Figure {
+        Roofline {
+            id: "r".into(),
+            finding: "a is near".into(),
+            reading: "under the roof".into(),
+            bandwidth_bytes_per_s: 30e9,
+            flops_per_s: 60e9,
+            points: points
+                .into_iter()
+                .map(|(name, intensity, value)| Point {
+                    name: name.into(),
+                    style: Style::default(),
+                    intensity,
+                    rate: Estimate {
+                        value,
+                        ci: Some((value * 0.9, value * 1.1)),
+                    },
+                    rests_on: "n = 110".into(),
+                })
+                .collect(),
+            missing: vec![],
+        }
+        .draw()
+    }
+
+    #[test]
+    fn a_point_is_held_against_the_part_of_the_roof_above_it() {
+        let figure = roofline(vec![("a, decode", 0.5, 7.5e9), ("a, prefill", 50.0, 30e9)]);
+        // 0.5 FLOP/byte × 30 GB/s is 15 GFLOP/s; 50 would be 1500, so 60 are the roof.
+        assert_eq!(figure.table.rows[0][4], "50.0 %");
+        assert_eq!(figure.table.rows[1][4], "50.0 %");
+        assert!(figure.svg.contains("a, decode · 7.50 GFLOP/s"));
+        assert_eq!(figure.svg.matches("log scale").count(), 2);
+    }
+
+    #[test]
+    fn nonsense_is_said_not_drawn() {
+        let figure = roofline(vec![("a", f64::NAN, 1e9), ("b", 1.0, 0.0)]);
+        assert_eq!(figure.not_drawn.len(), 2);
+        assert!(!figure.svg.contains("NaN"));
+    }
+}

@@ -1,0 +1,161 @@
+//! The laws drawn into charts along an axis: how the time to the first token grows
+//! with the context, and how throughput grows with the users. A law is drawn over
+//! the range that was measured, never beyond.
+
+use super::Shown;
+use crate::chart::lines::{Fit, Series};
+use crate::fmt;
+use schema::plan::PlannedScenario;
+use schema::scenario::Axis;
+use stats::analysis::{Cell, MetricId};
+use stats::ci::Interval;
+use stats::growth::{Growth, of_cells};
+use stats::usl::{Coefficients, Usl};
+
+/// Points of a drawn curve.
+const POINTS: usize = 24;
+
+/// Which law a metric of a scenario may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// `y = a·xᵖ`.
+    Power,
+    /// The Universal Scalability Law.
+    Scalability,
+}
+
+impl Law {
+    /// The law to seek, if any.
+    pub fn of(scenario: &PlannedScenario, id: MetricId) -> Option<Self> {
+        match (scenario.axis, id) {
+            (Axis::PromptTokens, MetricId::TtftNs) if scenario.cases.len() > 2 => Some(Law::Power),
+            (Axis::Users | Axis::InFlight | Axis::Batch, MetricId::OutputTokPerS) => {
+                Some(Law::Scalability)
+            }
+            _ => None,
+        }
+    }
+
+    /// Heading of the table's column.
+    pub fn label(self) -> &'static str {
+        match self {
+            Law::Power => "Growth exponent",
+            Law::Scalability => "Scalability law: contention σ, coherency κ",
+        }
+    }
+
+    /// What the reader must know of it.
+    pub fn about(self, any: bool) -> String {
+        match (self, any) {
+            (Law::Power, true) => "The exponent p of time ∝ contextᵖ is the slope here: 1 is in proportion, 2 is what attention alone would cost.".into(),
+            (Law::Scalability, true) => "The law is Gunther’s: X(N) = λN ÷ (1 + σ(N − 1) + κN(N − 1)).".into(),
+            (Law::Power, false) => String::new(),
+            (Law::Scalability, false) => format!(
+                "No scaling law is drawn: a fit takes {} loads with 1 among them, and two launches.",
+                stats::usl::LOADS_MIN
+            ),
+        }
+    }
+}
+
+/// Fit the law to a target.
+pub fn fit(
+    shown: &Shown,
+    scenario: &PlannedScenario,
+    target: &str,
+    id: MetricId,
+    law: Law,
+) -> Option<Fit> {
+    match law {
+        Law::Power => {
+            let law = exponent(shown, scenario, target, id)?;
+            let (low, high) = range(scenario);
+            Some(Fit {
+                curve: vec![(low, law.at(low)), (high, law.at(high))],
+                words: words(law.exponent),
+            })
+        }
+        Law::Scalability => {
+            let of =
+                |s: &&stats::analysis::Scaling| s.scenario == scenario.id && s.target == target;
+            let usl = shown.analysis.scalings.iter().find(of)?.usl?;
+            Some(Fit {
+                curve: curve(&usl, range(scenario)),
+                words: format!("σ {}, κ {}", words(usl.sigma), words(usl.kappa)),
+            })
+        }
+    }
+}
+
+/// The exponents of shown series, from the least to the greatest, in words.
+pub fn finding(series: &[Series], law: Law) -> String {
+    let fits = series.iter().filter(|series| series.shown);
+    let mut fits: Vec<(&str, &str)> = fits
+        .filter_map(|series| Some((series.name.as_str(), series.fit.as_ref()?.words.as_str())))
+        .collect();
+    if law != Law::Power || fits.is_empty() {
+        return String::new();
+    }
+    // The words begin with the number; a text order would put 10 before 9.
+    let number = |words: &str| -> f64 {
+        let first = words.split(' ').next().unwrap_or_default();
+        first.parse().unwrap_or(f64::INFINITY)
+    };
+    fits.sort_by(|a, b| number(a.1).total_cmp(&number(b.1)));
+    match fits.as_slice() {
+        [(name, words)] => format!("; growth exponent {words} ({name})"),
+        [(least, a), .., (most, b)] => {
+            format!("; growth exponents from {a} ({least}) to {b} ({most})")
+        }
+        [] => String::new(),
+    }
+}
+
+/// The exponent of a target over the cases that it has, where all list the same
+/// invocations.
+pub fn exponent(
+    shown: &Shown,
+    scenario: &PlannedScenario,
+    target: &str,
+    id: MetricId,
+) -> Option<Growth> {
+    let cells: Vec<&Cell> = scenario
+        .cases
+        .iter()
+        .filter_map(|case| shown.cell(&scenario.id, &case.id, target))
+        .collect();
+    Some(of_cells(&cells, id)?.growth)
+}
+
+fn range(scenario: &PlannedScenario) -> (f64, f64) {
+    let values = || {
+        let cases = scenario.cases.iter();
+        cases.map(|case| f64::from(case.axis_value(scenario.axis)))
+    };
+    (
+        values().fold(f64::INFINITY, f64::min),
+        values().fold(0.0, f64::max),
+    )
+}
+
+fn curve(usl: &Usl, (low, high): (f64, f64)) -> Vec<(f64, f64)> {
+    let law = Coefficients {
+        lambda: usl.lambda.mean,
+        sigma: usl.sigma.mean,
+        kappa: usl.kappa.mean,
+    };
+    (0..=POINTS)
+        .map(|i| {
+            let load = low * (high / low).powf(i as f64 / POINTS as f64);
+            (load, law.throughput(load))
+        })
+        .collect()
+}
+
+fn words(interval: Interval) -> String {
+    let ci = Some((interval.low, interval.high));
+    match fmt::with_interval(fmt::Unit::Plain, interval.mean, ci) {
+        (value, Some(interval)) => format!("{value} {interval}"),
+        (value, None) => value,
+    }
+}

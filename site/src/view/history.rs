@@ -1,0 +1,119 @@
+//! From run to run: how far each engine's best target was from the baseline in the
+//! runs that compare, which are those of one model and profile. The ratio is drawn
+//! and not the value, because a machine that was slower on a day was so for both.
+
+use super::primary::primary;
+use super::{Shown, case_label};
+use crate::chart::lines::{Lines, Point, Series};
+use crate::chart::{Estimate, Figure};
+use crate::fmt::{self, Unit};
+use stats::analysis::Role;
+
+/// The chart of the first scenario that is ranked, oldest run first; `None` with
+/// fewer than two runs that compare.
+pub fn history(all: &[Shown]) -> Option<Figure> {
+    let newest = all.first()?;
+    let plan = &newest.run.header.plan;
+    let scenario = newest
+        .scenarios()
+        .iter()
+        .find(|scenario| newest.leading(scenario).is_some())?;
+    let case = newest.headline(scenario)?;
+    let mut runs: Vec<&Shown> = all
+        .iter()
+        .filter(|other| {
+            let of = &other.run.header.plan;
+            let same = other.scenarios().iter().any(|s| {
+                s.id == scenario.id && s.version == scenario.version && s.cases.contains(case)
+            });
+            of.model == plan.model && of.profile == plan.profile && same
+        })
+        .collect();
+    runs.reverse();
+    let chosen = primary(newest, scenario);
+    let mut best: Option<(f64, String)> = None;
+    let mut series = Vec::new();
+    for target in newest
+        .targets()
+        .iter()
+        .filter(|t| t.id != newest.baseline())
+    {
+        let mut of = Series {
+            name: target.id.clone(),
+            style: newest.style(&target.id),
+            shown: chosen.contains(target.id.as_str()),
+            points: Vec::new(),
+            missing: Vec::new(),
+            fit: None,
+        };
+        for (x, run) in (1..).zip(&runs) {
+            let found = run.comparison(&scenario.id, &case.id, &target.id, Role::Baseline);
+            let cell = run.cell(&scenario.id, &case.id, &target.id);
+            match found.zip(cell) {
+                Some((c, cell)) => of.points.push(Point {
+                    x,
+                    y: Estimate {
+                        value: c.ratio,
+                        ci: c.ci95,
+                    },
+                    rests_on: super::cells::plural(
+                        u64::from(cell.invocations),
+                        "launch",
+                        "launches",
+                    ),
+                }),
+                None => of.missing.push((x, super::figures::why(cell))),
+            }
+        }
+        if let [first, .., last] = of.points.as_slice() {
+            let change = last.y.value / first.y.value;
+            let far = change.ln().abs();
+            if far.is_finite() && best.as_ref().is_none_or(|(known, _)| far > *known) {
+                let word = |point: &Point| fmt::ratio(point.y.value, point.y.ci);
+                let said = |(value, ci): (String, Option<String>)| {
+                    format!("{value} {}", ci.unwrap_or_default())
+                };
+                let (from, to) = (said(word(first)), said(word(last)));
+                best = Some((
+                    far,
+                    format!("{} moved most, from {from} to {to}", target.id),
+                ));
+            }
+        }
+        series.push(of);
+    }
+    let moved = best.filter(|_| runs.len() > 1)?.1;
+    let list: Vec<String> = (1..)
+        .zip(&runs)
+        .map(|(number, run)| {
+            let header = &run.run.header;
+            format!(
+                "{number} = {} ({})",
+                header.id,
+                fmt::moment(&header.started)
+            )
+        })
+        .collect();
+    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    Some(
+        Lines {
+            id: "history".into(),
+            finding: format!(
+                "{} at {label}, against {}: {moved}",
+                newest.title(scenario),
+                newest.baseline()
+            ),
+            about: format!(
+                "Runs of one model and profile, the oldest first: {}. Engines, machine and harness may have changed between them; the runs’ own pages say what each was.",
+                list.join(", ")
+            ),
+            x_label: "run".into(),
+            y_label: "times better than the baseline".into(),
+            unit: Unit::Ratio,
+            power_law: false,
+            fit_label: String::new(),
+            series,
+        }
+        .draw(),
+    )
+}

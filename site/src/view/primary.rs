@@ -1,0 +1,78 @@
+//! Which targets a chart shows before the reader asks for more: the baseline, and
+//! the best of each engine. Two dozen lines at once would show nothing; every
+//! target is in the table behind each chart, and can be switched on.
+
+use super::cells::chip;
+use super::{Shown, metric};
+use crate::chart::style::Style;
+use schema::plan::{Case, PlannedScenario};
+use schema::registry::Target;
+use serde::Serialize;
+use stats::metrics::Better;
+use std::collections::BTreeSet;
+
+/// An engine in the legend of a page.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LegendEntry {
+    /// Its number among the run's engines, as charts and tables name it.
+    pub number: usize,
+    /// Its id.
+    pub id: String,
+    /// Its marker.
+    pub chip: String,
+}
+
+/// The engines of the run, in plan order.
+pub fn legend(shown: &Shown) -> Vec<LegendEntry> {
+    let mut entries: Vec<LegendEntry> = Vec::new();
+    for target in shown.targets() {
+        let style = shown.style(&target.id);
+        if entries.iter().all(|entry| entry.number != style.engine) {
+            entries.push(LegendEntry {
+                number: style.engine,
+                id: target.engine.clone(),
+                chip: chip(Style { target: 0, ..style }),
+            });
+        }
+    }
+    entries
+}
+
+/// The targets to show of a scenario: the baseline, and of each engine the one with
+/// the best value of the leading metric at the headline case, or at the first case
+/// at which the engine has one.
+pub fn primary<'a>(shown: &Shown<'a>, scenario: &'a PlannedScenario) -> BTreeSet<&'a str> {
+    let mut chosen = BTreeSet::from([shown.baseline()]);
+    let engines: BTreeSet<&str> = shown.targets().iter().map(|t| t.engine.as_str()).collect();
+    let cases = shown.headline(scenario).into_iter().chain(&scenario.cases);
+    let cases: Vec<&Case> = cases.collect();
+    for engine in engines {
+        let targets = || shown.targets().iter().filter(|t| t.engine == engine);
+        let best = cases
+            .iter()
+            .find_map(|case| best(shown, scenario, case, targets()));
+        chosen.extend(best.or_else(|| targets().next()).map(|t| t.id.as_str()));
+    }
+    chosen
+}
+
+fn best<'a>(
+    shown: &Shown<'a>,
+    scenario: &PlannedScenario,
+    case: &Case,
+    targets: impl Iterator<Item = &'a Target>,
+) -> Option<&'a Target> {
+    let id = shown.leading(scenario)?;
+    let sign = match id.describe().better {
+        Better::Higher => -1.0,
+        Better::Lower | Better::Neither => 1.0,
+    };
+    targets
+        .filter_map(|target| {
+            let cell = shown.cell(&scenario.id, &case.id, &target.id)?;
+            let value = metric(cell, id)?.value;
+            value.is_finite().then_some((target, sign * value))
+        })
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(target, _)| target)
+}

@@ -1,0 +1,113 @@
+//! How near to the machine's limits the targets come with one request at a time:
+//! prefill of the headline case, and decode where the weights can't stay in a cache.
+//! Drawn only where the run measured both ceilings and knows the model's work.
+
+use super::cells::rests_on;
+use super::primary::primary;
+use super::{Shown, case_label, metric};
+use crate::chart::roofline::{Point, Roofline};
+use crate::chart::{Estimate, Figure};
+use crate::fmt;
+use schema::plan::PlannedScenario;
+use schema::scenario::LoadShape;
+use stats::analysis::{Cell, Metric, MetricId};
+use stats::utilization::{Limits, Work};
+
+/// The chart of a scenario of single requests.
+pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
+    let reported = shown.metrics(scenario);
+    if scenario.load != LoadShape::Serial || !reported.contains(&MetricId::PrefillMfuPercent) {
+        return None;
+    }
+    let limits = Limits::of(&shown.run.header.provenance.facts);
+    let (bandwidth, flops) = (limits.bandwidth_bytes_per_s?, limits.flops_f32_per_s?);
+    let work = limits.work?;
+    let case = shown.headline(scenario)?;
+    let chosen = primary(shown, scenario);
+    let tokens = f64::from(case.prompt_tokens);
+    let mut points = Vec::new();
+    let mut nearest: Option<(f64, String)> = None;
+    for target in shown
+        .targets()
+        .iter()
+        .filter(|t| chosen.contains(t.id.as_str()))
+    {
+        let Some(cell) = shown.cell(&scenario.id, &case.id, &target.id) else {
+            continue;
+        };
+        let weights = weight_bytes(shown, &target.id);
+        for (id, phase) in [
+            (MetricId::PrefillMfuPercent, "prefill"),
+            (MetricId::DecodeMbuPercent, "decode"),
+        ] {
+            let Some((of, weights)) = metric(cell, id).zip(weights) else {
+                continue;
+            };
+            // The metrics are shares of a ceiling, so that the rate is the share of it.
+            let (intensity, full) = match id {
+                MetricId::PrefillMfuPercent => (work.prefill_flops(tokens) / weights, flops),
+                _ => {
+                    let intensity = decode_flops(&work, tokens) / weights;
+                    (intensity, bandwidth * intensity)
+                }
+            };
+            let share = of.value / 100.0 * full / (bandwidth * intensity).min(flops);
+            let name = format!("{}, {phase}", target.id);
+            if share.is_finite() && nearest.as_ref().is_none_or(|(known, _)| share > *known) {
+                nearest = Some((share, name.clone()));
+            }
+            points.push(point(shown, cell, of, name, intensity, full));
+        }
+    }
+    let (share, name) = nearest?;
+    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    Some(
+        Roofline {
+            id: "roofline".into(),
+            finding: format!(
+                "At {label}, {name} comes nearest to what the machine can do: {} of the roof",
+                fmt::percent(share)
+            ),
+            reading: "The roof is measured on this machine in the same run: the slope is memory bandwidth, the flat part f32 arithmetic. Across stands how many operations each byte of weights is good for, by arithmetic; upward what was measured, with 95 % intervals. Decode reads all weights for every token and so stands left. Prefill is drawn for f32 alone, whose ceiling this is; decode only where the weights are too large for a cache. The distance to the roof is what could still be gained.".into(),
+            bandwidth_bytes_per_s: bandwidth,
+            flops_per_s: flops,
+            points,
+            missing: Vec::new(),
+        }
+        .draw(),
+    )
+}
+
+fn point(
+    shown: &Shown,
+    cell: &Cell,
+    of: &Metric,
+    name: String,
+    intensity: f64,
+    full: f64,
+) -> Point {
+    let rate = |percent: f64| percent / 100.0 * full;
+    Point {
+        name,
+        style: shown.style(&cell.target),
+        intensity,
+        rate: Estimate {
+            value: rate(of.value),
+            ci: of.ci95.map(|(low, high)| (rate(low), rate(high))),
+        },
+        rests_on: rests_on(cell, of),
+    }
+}
+
+/// One token's work at a context: two operations per weight, and attention's two
+/// products over the positions so far.
+fn decode_flops(work: &Work, positions: f64) -> f64 {
+    2.0 * (work.params_per_token + work.params_head) + 4.0 * work.attention_width * positions
+}
+
+/// What the target says its weights take.
+fn weight_bytes(shown: &Shown, target: &str) -> Option<f64> {
+    let mut logs = shown.run.launches.iter();
+    let ready = logs.find_map(|log| log.ready.as_ref().filter(|_| log.launch.target == target))?;
+    (ready.weight_bytes > 0).then_some(ready.weight_bytes as f64)
+}

@@ -1,0 +1,99 @@
+// What must hold of every page as it lies there: nothing said, nothing asked for, no
+// overflow on a phone, no id twice, no chart text that leaves its picture or
+// collides, no link that leads nowhere, and no complaint of axe, in both themes.
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { open } from "./browser.mjs";
+
+const NARROW_PX = 360;
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+// Runs in the page.
+function inspect() {
+  const problems = [];
+  const seen = new Set();
+  for (const element of document.querySelectorAll("[id]")) {
+    if (seen.has(element.id)) problems.push(`id "${element.id}" stands twice`);
+    seen.add(element.id);
+  }
+  if (document.querySelectorAll("h1").length !== 1) problems.push("not exactly one h1");
+  let rank = 0;
+  for (const heading of document.querySelectorAll("h1,h2,h3,h4,h5,h6")) {
+    const next = Number(heading.tagName[1]);
+    if (next > rank + 1) problems.push(`heading "${heading.textContent}" skips a level`);
+    rank = next;
+  }
+  const broken = /\b(NaN|Infinity|undefined|null)\b/.exec(document.body.innerText);
+  if (broken) problems.push(`the page says ${broken[0]}`);
+  for (const svg of document.querySelectorAll("svg.chart")) {
+    const { width, height } = svg.viewBox.baseVal;
+    const texts = [...svg.querySelectorAll("text")].filter((text) => text.getClientRects().length);
+    const own = svg.getScreenCTM().inverse();
+    const boxes = texts.map((text) => {
+      const box = text.getBBox();
+      const at = new DOMPoint(box.x, box.y).matrixTransform(own.multiply(text.getScreenCTM()));
+      return [text.textContent, { x: at.x, y: at.y, width: box.width, height: box.height }];
+    });
+    boxes.forEach(([text, box], index) => {
+      const inside =
+        box.x >= -1 && box.y >= -1 && box.x + box.width <= width + 1 && box.y + box.height <= height + 1;
+      if (!inside) problems.push(`chart text "${text}" leaves its picture`);
+      for (const [other, its] of boxes.slice(index + 1)) {
+        const x = Math.min(box.x + box.width, its.x + its.width) - Math.max(box.x, its.x);
+        const y = Math.min(box.y + box.height, its.y + its.height) - Math.max(box.y, its.y);
+        if (x > 1 && y > 3) problems.push(`chart texts "${text}" and "${other}" collide`);
+      }
+    });
+  }
+  return problems;
+}
+
+// Runs in the page.
+function overflow() {
+  const { scrollWidth, clientWidth } = document.documentElement;
+  return scrollWidth > clientWidth ? `${scrollWidth} px wide at ${clientWidth} px` : "";
+}
+
+export { inspect };
+
+// Runs in the page.
+async function complaints() {
+  const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
+  return violations.map((v) => `axe ${v.id}: ${v.nodes.length} × ${v.nodes[0].html.slice(0, 120)}`);
+}
+
+// Links that lead to no page of the site, or to no place on it.
+async function links(page, path, ids) {
+  const found = await page.evaluate(() =>
+    [...document.querySelectorAll("a[href]")].map((a) => a.href).filter((href) => href.startsWith("file:")),
+  );
+  const problems = [];
+  for (const href of new Set(found)) {
+    const url = new URL(href);
+    const there = ids(decodeURIComponent(url.pathname));
+    const place = decodeURIComponent(url.hash.slice(1));
+    if (!there) problems.push(`link to ${url.pathname} leads nowhere`);
+    else if (place && !there.has(place)) problems.push(`link to #${place} of ${url.pathname} has no such place`);
+  }
+  return problems;
+}
+
+// All problems of the page at `path`; `ids(path)` are those of any page.
+export async function read(browser, path, ids) {
+  const problems = [];
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await open(browser, path, problems, { colorScheme });
+    problems.push(...(await page.evaluate(inspect)));
+    if (colorScheme === "light") problems.push(...(await links(page, path, ids)));
+    await page.evaluate(AXE);
+    problems.push(...(await page.evaluate(complaints)));
+    for (const width of [1280, NARROW_PX]) {
+      await page.setViewportSize({ width, height: 900 });
+      const wide = await page.evaluate(overflow);
+      if (wide) problems.push(`overflow: ${wide}`);
+    }
+    await page.context().close();
+  }
+  return [...new Set(problems)];
+}

@@ -1,0 +1,160 @@
+// What a reader can do on a page with charts: switch engines, targets and scales,
+// sort, filter and copy a table, read marks by keyboard, change the theme, and send
+// a link to the same view. Each check fails where the page doesn't do it.
+
+import { inspect } from "./read.mjs";
+import { open } from "./browser.mjs";
+
+const expect = (holds, what) => {
+  if (!holds) throw new Error(what);
+};
+const hash = (page) => page.evaluate(() => location.hash);
+const count = (page, selector) =>
+  page.evaluate((s) => [...document.querySelectorAll(s)].filter((e) => e.getClientRects().length).length, selector);
+
+async function engines(page) {
+  const press = page.locator(".legend [aria-pressed]").first();
+  const name = (await press.textContent()).trim();
+  const drawn = await count(page, "svg.chart g[data-e]");
+  const rows = await count(page, "tbody tr");
+  await press.click();
+  expect((await press.getAttribute("aria-pressed")) === "false", "an engine's button shows no change");
+  expect((await count(page, "svg.chart g[data-e]")) < drawn, "an engine switched off is still drawn");
+  expect((await count(page, "tbody tr")) < rows, "an engine switched off is still in the tables");
+  expect((await hash(page)).includes(`off=${encodeURIComponent(name)}`), "the link doesn't say which engine is off");
+  await press.click();
+  expect((await count(page, "svg.chart g[data-e]")) === drawn, "an engine switched on again is not drawn");
+  expect(!(await hash(page)).includes("~"), "the link says what is the default");
+}
+
+async function targets(page) {
+  const before = await count(page, "svg.chart .rest");
+  expect(before === 0, "a target is drawn that nobody asked for");
+  const press = page.getByRole("button", { name: "Every target" });
+  await press.click();
+  expect((await count(page, "svg.chart .rest")) > 0, "not every target is drawn");
+  expect((await hash(page)).includes("all=1"), "the link doesn't say that every target is drawn");
+  const problems = await page.evaluate(inspect);
+  expect(problems.length === 0, `with every target: ${problems.slice(0, 3).join("; ")}`);
+  await press.click();
+}
+
+async function scales(page) {
+  const figure = page.locator("figure", { has: page.getByRole("button", { name: /^Show on a/ }) }).first();
+  const press = figure.getByRole("button", { name: /^Show on a/ });
+  const name = await press.textContent();
+  const places = () =>
+    figure.evaluate((f) => [...f.querySelectorAll(".pl use")].map((u) => u.getAttribute("x") + " " + u.getAttribute("y")).join());
+  const ticks = () =>
+    figure.evaluate((f) => [...f.querySelectorAll(".tk")].filter((t) => t.getClientRects().length).map((t) => t.textContent).join());
+  const [marks, labels] = [await places(), await ticks()];
+  await press.click();
+  expect((await places()) !== marks, "no mark moves with the scale");
+  expect((await ticks()) !== labels, "the ticks stay with another scale");
+  expect((await press.textContent()) !== name, "the button doesn't say how to get back");
+  expect((await hash(page)).includes("flip="), "the link doesn't say which scale is switched");
+  const problems = await page.evaluate(inspect);
+  expect(problems.length === 0, `on the other scale: ${problems.slice(0, 3).join("; ")}`);
+  await press.click();
+  expect((await places()) === marks, "the scale doesn't come back");
+}
+
+const column = (table, index) =>
+  table.evaluate((t, i) => [...t.tBodies[0].rows].filter((r) => !r.hidden && !r.classList.contains("group")).map((r) => r.cells[i].textContent), index);
+
+async function tables(page, path, browser, problems) {
+  const table = page.locator(".scroll table:has(.by)").first();
+  const by = table.locator(".by").first();
+  const were = await column(table, 0);
+  await by.click();
+  const up = await column(table, 0);
+  expect((await table.locator("th").first().getAttribute("aria-sort")) === "ascending", "a sorted column doesn't say so");
+  await by.click();
+  const down = await column(table, 0);
+  expect(up.join() !== down.join() || up.length < 2, "sorting the other way changes nothing");
+  expect(up.slice().sort().join() === down.slice().sort().join(), "sorting loses rows");
+  const link = await hash(page);
+  expect(/s\d+=0d/.test(link), "the link doesn't say how a table is sorted");
+  const other = await open(browser, path, problems, {}, link);
+  const there = await column(other.locator(".scroll table:has(.by)").first(), 0);
+  expect(there.join() === down.join(), "a link to a sorted table shows another order");
+  await other.context().close();
+  await by.click();
+  expect((await column(table, 0)).join() === were.join(), "the order doesn't come back");
+  // Filter the first table that has one by a word of its last row.
+  const find = page.locator("input[type=search]").first();
+  if ((await find.count()) && (await find.isVisible())) {
+    const rows = await count(page, "tbody tr");
+    await find.fill("no such row anywhere");
+    expect((await count(page, "tbody tr")) < rows, "a filter hides nothing");
+    await find.fill("");
+    expect((await count(page, "tbody tr")) === rows, "rows stay hidden without a filter");
+  }
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  for (const [name, sign] of [["Copy Markdown", /^\| .* \|\n\| --- \|/], ["Copy CSV", /^"[^"]*",/]]) {
+    const press = page.getByRole("button", { name: new RegExp(`^${name}`) }).first();
+    await press.click();
+    const text = await page.evaluate(() => navigator.clipboard.readText());
+    expect(sign.test(text), `${name} gives ${JSON.stringify(text.slice(0, 60))}`);
+  }
+}
+
+async function keyboard(page) {
+  const frame = page.locator("figure .scroll:has(svg.chart)").first();
+  await frame.focus();
+  await page.keyboard.press("ArrowRight");
+  const says = page.locator("figure [role=status]").first();
+  const first = await says.textContent();
+  expect(first.includes(" · "), "the keyboard reads no mark");
+  await page.keyboard.press("ArrowRight");
+  expect((await says.textContent()) !== first, "the keyboard stays on one mark");
+  await page.keyboard.press("Escape");
+  expect((await says.textContent()) === "", "Escape leaves the read-out");
+  const mark = page.locator("figure svg.chart .pl use, figure svg.chart .rw use").first();
+  await mark.hover({ force: true });
+  expect((await says.textContent()) !== "", "the pointer reads no mark");
+}
+
+async function theme(page) {
+  const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  const press = page.getByRole("button", { name: /^Theme/ });
+  const seen = new Set();
+  for (let i = 0; i < 3; i++) {
+    seen.add(await ground());
+    await press.click();
+  }
+  expect(seen.size === 2, `three themes give ${seen.size} backgrounds`);
+}
+
+async function plain(browser, path, problems) {
+  const page = await open(browser, path, problems, { javaScriptEnabled: false });
+  const dead = await page.locator("button, input").count();
+  const charts = await page.locator("svg.chart").first().isVisible();
+  const names = await page.locator("svg.chart text").first().isVisible();
+  await page.context().close();
+  expect(dead === 0, "without script there are controls that do nothing");
+  expect(charts && names, "without script there is no chart");
+}
+
+// All problems of using the page at `path`, which has charts and a legend.
+export async function use(browser, path) {
+  const problems = [];
+  const page = await open(browser, path, problems);
+  const steps = { engines, targets, scales, tables, keyboard, theme };
+  for (const name in steps) {
+    try {
+      const needs = { targets: ".rest", scales: ".then", engines: ".legend" }[name];
+      if (needs && (await page.locator(needs).count()) === 0) continue;
+      await steps[name](page, path, browser, problems);
+    } catch (error) {
+      problems.push(`${name}: ${error.message.split("\n")[0]}`);
+    }
+  }
+  await page.context().close();
+  try {
+    await plain(browser, path, problems);
+  } catch (error) {
+    problems.push(`plain: ${error.message.split("\n")[0]}`);
+  }
+  return problems;
+}
