@@ -83,5 +83,5 @@ fn the_map_of_coverage_has_a_sign_for_every_cell() {
     let text = page(vec![run], "coverage.html");
     let map = text.split("id=\"fig-coverage\"").nth(1).unwrap();
     let map = map.split("</svg>").next().unwrap();
-    assert_eq!(map.matches("<rect").count(), cells);
+    assert_eq!(map.matches("h-").count(), cells);
 }

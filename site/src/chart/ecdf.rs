@@ -41,9 +41,9 @@ pub struct Series {
     pub marks: Vec<(u8, f64)>,
 }
 
-/// Quantiles drawn: every 2.5 %; of what isn't shown at first, every 10 %.
-const STEPS: usize = 40;
-const COARSE: usize = 4;
+/// Quantiles drawn: every 5 %; of what isn't shown at first, every 10 %.
+const STEPS: usize = 20;
+const COARSE: usize = 2;
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 60.0;
@@ -85,7 +85,12 @@ impl Ecdf {
                 ));
             }
             svg.polyline(&series.style.line_class(), &line);
-            for &(p, value) in &series.marks {
+            // Of what isn't shown at first the median is enough to read it by.
+            let marks = series
+                .marks
+                .iter()
+                .filter(|mark| series.shown || mark.0 == 50);
+            for &(p, value) in marks {
                 if let Some(at) = place(f64::from(p), value) {
                     let text = fmt::quantity(self.unit, value);
                     svg.marker(

@@ -102,11 +102,7 @@ impl Frontier {
         let mut svg = Svg::new(WIDTH, bottom + 46.0);
         axes.draw(&mut svg);
         axes.begin(&mut svg);
-        let mut not_drawn: Vec<String> = self
-            .missing
-            .iter()
-            .map(|(name, why)| format!("{name}: {why}"))
-            .collect();
+        let mut not_drawn = super::missing_words(&self.missing);
         let mut drawn = Vec::new();
         for (point, &front) in self.points.iter().zip(&front) {
             let at = axes.x.scale.at(point.x.value);
@@ -351,7 +347,7 @@ mod tests {
         assert!(figure.svg.contains("b (beaten)"));
         assert_eq!(figure.table.rows.len(), 3);
         assert_eq!(figure.table.rows[1][6], "beaten");
-        assert_eq!(figure.not_drawn, ["d: out of memory"]);
+        assert_eq!(figure.not_drawn, ["d (out of memory)"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! column for each case. A cell is told by its letter and its shade, never by
 //! colour alone.
 
-use super::svg::{Anchor, Svg};
+use super::svg::{Anchor, Svg, num};
 use super::{Figure, Table};
 use crate::html::shorten;
 
@@ -53,6 +53,8 @@ pub enum Kind {
 }
 
 impl Kind {
+    const ALL: [Kind; 5] = [Kind::Full, Kind::Thin, Kind::Left, Kind::Wrong, Kind::Never];
+
     fn class(self) -> &'static str {
         match self {
             Kind::Full => "hf",
@@ -76,7 +78,7 @@ impl Kind {
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 200.0;
-const TOP: f64 = 46.0;
+const TOP: f64 = 58.0;
 const ROW: f64 = 19.0;
 
 impl Heat {
@@ -90,15 +92,13 @@ impl Heat {
         let mut lefts = Vec::new();
         let mut x = LEFT;
         for (heading, cases) in &self.groups {
-            let room = (step * cases.len() as f64 / 7.2) as usize;
-            svg.text(
-                "gh",
-                (x, 14.0),
-                Anchor::Start,
-                &shorten(heading, room.max(1)),
-            );
+            let room = (step * cases.len() as f64 / 7.4) as usize;
+            for (line, text) in two_lines(heading, room.max(1)).iter().enumerate() {
+                let y = 14.0 + 15.0 * line as f64;
+                svg.text("gh", (x, y), Anchor::Start, text);
+            }
             for case in cases {
-                let at = (x + step / 2.0, 34.0);
+                let at = (x + step / 2.0 - 1.0, TOP - 7.0);
                 let room = (step / 6.6) as usize;
                 svg.text("tk", at, Anchor::Middle, &shorten(case, room.max(1)));
                 lefts.push(x);
@@ -115,15 +115,23 @@ impl Heat {
                 Anchor::End,
                 &shorten(&row.name, 26),
             );
-            for (cell, &x) in row.cells.iter().zip(&lefts) {
-                let size = (step - 2.0, ROW - 2.0);
-                let title = format!("{} · {}", row.name, cell.words);
-                svg.rect(cell.kind.class(), (x, y), size, &title);
-                let sign = cell.kind.sign();
-                if !sign.is_empty() {
-                    let at = (x + (step - 2.0) / 2.0, base - 1.0);
-                    svg.text(&format!("{}t", cell.kind.class()), at, Anchor::Middle, sign);
-                }
+            // Of each kind one outline and one text for all cells of the row: a page
+            // has hundreds of cells, and the table has their words.
+            for kind in Kind::ALL {
+                let of_kind = row.cells.iter().zip(&lefts);
+                let of_kind = of_kind.filter(|(cell, _)| cell.kind == kind);
+                let lefts: Vec<f64> = of_kind.map(|(_, &left)| left).collect();
+                let (wide, high) = (num(step - 2.0), num(ROW - 2.0));
+                let outline = |x: &f64| format!("M{} {}h{wide}v{high}h-{wide}z", num(*x), num(y));
+                let outlines: String = lefts.iter().map(outline).collect();
+                svg.path(kind.class(), &outlines);
+                let middles: Vec<f64> = lefts.iter().map(|x| x + (step - 2.0) / 2.0).collect();
+                svg.signs(
+                    &format!("sg {}t", kind.class()),
+                    &middles,
+                    base - 1.0,
+                    kind.sign(),
+                );
             }
         }
         let table = self.table();
@@ -154,14 +162,24 @@ impl Heat {
     }
 }
 
+/// A heading over its columns, broken at a space where one line is too short.
+fn two_lines(heading: &str, room: usize) -> Vec<String> {
+    if heading.chars().count() <= room {
+        return vec![heading.to_owned()];
+    }
+    match heading.split_once(' ') {
+        Some((first, rest)) => vec![shorten(first, room), shorten(rest, room)],
+        None => vec![shorten(heading, room)],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_cell_is_in_the_table_and_has_a_sign_of_its_kind() {
-        let kinds = [Kind::Full, Kind::Thin, Kind::Left, Kind::Wrong, Kind::Never];
-        let cells: Vec<Cell> = kinds
+        let cells: Vec<Cell> = Kind::ALL
             .into_iter()
             .map(|kind| Cell {
                 kind,
@@ -183,7 +201,7 @@ mod tests {
         }
         .draw();
         assert_eq!(figure.table.rows[0].len(), figure.table.head.len());
-        assert_eq!(figure.svg.matches("<rect").count(), 5);
+        assert_eq!(figure.svg.matches("v17h-").count(), 5);
         for sign in ["●", "○", "–", "✕"] {
             assert_eq!(figure.svg.matches(sign).count(), 1, "{sign}");
         }

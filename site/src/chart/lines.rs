@@ -105,7 +105,7 @@ impl Lines {
         }
         axes.end(&mut svg);
         key::draw(&mut svg, &entries, RIGHT, TOP, bottom);
-        not_drawn.extend(self.series.iter().flat_map(missing));
+        not_drawn.extend(missing(&self.series));
         let reading = self.reading(axes.y.scale.kind);
         let table = self.table();
         Figure {
@@ -294,7 +294,7 @@ fn entry(series: &Series, end: (f64, f64), last: Option<f64>) -> Entry {
     let label = match series.points.last() {
         Some(point) if !whole => format!(
             "{} to {}",
-            shorten(&series.name, 19),
+            shorten(&series.name, 16),
             fmt::count(u64::from(point.x))
         ),
         _ => shorten(&series.name, 25),
@@ -309,20 +309,22 @@ fn entry(series: &Series, end: (f64, f64), last: Option<f64>) -> Entry {
     }
 }
 
-/// `name at 4, 8: oom`, once for every reason.
-fn missing(series: &Series) -> Vec<String> {
+/// `over budget: a at 4, 8; b at 8`, once for every reason; of series that aren't
+/// shown at first it stands in the table alone.
+fn missing(all: &[Series]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for (x, why) in &series.missing {
-        let x = fmt::count(u64::from(*x));
-        match reasons.iter_mut().find(|(reason, _)| reason == why) {
-            Some((_, xs)) => xs.push(x),
-            None => reasons.push((why, vec![x])),
+    for series in all.iter().filter(|series| series.shown) {
+        let mut of_series: Vec<(&str, Vec<String>)> = Vec::new();
+        for (x, why) in &series.missing {
+            super::gather(&mut of_series, why, fmt::count(u64::from(*x)));
+        }
+        for (why, xs) in of_series {
+            let text = format!("{} at {}", series.name, xs.join(", "));
+            super::gather(&mut reasons, why, text);
         }
     }
-    reasons
-        .into_iter()
-        .map(|(why, xs)| format!("{} at {}: {why}", series.name, xs.join(", ")))
-        .collect()
+    let words = |(why, names): (&str, Vec<String>)| format!("{} ({why})", names.join("; "));
+    reasons.into_iter().map(words).collect()
 }
 
 /// The outline between lower and upper ends, where every point has an interval.
@@ -420,7 +422,7 @@ mod tests {
         let mut missing = series("a", 0, &[1e6]);
         missing.missing.push((8, "oom".into()));
         let figure = lines(vec![missing]).draw();
-        assert_eq!(figure.not_drawn, ["a at 8: oom"]);
+        assert_eq!(figure.not_drawn, ["a at 8 (oom)"]);
         assert_eq!(figure.table.rows[0][2], "— oom");
     }
 

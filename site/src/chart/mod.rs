@@ -66,6 +66,24 @@ fn hidden_words(hidden: usize) -> String {
     }
 }
 
+/// Add a text to those of its reason.
+fn gather<'a>(reasons: &mut Vec<(&'a str, Vec<String>)>, why: &'a str, text: String) {
+    match reasons.iter_mut().find(|(reason, _)| *reason == why) {
+        Some((_, texts)) => texts.push(text),
+        None => reasons.push((why, vec![text])),
+    }
+}
+
+/// `a, b (over budget)`: what has no mark, once for every reason.
+fn missing_words(missing: &[(String, String)]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for (name, why) in missing {
+        gather(&mut reasons, why, name.clone());
+    }
+    let words = |(why, names): (&str, Vec<String>)| format!("{} ({why})", names.join(", "));
+    reasons.into_iter().map(words).collect()
+}
+
 impl Estimate {
     /// The numbers that should fit on an axis: the value and its interval's ends.
     pub fn extent(&self) -> impl Iterator<Item = f64> {

@@ -87,11 +87,7 @@ impl Roofline {
         axes.draw(&mut svg);
         axes.begin(&mut svg);
         self.draw_roof(&mut svg, &axes, ridge);
-        let mut not_drawn: Vec<String> = self
-            .missing
-            .iter()
-            .map(|(name, why)| format!("{name}: {why}"))
-            .collect();
+        let mut not_drawn = super::missing_words(&self.missing);
         let mut entries = Vec::new();
         for point in &self.points {
             let x = axes.x.scale.at(point.intensity);

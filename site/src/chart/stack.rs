@@ -77,11 +77,7 @@ impl Stack {
         let middle = ((LEFT + RIGHT) / 2.0, bottom + 36.0);
         svg.text("al", middle, Anchor::Middle, &self.axis_label);
         self.key(&mut svg);
-        let mut not_drawn: Vec<String> = self
-            .missing
-            .iter()
-            .map(|(name, why)| format!("{name}: {why}"))
-            .collect();
+        let mut not_drawn = super::missing_words(&self.missing);
         for (index, row) in self.rows.iter().enumerate() {
             let y = TOP + ROW * index as f64;
             if !self.bar(&mut svg, &scale, row, y) {
@@ -228,7 +224,7 @@ mod tests {
             ["40.0 MiB", "8.00 MiB", "52.0 MiB", "100 MiB"]
         );
         assert!(figure.svg.contains("a · 52.0 MiB") && figure.svg.contains(">0</text>"));
-        assert_eq!(figure.not_drawn, ["z: out of memory"]);
+        assert_eq!(figure.not_drawn, ["z (out of memory)"]);
     }
 
     #[test]

@@ -78,13 +78,9 @@ impl Strip {
                 continue;
             }
             svg.series("rw", &row.name, row.style.engine, "");
-            frame(
-                &mut svg,
-                row,
-                middle,
-                range,
-                &fmt::quantity(self.unit, center),
-            );
+            let named = (index == 0).then_some(range);
+            let center_text = fmt::quantity(self.unit, center);
+            frame(&mut svg, row, middle, named, &center_text);
             let mut beyond = 0;
             for (column, launch) in row.launches.iter().enumerate() {
                 let (left, right) = columns(row.launches.len(), column);
@@ -185,14 +181,17 @@ impl Strip {
     }
 }
 
-/// Name, middle line, limits and separators of a strip.
-fn frame(svg: &mut Svg, row: &Row, middle: f64, range: f64, center: &str) {
+/// Name, middle line, limits and separators of a strip; what the limits are is said
+/// once, because it is the same for all.
+fn frame(svg: &mut Svg, row: &Row, middle: f64, range: Option<f64>, center: &str) {
     let at = (LEFT - 56.0, middle + 4.5);
     svg.text("lb", at, Anchor::End, &shorten(&row.name, 25));
-    for (y, ratio) in [(middle - HALF, range), (middle + HALF, 1.0 / range)] {
+    for (y, up) in [(middle - HALF, true), (middle + HALF, false)] {
         svg.line("gr", (LEFT, y), (RIGHT, y));
-        let label = fmt::quantity(Unit::Ratio, ratio);
-        svg.text("tk", (LEFT - 6.0, y + 4.0), Anchor::End, &label);
+        if let Some(range) = range {
+            let label = fmt::quantity(Unit::Ratio, if up { range } else { 1.0 / range });
+            svg.text("tk", (LEFT - 6.0, y + 4.0), Anchor::End, &label);
+        }
     }
     svg.line("ref", (LEFT, middle), (RIGHT, middle));
     for column in 1..row.launches.len() {
@@ -215,11 +214,19 @@ fn columns(all: usize, column: usize) -> (f64, f64) {
 fn dots(samples: &[f64], (left, right): (f64, f64), place: impl Fn(f64) -> f64) -> String {
     let step = (right - left - 12.0) / (samples.len().max(2) - 1) as f64;
     let mut d = String::new();
+    let mut last = (0.0, 0.0);
     for (index, &sample) in samples.iter().enumerate() {
-        let x = left + 6.0 + step * index as f64;
-        if sample > 0.0 && sample.is_finite() {
-            let _ = write!(d, "M{} {}h0", num(x), num(place(sample)));
+        if !(sample > 0.0 && sample.is_finite()) {
+            continue;
         }
+        // Whole pixels from dot to dot: half the bytes of a page are spent here.
+        let x = (left + 6.0 + step * index as f64).round();
+        let y = place(sample).round();
+        let _ = match d.is_empty() {
+            true => write!(d, "M{} {}h0", num(x), num(y)),
+            false => write!(d, "m{} {}h0", num(x - last.0), num(y - last.1)),
+        };
+        last = (x, y);
     }
     d
 }

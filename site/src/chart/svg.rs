@@ -148,6 +148,21 @@ impl Svg {
         );
     }
 
+    /// The same sign at several places of one line, each centred.
+    pub fn signs(&mut self, class: &str, xs: &[f64], y: f64, sign: &str) {
+        if xs.is_empty() || sign.is_empty() {
+            return;
+        }
+        let places: Vec<String> = xs.iter().map(|&x| num(x)).collect();
+        let _ = write!(
+            self.body,
+            r#"<text class="{class}" x="{}" y="{}" text-anchor="middle">{}</text>"#,
+            places.join(" "),
+            num(y),
+            escape(sign).repeat(xs.len())
+        );
+    }
+
     /// The element, with what a screen reader says of it. `id` must be unique
     /// on the page.
     pub fn finish(self, id: &str, title: &str, description: &str) -> String {

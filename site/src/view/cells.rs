@@ -182,7 +182,7 @@ pub fn swatch(shown: &Shown, target: &str) -> String {
 /// tell whose a table's row is.
 pub fn chip(style: Style) -> String {
     format!(
-        r##"<svg class="sw" viewBox="-7 -7 14 14" data-e="{}" aria-hidden="true"><use class="{}" href="#k{}"/></svg>"##,
+        r##"<svg class="sw" data-e="{}"><use class="{}" href="#k{}"/></svg>"##,
         style.engine,
         style.mark_class(),
         style.shape()

@@ -15,8 +15,7 @@ use stats::utilization::{Limits, Work};
 
 /// The chart of a scenario of single requests.
 pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
-    let reported = shown.metrics(scenario);
-    if scenario.load != LoadShape::Serial || !reported.contains(&MetricId::PrefillMfuPercent) {
+    if scenario.load != LoadShape::Serial {
         return None;
     }
     let limits = Limits::of(&shown.run.header.provenance.facts);

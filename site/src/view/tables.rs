@@ -35,8 +35,6 @@ pub struct MetricRow {
     pub swatch: String,
     /// Target id.
     pub target: String,
-    /// Path of its engine's page.
-    pub path: String,
     /// Value with unit.
     pub value: String,
     /// 95 % interval, or a dash.
@@ -170,7 +168,6 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
     MetricRow {
         swatch: swatch(shown, &cell.target),
         target: cell.target.clone(),
-        path: target_path(shown, &cell.target),
         value,
         interval: interval.unwrap_or_else(|| fmt::NONE.into()),
         n: fmt::count(metric.n),

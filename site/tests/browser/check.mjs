@@ -39,6 +39,9 @@ const markup = new HtmlValidate(new FileSystemConfigLoader({ root: true, extends
   // Written for people who type markup; ours is escaped and generated.
   "no-trailing-whitespace": "off",
   "long-title": "off",
+  "doctype-style": ["error", { style: "lowercase" }],
+  // A target's id is its anchor, dots and all.
+  "valid-id": ["error", { relaxed: true }],
   // A region that scrolls is a group with a name, not a fieldset.
   "prefer-native-element": ["error", { exclude: ["group"] }],
 } }));
