@@ -5,6 +5,8 @@
 //! light theme until text in them is readable. Colour is never alone: a series
 //! also has a marker shape and a dash.
 
+use crate::authored::{Authored, SITE_CSS};
+
 /// One theme.
 pub struct Theme {
     /// Page background.
@@ -93,7 +95,7 @@ impl Theme {
 
 /// The style sheet: colours from here, everything else from `assets/site.css`.
 /// Dark colours apply to screens only, so that a print is always light.
-pub fn style_sheet() -> String {
+pub fn style_sheet(authored: &Authored) -> String {
     let mut css = format!(
         ":root{{color-scheme:light dark;{}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{}}}}}\n",
         LIGHT.properties(),
@@ -102,7 +104,7 @@ pub fn style_sheet() -> String {
     for index in 0..SERIES {
         css.push_str(&format!(".s{index}{{--c:var(--s{index})}}\n"));
     }
-    css.push_str(include_str!("../assets/site.css"));
+    css.push_str(SITE_CSS.of(authored));
     css
 }
 
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_style_sheet_loads_nothing() {
-        let css = style_sheet();
+        let css = style_sheet(&Authored::new());
         assert!(!css.contains("url(") && !css.contains("@import"));
     }
 }

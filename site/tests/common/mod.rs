@@ -5,6 +5,7 @@
 mod launch;
 mod registry;
 mod scenarios;
+pub mod prices;
 mod simulation;
 pub mod twins;
 
@@ -17,6 +18,7 @@ use scenarios::SHAPES;
 use schema::adoption::{Adoption, Built};
 use schema::model::{Model, Models, Source};
 use schema::parity::{Limit, ParityLimits};
+use schema::prices::Prices;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::profile::Profile;
 use schema::record::{CheckRecord, Status, VerifyRecord};
@@ -29,6 +31,8 @@ use std::collections::BTreeMap;
 
 /// Everything a site is made from.
 pub struct World {
+    pub authored: site::authored::Authored,
+    pub prices: Option<Prices>,
     pub runs: Vec<Run>,
     pub scenarios: Vec<Scenario>,
     pub registry: Registry,
@@ -48,6 +52,9 @@ impl World {
             profiles: &self.profiles,
             parity: Some(&self.parity),
             simulation: Some(&self.simulation),
+            prices: self.prices.as_ref(),
+            publishing: site::Publishing::default(),
+            authored: &self.authored,
         }
     }
 }
@@ -261,6 +268,8 @@ fn checks() -> BTreeMap<(String, String, String), CheckRecord> {
 /// The whole world around some runs.
 pub fn world(runs: Vec<Run>) -> World {
     World {
+        authored: site::authored::Authored::new(),
+        prices: Some(prices::prices()),
         runs,
         scenarios: scenarios(),
         registry: registry(),

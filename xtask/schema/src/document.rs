@@ -40,7 +40,7 @@ pub struct Field {
 }
 
 /// The public types of a source file that can stand on disk (those that derive
-/// `Deserialize`), in order.
+/// `Serialize` or `Deserialize`), in order.
 pub fn types(source: &str) -> Vec<Type> {
     let mut types = Vec::new();
     let mut about: Vec<&str> = Vec::new();
@@ -55,7 +55,7 @@ pub fn types(source: &str) -> Vec<Type> {
         } else if text == "///" {
             about.push("");
         } else if text.starts_with("#[") {
-            on_disk |= text.contains("Deserialize");
+            on_disk |= text.contains("erialize");
         } else if let Some(current) = &mut open {
             match line {
                 "}" => types.extend(open.take()),
