@@ -110,7 +110,13 @@ pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
             rows.push(row("", "", cell.requests, None, None));
         } else {
             let completed = Some(cell.requests as f64);
-            rows.push(row("completed_requests", "requests", cell.requests, completed, None));
+            rows.push(row(
+                "completed_requests",
+                "requests",
+                cell.requests,
+                completed,
+                None,
+            ));
         }
         for metric in &cell.metrics {
             let about = metric.id.describe();
@@ -188,9 +194,19 @@ mod tests {
         let object = object.as_object().unwrap();
         assert_eq!(object.len(), COLUMNS.len());
         for (column, about) in COLUMNS {
-            assert!(object.contains_key(column) && about.ends_with('.'), "{column}");
+            assert!(
+                object.contains_key(column) && about.ends_with('.'),
+                "{column}"
+            );
         }
         // What is not finite is empty, never "NaN".
-        assert!(csv(&[row]).unwrap().lines().nth(1).unwrap().ends_with(",0,,,,,"));
+        assert!(
+            csv(&[row])
+                .unwrap()
+                .lines()
+                .nth(1)
+                .unwrap()
+                .ends_with(",0,,,,,")
+        );
     }
 }

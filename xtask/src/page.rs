@@ -73,7 +73,10 @@ fn render_options(repo: &Repo, results_dir: &Path, options: &Options) -> Result<
         false => Authored::new(),
     };
     let records = match options.records {
-        true => Some(records::pack(&results_dir.join(&first.header.id), &first.header.id)?),
+        true => Some(records::pack(
+            &results_dir.join(&first.header.id),
+            &first.header.id,
+        )?),
         false => None,
     };
     let publishing = Publishing {
@@ -188,8 +191,18 @@ mod tests {
 
     #[test]
     fn a_base_url_is_an_address_and_nothing_else() {
-        assert_eq!(base_url("https://a.example/b/").unwrap(), "https://a.example/b");
-        for wrong in ["", "a.example", "javascript:alert(1)", "https://", "https://a\" x", "https://a?b"] {
+        assert_eq!(
+            base_url("https://a.example/b/").unwrap(),
+            "https://a.example/b"
+        );
+        for wrong in [
+            "",
+            "a.example",
+            "javascript:alert(1)",
+            "https://",
+            "https://a\" x",
+            "https://a?b",
+        ] {
             assert!(base_url(wrong).is_err(), "{wrong}");
         }
     }

@@ -71,7 +71,10 @@ pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
     let fitting = ROWS_MAX / listed.len().max(1);
     let mut notes = Vec::new();
     if !every {
-        notes.push("Only the case that stands for its scenario is listed; the others are in the data.".to_owned());
+        notes.push(
+            "Only the case that stands for its scenario is listed; the others are in the data."
+                .to_owned(),
+        );
     }
     if others.len() > fitting {
         let more = plural((others.len() - fitting) as u64, "target is", "targets are");
@@ -238,7 +241,10 @@ fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]
             )
         };
         text.push_str(&match against.len() {
-            1 => format!("; it is {} as good as the baseline {baseline}", words(least)),
+            1 => format!(
+                "; it is {} as good as the baseline {baseline}",
+                words(least)
+            ),
             _ => format!(
                 "; it is between {} and {} as good as the baseline {baseline}",
                 words(least),

@@ -6,15 +6,16 @@
 //! arithmetic and no guess. `assets/cost.js` computes the same from the numbers in the
 //! `data-` attributes; without it the page says what it says.
 
+use super::Shown;
 use super::cells::{plural, swatch};
-use super::compare::lower_first;
+use super::cost_loads::{
+    Basis, PointRow, Sensitivity, UTILISATION, chart, cost, load, points, ranked, sensitivity,
+};
+use super::cost_number::{Number, dollars, money, percent, with_interval};
 use super::cost_prices::{Machine, PriceTables, tables};
 use super::frame::Frame;
 use super::tables::target_path;
-use super::{Shown, case_label};
-use crate::chart::forest::{Forest, Group, Outcome, Row};
-use crate::chart::scale::Kind as AxisKind;
-use crate::chart::{Estimate, Figure};
+use crate::chart::Figure;
 use crate::export::on_gpu;
 use crate::fmt::{self, Unit};
 use schema::prices::Kind;
@@ -22,8 +23,8 @@ use schema::profile::Slo;
 use schema::registry::Target;
 use serde::Serialize;
 use stats::cost::{
-    Point, Range, Work, api_usd_per_request, break_even_utilisation, energy_usd_per_m_tokens,
-    requests_per_h, saving, usd_per_m_tokens, work,
+    Point, api_usd_per_request, break_even_utilisation, energy_usd_per_m_tokens, requests_per_h,
+    saving, usd_per_m_tokens, work,
 };
 
 /// Path from the root.
@@ -31,11 +32,6 @@ pub const PATH: &str = "cost.html";
 
 /// What stands for a price where none applies.
 const UNIT_PRICE: f64 = 1.0;
-/// The page's own assumption on utilisation; a reader changes it.
-const UTILISATION: f64 = 1.0;
-/// The sensitivity table.
-const PRICE_FACTORS: [f64; 5] = [0.5, 0.75, 1.0, 1.25, 1.5];
-const UTILISATIONS: [f64; 4] = [1.0, 0.5, 0.25, 0.1];
 
 /// The page.
 #[derive(Serialize)]
@@ -88,74 +84,6 @@ struct CostRow {
     break_even: Number,
 }
 
-#[derive(Serialize)]
-struct PointRow {
-    swatch: String,
-    target: String,
-    load: String,
-    cost: Number,
-    user: String,
-    slo: &'static str,
-    frontier: bool,
-}
-
-#[derive(Serialize)]
-struct Sensitivity {
-    target: String,
-    heads: Vec<String>,
-    rows: Vec<(String, Vec<Number>)>,
-}
-
-/// A number that the script can compute again: what is printed, how it comes about,
-/// and from which measured value with its interval.
-#[derive(Clone, Debug, Serialize)]
-struct Number {
-    text: String,
-    kind: &'static str,
-    v: String,
-    l: String,
-    h: String,
-    price_factor: String,
-    utilisation: String,
-}
-
-impl Number {
-    fn none() -> Self {
-        Self {
-            text: fmt::NONE.into(),
-            kind: "",
-            v: String::new(),
-            l: String::new(),
-            h: String::new(),
-            price_factor: String::new(),
-            utilisation: String::new(),
-        }
-    }
-
-    /// `measured` is what the script starts from, `shown` what it arrives at.
-    fn of(kind: &'static str, measured: Range, text: Option<String>) -> Self {
-        let finite = |x: f64| x.is_finite().then(|| x.to_string()).unwrap_or_default();
-        let (low, high) = measured.ci95.unwrap_or((f64::NAN, f64::NAN));
-        Self {
-            text: text.unwrap_or_else(|| fmt::NONE.into()),
-            kind: if measured.value.is_finite() { kind } else { "" },
-            v: finite(measured.value),
-            l: finite(low),
-            h: finite(high),
-            ..Self::none()
-        }
-    }
-}
-
-/// Everything that the page's numbers are computed with.
-struct Basis {
-    usd_per_h: f64,
-    usd_per_kwh: Option<f64>,
-    /// Per million prompt and output tokens.
-    api: Option<(f64, f64)>,
-    work: Work,
-}
-
 /// The page.
 pub fn page(shown: &Shown) -> CostPage {
     let plan = &shown.run.header.plan;
@@ -181,30 +109,55 @@ pub fn page(shown: &Shown) -> CostPage {
         .collect();
     let mut groups = Vec::new();
     if slo.is_some() {
-        let caption = "Each target at the load at which it delivers most of those that keep the limits".into();
-        groups.push(group(shown, &basis, &targets, true, ("within", "Within the limits", caption)));
+        let caption =
+            "Each target at the load at which it delivers most of those that keep the limits"
+                .into();
+        groups.push(group(
+            shown,
+            &basis,
+            &targets,
+            true,
+            ("within", "Within the limits", caption),
+        ));
     }
-    let caption = "Each target at the load at which it delivers most, however long a user waits".into();
-    groups.push(group(shown, &basis, &targets, false, ("full", "At full load", caption)));
+    let caption =
+        "Each target at the load at which it delivers most, however long a user waits".into();
+    groups.push(group(
+        shown,
+        &basis,
+        &targets,
+        false,
+        ("full", "At full load", caption),
+    ));
     let within = slo.is_some();
-    let cheapest = cheapest(&basis.work, &targets, within);
+    let cheapest = ranked(&basis.work, &targets, within).first().copied();
     let price = money(basis.usd_per_h);
     let answer = sentence(&basis, &targets, within, offer.is_some());
     let work = &basis.work;
     CostPage {
-        frame: Frame::new(shown.input, Some(shown.run), PATH, "What a token costs", &answer),
+        frame: Frame::new(
+            shown.input,
+            Some(shown.run),
+            PATH,
+            "What a token costs",
+            &answer,
+        ),
         not_shown: not_shown(shown, &machine),
         basis: match (offer, prices) {
             (Some(offer), _) => format!(
                 "Measured on {}. {} asks {price} an hour for this device ({}, {}); the price is the \
                  lowest of the table below that is for it.",
-                machine.words(), offer.provider, offer.product, offer.source.date
+                machine.words(),
+                offer.provider,
+                offer.product,
+                offer.source.date
             ),
             (None, Some(prices)) => format!(
                 "Measured on {}. No offer in the price table of {} is this machine, so all costs are \
                  for {price} an hour: multiply them by your own price, or type it in. Applying another \
                  machine’s price to these measurements would be an extrapolation.",
-                machine.words(), prices.date
+                machine.words(),
+                prices.date
             ),
             (None, None) => format!(
                 "Measured on {}. There is no price table, so all costs are for {price} an hour.",
@@ -221,10 +174,13 @@ pub fn page(shown: &Shown) -> CostPage {
             prompt_tokens: work.prompt_tokens,
             new_tokens: work.new_tokens,
         },
-        chart: chart(shown, &basis, &targets, within),
+        chart: chart(shown, &basis, &targets, within, &answer),
         points: points(shown, &basis, &targets),
-        sensitivity: cheapest.map(sensitivity(&basis)),
-        work: format!("prompts of {} tokens, {} tokens out", work.prompt_tokens, work.new_tokens),
+        sensitivity: cheapest.map(|point| sensitivity(&basis, point)),
+        work: format!(
+            "prompts of {} tokens, {} tokens out",
+            work.prompt_tokens, work.new_tokens
+        ),
         answer,
         groups,
         prices: prices.map(tables),
@@ -269,7 +225,10 @@ fn group(
         .map(|target| {
             let best = basis.work.best(&target.id, within);
             let throughput = best.map_or(-1.0, |point| point.tok_per_s.value);
-            (throughput, row(shown, basis, target, best, baseline, within))
+            (
+                throughput,
+                row(shown, basis, target, best, baseline, within),
+            )
         })
         .collect();
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -313,7 +272,11 @@ fn row(
     row.tok_per_s = with_interval(Unit::TokPerS, point.tok_per_s);
     row.cost = cost(basis, point);
     let per_h = requests_per_h(point.requests_per_s, UTILISATION);
-    row.requests = Number::of("requests", point.requests_per_s, per_h.map(|r| with_interval(Unit::Plain, r)));
+    row.requests = Number::of(
+        "requests",
+        point.requests_per_s,
+        per_h.map(|r| with_interval(Unit::Plain, r)),
+    );
     row.saving = match baseline {
         Some(base) if base.target == point.target => "the baseline".into(),
         Some(base) => saving(&point.by_invocation, &base.by_invocation)
@@ -321,7 +284,9 @@ fn row(
         None => fmt::NONE.into(),
     };
     if let Some(energy) = point.j_per_token {
-        let usd = basis.usd_per_kwh.and_then(|kwh| energy_usd_per_m_tokens(energy, kwh));
+        let usd = basis
+            .usd_per_kwh
+            .and_then(|kwh| energy_usd_per_m_tokens(energy, kwh));
         row.energy = Number::of("energy", energy, usd.map(dollars));
     }
     let work = &basis.work;
@@ -333,56 +298,34 @@ fn row(
     row
 }
 
-fn cost(basis: &Basis, point: &Point) -> Number {
-    let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h, UTILISATION);
-    Number::of("cost", point.tok_per_s, usd.map(dollars))
-}
-
-fn load(shown: &Shown, point: &Point) -> String {
-    let scenarios = &mut shown.scenarios().iter();
-    match scenarios.find(|s| s.id == point.scenario) {
-        Some(scenario) => format!(
-            "{}, {}",
-            shown.title(scenario),
-            case_label(scenario.axis, point.axis_value)
-        ),
-        None => point.case.clone(),
-    }
-}
-
-/// The targets' best loads, most throughput first.
-fn ranked<'a>(work: &'a Work, targets: &[&Target], within: bool) -> Vec<&'a Point> {
-    let mut best: Vec<&Point> = targets
-        .iter()
-        .filter_map(|target| work.best(&target.id, within))
-        .filter(|point| point.tok_per_s.value > 0.0 && point.tok_per_s.value.is_finite())
-        .collect();
-    best.sort_by(|a, b| b.tok_per_s.value.total_cmp(&a.tok_per_s.value));
-    best
-}
-
-fn cheapest<'a>(work: &'a Work, targets: &[&Target], within: bool) -> Option<&'a Point> {
-    ranked(work, targets, within).first().copied()
-}
-
 fn sentence(basis: &Basis, targets: &[&Target], within: bool, priced: bool) -> String {
     let ranked = ranked(&basis.work, targets, within);
     let limits = if within { " within the limits" } else { "" };
     let Some(best) = ranked.first() else {
-        return format!("No target of this run was measured under a load{limits}, so no cost can be stated.");
+        return format!(
+            "No target of this run was measured under a load{limits}, so no cost can be stated."
+        );
     };
     let usd = usd_per_m_tokens(best.tok_per_s, basis.usd_per_h, UTILISATION);
     let mut text = format!(
         "At {} an hour{}, a million output tokens cost {} with {}, the least of {}{limits}",
         money(basis.usd_per_h),
-        if priced { "" } else { " (no real price: see below)" },
+        if priced {
+            ""
+        } else {
+            " (no real price: see below)"
+        },
         usd.map_or(fmt::NONE.into(), dollars),
         best.target,
         plural(ranked.len() as u64, "target", "targets"),
     );
     if let Some(next) = ranked.get(1) {
         if let Some(less) = saving(&best.by_invocation, &next.by_invocation) {
-            text.push_str(&format!("; that is {} less than with {}", percent(less), next.target));
+            text.push_str(&format!(
+                "; that is {} less than with {}",
+                percent(less),
+                next.target
+            ));
         }
     }
     text.push('.');
@@ -393,7 +336,9 @@ fn not_shown(shown: &Shown, machine: &Machine) -> String {
     let model = shown.input.models.get(&shown.run.header.plan.model);
     let about = model.map(|model| format!(" About {}: {}", model.name, model.about));
     let other = match machine.kind {
-        Kind::Gpu => " Targets that ran on this machine’s processor are left out: no offer prices that.",
+        Kind::Gpu => {
+            " Targets that ran on this machine’s processor are left out: no offer prices that."
+        }
         Kind::Cpu => "",
     };
     format!(
@@ -402,134 +347,4 @@ fn not_shown(shown: &Shown, machine: &Machine) -> String {
          since the intervals are the throughput’s.{other}{}",
         about.unwrap_or_default()
     )
-}
-
-fn points(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Vec<PointRow> {
-    let mut points: Vec<&Point> = basis
-        .work
-        .points
-        .iter()
-        .filter(|point| targets.iter().any(|target| target.id == point.target))
-        .collect();
-    points.sort_by(|a, b| b.tok_per_s.value.total_cmp(&a.tok_per_s.value));
-    points
-        .into_iter()
-        .map(|point| PointRow {
-            swatch: swatch(shown, &point.target),
-            target: point.target.clone(),
-            load: load(shown, point),
-            cost: cost(basis, point),
-            user: point
-                .user_tok_per_s
-                .map_or(fmt::NONE.into(), |user| with_interval(Unit::TokPerS, user)),
-            slo: match point.meets_slo {
-                Some(true) => "kept",
-                Some(false) => "broken",
-                None => "can’t be said",
-            },
-            frontier: !point.dominated && point.user_tok_per_s.is_some(),
-        })
-        .collect()
-}
-
-fn sensitivity(basis: &Basis) -> impl Fn(&Point) -> Sensitivity + '_ {
-    |point| Sensitivity {
-        target: point.target.clone(),
-        heads: UTILISATIONS.map(|share| format!("{} % busy", share * 100.0)).to_vec(),
-        rows: PRICE_FACTORS
-            .map(|factor| {
-                let change = match (factor - 1.0) * 100.0 {
-                    0.0 => "the price above".to_owned(),
-                    percent if percent < 0.0 => format!("−{} %", -percent),
-                    percent => format!("+{percent} %"),
-                };
-                let cells = UTILISATIONS.map(|share| {
-                    let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h * factor, share);
-                    Number {
-                        price_factor: factor.to_string(),
-                        utilisation: share.to_string(),
-                        ..Number::of("what-if", point.tok_per_s, usd.map(dollars))
-                    }
-                });
-                (change, cells.to_vec())
-            })
-            .to_vec(),
-    }
-}
-
-fn chart(shown: &Shown, basis: &Basis, targets: &[&Target], within: bool) -> Option<Figure> {
-    let price = money(basis.usd_per_h);
-    let rows: Vec<Row> = ranked(&basis.work, targets, within)
-        .into_iter()
-        .filter_map(|point| {
-            let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h, UTILISATION)?;
-            let estimate = Estimate {
-                value: usd.value,
-                ci: usd.ci95,
-            };
-            Some(Row {
-                label: point.target.clone(),
-                style: shown.style(&point.target),
-                outcome: Outcome::Measured(estimate, lower_first(&load(shown, point))),
-            })
-        })
-        .collect();
-    let count = rows.len();
-    (count > 0).then(|| {
-        let finding = sentence(basis, targets, within, true);
-        Forest {
-            id: "cost".into(),
-            finding: finding.trim_end_matches('.').to_owned(),
-            reading: format!(
-                "Marker: dollars for a million output tokens at {price} an hour and a machine that is \
-                 always busy; whiskers: 95 % interval. Left is cheaper. The axis is logarithmic, and \
-                 another price moves all markers alike."
-            ),
-            axis_label: format!("$ per million output tokens at {price} an hour"),
-            unit: Unit::Plain,
-            kind: AxisKind::Log,
-            reference: None,
-            groups: vec![Group {
-                heading: match within {
-                    true => "Best load within the limits".into(),
-                    false => "Best load".into(),
-                },
-                band: None,
-                rows,
-            }],
-        }
-        .draw()
-    })
-}
-
-/// `12.3 tok/s [12.0, 12.6]`.
-fn with_interval(unit: Unit, range: Range) -> String {
-    let (value, interval) = fmt::with_interval(unit, range.value, range.ci95);
-    match interval {
-        Some(interval) => format!("{value} {interval}"),
-        None => value,
-    }
-}
-
-/// `$0.123 [0.120, 0.126]`.
-fn dollars(range: Range) -> String {
-    format!("${}", with_interval(Unit::Plain, range))
-}
-
-/// A share as percent with its interval.
-fn percent(share: Range) -> String {
-    let times_100 = Range {
-        value: share.value * 100.0,
-        ci95: share.ci95.map(|(low, high)| (low * 100.0, high * 100.0)),
-    };
-    with_interval(Unit::Percent, times_100)
-}
-
-/// A price as it is quoted: `$1.00`, `$0.0816`.
-pub fn money(usd: f64) -> String {
-    let cents = (usd * 100.0).round() / 100.0;
-    match (cents - usd).abs() < 1e-9 {
-        true => format!("${usd:.2}"),
-        false => format!("${usd}"),
-    }
 }

@@ -1,9 +1,9 @@
 //! The data page: every number of the site as files, their hashes, and every format
 //! described from the source that defines it.
 
+use super::Shown;
 use super::cells::plural;
 use super::frame::{Frame, published, run_path};
-use super::Shown;
 use crate::export::{self, COLUMNS};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
@@ -139,7 +139,12 @@ pub fn page(shown: &Shown, downloads: &[Download]) -> DataPage {
             .iter()
             .map(|download| FileRow {
                 path: download.path.clone(),
-                name: download.path.rsplit('/').next().unwrap_or_default().to_owned(),
+                name: download
+                    .path
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
                 about: download.about,
                 size: fmt::quantity(Unit::Bytes, download.bytes.len() as f64),
                 sha256: sha256_hex(&download.bytes),
@@ -182,7 +187,11 @@ fn formats() -> Vec<Format> {
             .map(|t| TypeView {
                 name: t.name,
                 about: t.about,
-                fields: t.fields.into_iter().map(|f| [f.name, f.kind, f.about]).collect(),
+                fields: t
+                    .fields
+                    .into_iter()
+                    .map(|f| [f.name, f.kind, f.about])
+                    .collect(),
             })
             .collect(),
     };

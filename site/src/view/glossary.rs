@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_term_is_a_heading_and_what_follows() {
-        let all = terms("Intro\n\n## TTFT (time to first token)\n\nThe *wait*.\n\n## A/A pair\n\nTwo.\n");
+        let all =
+            terms("Intro\n\n## TTFT (time to first token)\n\nThe *wait*.\n\n## A/A pair\n\nTwo.\n");
         assert_eq!(all.len(), 2);
         assert_eq!(all[0].name, "A/A pair");
         assert_eq!(all[1].id, "ttft");
@@ -93,7 +94,15 @@ mod tests {
         assert_eq!(ids.len(), all.len());
         assert!(all.iter().all(|t| t.text.len() > 20));
         for needed in [
-            "ttft", "itl", "tpot", "goodput", "mbu", "mfu", "noise-floor", "launch", "block",
+            "ttft",
+            "itl",
+            "tpot",
+            "goodput",
+            "mbu",
+            "mfu",
+            "noise-floor",
+            "launch",
+            "block",
         ] {
             assert!(ids.contains(needed), "{needed}");
         }

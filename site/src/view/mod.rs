@@ -8,6 +8,8 @@ pub mod changelog;
 pub mod compare;
 pub mod compare_target;
 pub mod cost;
+pub mod cost_loads;
+pub mod cost_number;
 pub mod cost_prices;
 pub mod coverage;
 pub mod data;

@@ -3,9 +3,9 @@
 #![allow(dead_code)] // Each test program uses its own part.
 
 mod launch;
+pub mod prices;
 mod registry;
 mod scenarios;
-pub mod prices;
 mod simulation;
 pub mod twins;
 
@@ -18,8 +18,8 @@ use scenarios::SHAPES;
 use schema::adoption::{Adoption, Built};
 use schema::model::{Model, Models, Source};
 use schema::parity::{Limit, ParityLimits};
-use schema::prices::Prices;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::prices::Prices;
 use schema::profile::Profile;
 use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::registry::Registry;

@@ -8,9 +8,27 @@ pub fn prices() -> Prices {
         date: "2099-01-01".into(),
         about: "Invented.".into(),
         offers: vec![
-            offer("Synthetic Cloud", Kind::Cpu, "synthetic data, no machine", 2, 0.36),
-            offer("Dear Cloud", Kind::Cpu, "synthetic data, no machine", 2, 0.72),
-            offer("Large Cloud", Kind::Cpu, "synthetic data, no machine", 64, 0.01),
+            offer(
+                "Synthetic Cloud",
+                Kind::Cpu,
+                "synthetic data, no machine",
+                2,
+                0.36,
+            ),
+            offer(
+                "Dear Cloud",
+                Kind::Cpu,
+                "synthetic data, no machine",
+                2,
+                0.72,
+            ),
+            offer(
+                "Large Cloud",
+                Kind::Cpu,
+                "synthetic data, no machine",
+                64,
+                0.01,
+            ),
             offer("GPU Cloud", Kind::Gpu, "NVIDIA Synthetic", 8, 16.0),
         ],
         electricity: vec![Electricity {

@@ -10,7 +10,10 @@ pub const SOURCES: [(&str, &str); 8] = [
     ("run.json and what a run holds", include_str!("run.rs")),
     ("the plan in run.json", include_str!("plan.rs")),
     ("a line of a record file", include_str!("record.rs")),
-    ("the counters of a record file", include_str!("telemetry.rs")),
+    (
+        "the counters of a record file",
+        include_str!("telemetry.rs"),
+    ),
     ("budget.json", include_str!("budget.rs")),
     ("calibration.json", include_str!("calibration.rs")),
     ("a line of capacity.jsonl", include_str!("capacity.rs")),
@@ -117,7 +120,9 @@ mod tests {
             .iter()
             .flat_map(|(_, source)| types(source))
             .find(|t| t.name == name);
-        let fields = found.unwrap_or_else(|| panic!("{name} is described")).fields;
+        let fields = found
+            .unwrap_or_else(|| panic!("{name} is described"))
+            .fields;
         assert!(fields.iter().all(|f| !f.about.is_empty()), "{name}");
         fields.into_iter().map(|f| f.name).collect()
     }

@@ -156,8 +156,7 @@ impl Prices {
     pub fn load(path: &Path) -> Result<Self, DataError> {
         let prices: Self = read_toml(path)?;
         let fail = |message: String| Err(DataError::new(path, message));
-        if !is_date(&prices.date)
-            || path.file_stem().and_then(|s| s.to_str()) != Some(&prices.date)
+        if !is_date(&prices.date) || path.file_stem().and_then(|s| s.to_str()) != Some(&prices.date)
         {
             return fail(format!(
                 "date {:?} must be YYYY-MM-DD and equal the file's name",
@@ -325,12 +324,24 @@ source = { url = "https://a.example/", date = "2026-01-01", dated = "published" 
             ("= 40.0", "= inf", "more than 0"),
             ("units = 8", "units = 0", "units"),
             ("product = \"c2\"", "product = \"x8\"", "stands twice"),
-            ("\"https://p.example/\", date = \"2026-11-01\"", "\"http://p.example/\", date = \"2026-11-01\"", "https://"),
-            ("\"2026-11-01\", dated = \"seen\"", "\"2026-12-01\", dated = \"seen\"", "not after"),
+            (
+                "\"https://p.example/\", date = \"2026-11-01\"",
+                "\"http://p.example/\", date = \"2026-11-01\"",
+                "https://",
+            ),
+            (
+                "\"2026-11-01\", dated = \"seen\"",
+                "\"2026-12-01\", dated = \"seen\"",
+                "not after",
+            ),
             ("\"2025-01-31\"", "\"2025-13-31\"", "YYYY-MM-DD"),
             ("usd_per_kwh = 0.1", "usd_per_kwh = 0.0", "electricity"),
             ("usd_per_m_output = 0.2", "usd_per_m_output = nan", "api"),
-            ("date = \"2026-11-21\"", "date = \"2026-11-20\"", "file's name"),
+            (
+                "date = \"2026-11-21\"",
+                "date = \"2026-11-20\"",
+                "file's name",
+            ),
             ("about = \"By hand.\"", "about = \"\"", "about"),
             ("units = 2", "units = 2\nprice = 1", "unknown field"),
         ] {
@@ -362,8 +373,19 @@ source = { url = "https://a.example/", date = "2026-01-01", dated = "published" 
         let prices = Prices::newest(&dir).unwrap().expect("there is a file");
         let providers: BTreeSet<&str> = prices.offers.iter().map(|o| o.provider.as_str()).collect();
         assert!(providers.len() >= 5, "{providers:?}");
-        for model in ["RTX 4090", "A100 40 GB", "A100 80 GB", "L40S", "H100", "H200", "B200"] {
-            assert!(prices.offers.iter().any(|o| o.model.starts_with(model)), "{model}");
+        for model in [
+            "RTX 4090",
+            "A100 40 GB",
+            "A100 80 GB",
+            "L40S",
+            "H100",
+            "H200",
+            "B200",
+        ] {
+            assert!(
+                prices.offers.iter().any(|o| o.model.starts_with(model)),
+                "{model}"
+            );
         }
         assert!(prices.offers.iter().any(|o| o.kind == Kind::Cpu));
         assert!(!prices.electricity.is_empty());

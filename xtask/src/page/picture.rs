@@ -18,7 +18,9 @@ const SIZE: &str = "1200,630";
 
 /// The picture (PNG) of a page on disk; `None` where no Chromium could take one.
 pub fn of(index: &Path) -> Result<Option<Vec<u8>>> {
-    let named = std::env::var("CHROMIUM").ok().filter(|name| !name.is_empty());
+    let named = std::env::var("CHROMIUM")
+        .ok()
+        .filter(|name| !name.is_empty());
     let names = named.iter().map(String::as_str).chain(NAMES);
     for name in names {
         if let Some(picture) = take(name, index)? {
@@ -54,7 +56,9 @@ fn take(program: &str, index: &Path) -> Result<Option<Vec<u8>>> {
         .stderr(Stdio::null())
         .status();
     Ok(match status {
-        Ok(_) => std::fs::read(&picture).ok().filter(|png| png.starts_with(b"\x89PNG")),
+        Ok(_) => std::fs::read(&picture)
+            .ok()
+            .filter(|png| png.starts_with(b"\x89PNG")),
         Err(_) => None,
     })
 }

@@ -10,7 +10,9 @@ pub fn pack(dir: &Path, id: &str) -> Result<Vec<u8>> {
     let mut files = Vec::new();
     collect(dir, &mut files)?;
     files.sort();
-    let gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    let gzip = GzBuilder::new()
+        .mtime(0)
+        .write(Vec::new(), Compression::default());
     let mut tar = tar::Builder::new(gzip);
     for file in files {
         let bytes = std::fs::read(&file).with_context(|| format!("reading {}", file.display()))?;

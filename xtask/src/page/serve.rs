@@ -32,8 +32,12 @@ const RELOAD: &str = "<script>(async()=>{let was;for(;;){try{const now=await(awa
 /// Render, serve, and render again until interrupted.
 pub fn serve(repo: &Repo, results_dir: &Path, options: &Options) -> Result<ExitCode> {
     render_options(repo, results_dir, options)?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port))
-        .with_context(|| format!("port {} can't be had: name another with --port", options.port))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).with_context(|| {
+        format!(
+            "port {} can't be had: name another with --port",
+            options.port
+        )
+    })?;
     let address = listener.local_addr().context("the port is gone")?;
     println!("http://{address}/ shows the site and follows what you write; Ctrl-C ends it");
     let version = Arc::new(AtomicU64::new(1));
@@ -85,9 +89,15 @@ fn fingerprint(repo: &Repo, results_dir: &Path) -> BTreeMap<PathBuf, Option<Syst
 
 fn answer(mut stream: TcpStream, root: &Path, version: u64) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
-    let mut line = String::new();
-    // A request line of more than this is nobody's page.
-    BufReader::new((&stream).take(8 << 10)).read_line(&mut line)?;
+    // More than this is nobody's request for a page. It is read to its end, because
+    // a connection closed with something unread takes the answer with it.
+    let mut lines = BufReader::new((&stream).take(64 << 10)).lines();
+    let line = lines.next().transpose()?.unwrap_or_default();
+    for header in lines {
+        if header?.is_empty() {
+            break;
+        }
+    }
     let (status, kind, body) = respond(&line, root, version);
     write!(
         stream,
@@ -175,7 +185,13 @@ mod tests {
     #[test]
     fn pages_reload_themselves_and_other_files_are_left_alone() {
         let dir = site();
-        let get = |target: &str| respond(&format!("GET {target} HTTP/1.1"), &dir.path().join("site"), 7);
+        let get = |target: &str| {
+            respond(
+                &format!("GET {target} HTTP/1.1"),
+                &dir.path().join("site"),
+                7,
+            )
+        };
         let (status, kind, body) = get("/?x");
         assert_eq!((status, kind), ("200 OK", "text/html; charset=utf-8"));
         let body = String::from_utf8(body).unwrap();
@@ -188,11 +204,28 @@ mod tests {
     #[test]
     fn nothing_outside_the_site_is_given_out() {
         let dir = site();
-        for target in ["/../secret", "/%2e%2e/secret", "/assets/../../secret", "//etc/hostname", "/..%5csecret", "/%", "/%zz", "secret", "/assets"] {
-            let (status, ..) = respond(&format!("GET {target} HTTP/1.1"), &dir.path().join("site"), 1);
+        for target in [
+            "/../secret",
+            "/%2e%2e/secret",
+            "/assets/../../secret",
+            "//etc/hostname",
+            "/..%5csecret",
+            "/%",
+            "/%zz",
+            "secret",
+            "/assets",
+        ] {
+            let (status, ..) = respond(
+                &format!("GET {target} HTTP/1.1"),
+                &dir.path().join("site"),
+                1,
+            );
             assert_eq!(status, "404 Not Found", "{target}");
         }
-        assert_eq!(respond("POST / HTTP/1.1", dir.path(), 1).0, "405 Method Not Allowed");
+        assert_eq!(
+            respond("POST / HTTP/1.1", dir.path(), 1).0,
+            "405 Method Not Allowed"
+        );
         assert_eq!(respond("", dir.path(), 1).0, "405 Method Not Allowed");
     }
 

@@ -62,7 +62,9 @@ impl Range {
 }
 
 fn finite(range: Range) -> Option<Range> {
-    let bounds = range.ci95.map_or([range.value; 2], |(low, high)| [low, high]);
+    let bounds = range
+        .ci95
+        .map_or([range.value; 2], |(low, high)| [low, high]);
     (range.value.is_finite() && bounds.iter().all(|b| b.is_finite())).then_some(range)
 }
 
@@ -182,7 +184,8 @@ pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
                 cell.scenario == scenario.id && cell.case == case.id && cell.status == Status::Ok
             });
             let size = sizes.entry((case.prompt_tokens, case.new_tokens));
-            size.or_default().extend(cells.filter_map(|c| point(c, slo)));
+            size.or_default()
+                .extend(cells.filter_map(|c| point(c, slo)));
         }
     }
     let Some(((prompt_tokens, new_tokens), mut points)) = sizes

@@ -149,9 +149,8 @@ fn ratio(metric: MetricId, a: &Metric, b: &Metric) -> Result<PairedRatio, NotCom
 }
 
 fn disturbed(a: &Cell, b: &Cell) -> Vec<u32> {
-    let of = |cell: &Cell| -> BTreeSet<u32> {
-        cell.disturbances.iter().map(|d| d.invocation).collect()
-    };
+    let of =
+        |cell: &Cell| -> BTreeSet<u32> { cell.disturbances.iter().map(|d| d.invocation).collect() };
     of(a).union(&of(b)).copied().collect()
 }
 
@@ -231,9 +230,15 @@ mod tests {
         assert_eq!(first.verdict, Verdict::Better);
         // Equal log ratios have p = 0 and come first in Holm's order, so that of the
         // other two the smaller p counts twice.
-        let raw = [alone.p.unwrap(), paired_ratio(&near, &SLOW).unwrap().p.unwrap()];
+        let raw = [
+            alone.p.unwrap(),
+            paired_ratio(&near, &SLOW).unwrap().p.unwrap(),
+        ];
         let expected = 2.0 * raw[0].min(raw[1]);
-        let adjusted = first.p_holm.unwrap().min(all[2].outcome.as_ref().unwrap().p_holm.unwrap());
+        let adjusted = first
+            .p_holm
+            .unwrap()
+            .min(all[2].outcome.as_ref().unwrap().p_holm.unwrap());
         assert!((adjusted - expected).abs() < 1e-12, "{adjusted} {expected}");
     }
 
@@ -248,7 +253,10 @@ mod tests {
         let (low, high) = turned.ci95.unwrap();
         let (its_low, its_high) = ba.ci95.unwrap();
         assert!((low - its_low).abs() < 1e-9 && (high - its_high).abs() < 1e-9);
-        assert_eq!((turned.verdict, ba.verdict), (Verdict::Worse, Verdict::Worse));
+        assert_eq!(
+            (turned.verdict, ba.verdict),
+            (Verdict::Worse, Verdict::Worse)
+        );
     }
 
     #[test]
@@ -267,7 +275,11 @@ mod tests {
     #[test]
     fn what_cannot_be_compared_says_why() {
         let of = analysis(
-            vec![cell("a", &FAST), cell("oom", &[]), cell("short", &FAST[..3])],
+            vec![
+                cell("a", &FAST),
+                cell("oom", &[]),
+                cell("short", &FAST[..3]),
+            ],
             None,
         );
         let why = |b: &str| {

@@ -19,7 +19,10 @@ fn a_token_costs_the_hour_over_its_tokens() {
     let cost = usd_per_m_tokens(range(100.0, Some((80.0, 125.0))), 3.6, 1.0).unwrap();
     assert!(close(cost.value, 10.0));
     let (low, high) = cost.ci95.unwrap();
-    assert!(close(low, 8.0) && close(high, 12.5), "the bounds change places");
+    assert!(
+        close(low, 8.0) && close(high, 12.5),
+        "the bounds change places"
+    );
     // Busy half of the time, each token costs twice as much.
     let half = usd_per_m_tokens(range(100.0, None), 3.6, 0.5).unwrap();
     assert!(close(half.value, 20.0) && half.ci95.is_none());
@@ -174,7 +177,11 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
 fn the_best_load_is_the_one_that_keeps_the_limits() {
     let plan = plan(vec![
         ("serial", LoadShape::Serial, vec![case("p50", 50)]),
-        ("loop", LoadShape::ClosedLoop, vec![case("c4", 50), case("c8", 50)]),
+        (
+            "loop",
+            LoadShape::ClosedLoop,
+            vec![case("c4", 50), case("c8", 50)],
+        ),
         ("long", LoadShape::ClosedLoop, vec![case("p900", 900)]),
     ]);
     let analysis = Analysis {
@@ -205,7 +212,10 @@ fn the_best_load_is_the_one_that_keeps_the_limits() {
     let dominated: Vec<bool> = work.points.iter().map(|p| p.dominated).collect();
     assert_eq!(dominated, [false, false, true]);
     assert_eq!(work.points[0].j_per_token, None);
-    assert_eq!(super::work(&plan, &analysis, None).points[0].meets_slo, None);
+    assert_eq!(
+        super::work(&plan, &analysis, None).points[0].meets_slo,
+        None
+    );
 }
 
 #[test]
