@@ -41,6 +41,7 @@ fn main() -> Result<()> {
         path.display(),
         faults.join("; ")
     );
+    let prices = schema::prices::Prices::newest(&root.join("data/prices"))?;
     let pages = site::render(&site::Input {
         runs: &runs,
         scenarios: &scenarios,
@@ -50,6 +51,9 @@ fn main() -> Result<()> {
         parity: Some(&parity),
         simulation: Some(&simulation),
         hypotheses: Some(&hypotheses),
+        prices: prices.as_ref(),
+        publishing: site::Publishing::default(),
+        authored: &Default::default(),
     })?;
     for (path, bytes) in &pages {
         println!("{:>7} {path}", bytes.len());

@@ -5,10 +5,13 @@
 //! [`write()`] is the only function that touches the disk. The pages make no
 //! network request, read without their script and work from file://.
 
+pub mod authored;
 pub mod chart;
+pub mod export;
 pub mod fmt;
 pub mod html;
 pub mod markdown;
+pub mod results;
 pub mod template;
 pub mod theme;
 pub mod view;
@@ -17,9 +20,11 @@ mod write;
 pub use write::write;
 
 use anyhow::{Context, Result, bail, ensure};
+use authored::Authored;
 use schema::hypothesis::Hypotheses;
 use schema::model::Models;
 use schema::parity::ParityLimits;
+use schema::prices::Prices;
 use schema::profile::Profile;
 use schema::registry::Registry;
 use schema::run::Run;
@@ -50,7 +55,27 @@ pub struct Input<'a> {
     pub simulation: Option<&'a Simulation>,
     /// The specification's predictions, where they are known.
     pub hypotheses: Option<&'a Hypotheses>,
+    /// What machines, electricity and APIs cost, where there is a price file.
+    pub prices: Option<&'a Prices>,
+    /// How this site is published; none of it is needed to read it from a file.
+    pub publishing: Publishing<'a>,
+    /// Templates, texts and assets read from disk instead of those compiled in.
+    pub authored: &'a Authored,
 }
+
+/// What only a published site has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Publishing<'a> {
+    /// The address that it will have, without a slash at its end.
+    pub base_url: Option<&'a str>,
+    /// A picture of the index for link previews (PNG), where one could be taken.
+    pub picture: Option<&'a [u8]>,
+    /// The raw records of the first run, packed (`.tar.gz`), where asked for.
+    pub records: Option<&'a [u8]>,
+}
+
+/// Path of [`Publishing::picture`].
+pub const PICTURE: &str = "assets/preview.png";
 
 /// All files of the site by relative path.
 pub fn render(input: &Input) -> Result<BTreeMap<String, Vec<u8>>> {
@@ -74,11 +99,26 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         analyses.len()
     );
     let mut site = Site {
-        templates: Templates::load()?,
+        templates: Templates::load(input.authored)?,
         files: BTreeMap::new(),
     };
-    site.add("assets/site.css".into(), theme::style_sheet().into_bytes())?;
-    site.add("assets/site.js".into(), theme::script().into_bytes())?;
+    let css = theme::style_sheet(input.authored);
+    site.add("assets/site.css".into(), css.into_bytes())?;
+    let script = theme::script(input.authored);
+    site.add("assets/site.js".into(), script.into_bytes())?;
+    if let Some(picture) = input.publishing.picture {
+        site.add(PICTURE.into(), picture.to_vec())?;
+    }
+    site.page(
+        view::changelog::PATH.into(),
+        "text.html",
+        &view::changelog::page(input),
+    )?;
+    site.page(
+        view::glossary::PATH.into(),
+        "glossary.html",
+        &view::glossary::page(input),
+    )?;
     site.page(
         "methodology.html".into(),
         "methodology.html",
@@ -127,6 +167,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
             &view::scenario::page(newest, scenario),
         )?;
     }
+    site.report_pages(newest)?;
     for id in view::engine::shown_engines(newest) {
         site.page(
             engine_path(&id),
@@ -153,6 +194,42 @@ impl Site {
         }
         let page = roadmap::page(input, shown);
         self.page(roadmap::PATH.into(), "roadmap.html", &page)
+    }
+
+    /// Comparison, cost and data of the run that is shown.
+    fn report_pages(&mut self, newest: &Shown) -> Result<()> {
+        let pairs = view::compare::AllPairs::of(newest);
+        self.page(
+            view::compare::PATH.into(),
+            "compare.html",
+            &view::compare::overview(newest, &pairs),
+        )?;
+        for target in pairs.paged() {
+            self.page(
+                view::compare::target_page_path(&target.id),
+                "compare_target.html",
+                &view::compare_target::page(newest, &pairs, target),
+            )?;
+        }
+        self.page(
+            view::cost::PATH.into(),
+            "cost.html",
+            &view::cost::page(newest),
+        )?;
+        self.add(
+            "assets/cost.js".into(),
+            authored::COST_JS.of(newest.input.authored).into(),
+        )?;
+        let downloads = view::data::downloads(newest)?;
+        self.page(
+            view::data::PATH.into(),
+            "data.html",
+            &view::data::page(newest, &downloads),
+        )?;
+        for download in downloads {
+            self.add(download.path, download.bytes)?;
+        }
+        Ok(())
     }
 
     fn page(&mut self, path: String, template: &str, view: &impl Serialize) -> Result<()> {

@@ -5,6 +5,7 @@
 //! pictures and Markdown made by this crate. A name that a view does not have,
 //! or has no value for, is an error and not an empty place.
 
+use crate::authored::Authored;
 use crate::html::escape;
 use anyhow::{Context, Result};
 use minijinja::syntax::SyntaxConfig;
@@ -12,7 +13,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-const TEMPLATES: [(&str, &str); 14] = [
+const TEMPLATES: [(&str, &str); 20] = [
     ("base.html", include_str!("../templates/base.html")),
     ("macros.html", include_str!("../templates/macros.html")),
     ("several.html", include_str!("../templates/several.html")),
@@ -29,6 +30,15 @@ const TEMPLATES: [(&str, &str); 14] = [
     ("run.html", include_str!("../templates/run.html")),
     ("coverage.html", include_str!("../templates/coverage.html")),
     ("kernels.html", include_str!("../templates/kernels.html")),
+    ("compare.html", include_str!("../templates/compare.html")),
+    (
+        "compare_target.html",
+        include_str!("../templates/compare_target.html"),
+    ),
+    ("cost.html", include_str!("../templates/cost.html")),
+    ("data.html", include_str!("../templates/data.html")),
+    ("glossary.html", include_str!("../templates/glossary.html")),
+    ("text.html", include_str!("../templates/text.html")),
     (
         "methodology.html",
         include_str!("../templates/methodology.html"),
@@ -41,8 +51,8 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// Parse them.
-    pub fn load() -> Result<Self> {
+    /// Parse them: those that `authored` has (`templates/<name>`), else our own.
+    pub fn load(authored: &Authored) -> Result<Self> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_syntax(
@@ -64,8 +74,11 @@ impl Templates {
         });
         environment.add_filter("moment", |text: &str| crate::fmt::moment(text));
         for (name, source) in TEMPLATES {
+            let source = authored
+                .get(&format!("templates/{name}"))
+                .map_or(source, String::as_str);
             environment
-                .add_template(name, source)
+                .add_template_owned(name, source.to_owned())
                 .with_context(|| format!("template {name}"))?;
         }
         Ok(Self { environment })

@@ -5,6 +5,8 @@
 //! light theme until text in them is readable. Colour is never alone: a series
 //! also has a marker shape and a dash.
 
+use crate::authored::{Authored, SITE_CSS, SITE_JS};
+
 /// One theme.
 pub struct Theme {
     /// Page background.
@@ -93,7 +95,7 @@ impl Theme {
 
 /// The style sheet: colours from here, everything else from `assets/site.css`.
 /// Dark colours apply to screens only, so that a print is always light.
-pub fn style_sheet() -> String {
+pub fn style_sheet(authored: &Authored) -> String {
     let (light, dark) = (LIGHT.properties(), DARK.properties());
     let mut css = format!(
         ":root{{color-scheme:light dark;{light}}}\n\
@@ -104,14 +106,14 @@ pub fn style_sheet() -> String {
     for index in 0..SERIES {
         css.push_str(&format!(".s{index}{{--c:var(--s{index})}}\n"));
     }
-    css.push_str(include_str!("../assets/site.css"));
+    css.push_str(SITE_CSS.of(authored));
     css
 }
 
 /// The script as it is sent: without indentation and lines of comment, which a
 /// reader of its source has in the repository.
-pub fn script() -> String {
-    let lines = include_str!("../assets/site.js").lines().map(str::trim);
+pub fn script(authored: &Authored) -> String {
+    let lines = SITE_JS.of(authored).lines().map(str::trim);
     let code: Vec<&str> = lines
         .filter(|line| !line.is_empty() && !line.starts_with("//"))
         .collect();
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_script_is_short_and_asks_no_server() {
-        let script = script();
+        let script = script(&Authored::new());
         assert!(script.len() < 10_000, "{} bytes", script.len());
         let asks = [
             "fetch(",
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_style_sheet_loads_nothing() {
-        let css = style_sheet();
+        let css = style_sheet(&Authored::new());
         assert!(!css.contains("url(") && !css.contains("@import"));
     }
 }

@@ -129,14 +129,10 @@ enum Verb {
     )]
     Reproduce(reproduce::Options),
     /// Render target/site from the records.
-    #[command(after_help = "Example:\n  cargo xtask site\n  cargo xtask site latest")]
-    Site {
-        /// Run id, path, or `latest` to show first; none: the newest publishable one.
-        run: Option<String>,
-        /// Directory of the runs, where it isn't data/results.
-        #[arg(long)]
-        out: Option<PathBuf>,
-    },
+    #[command(
+        after_help = "Example:\n  cargo xtask site\n  cargo xtask site --serve\n  cargo xtask site latest --base-url https://example.org/bench --records"
+    )]
+    Site(page::Options),
     /// Trace the kernels of a run's CUDA targets, in launches that nobody times. bench-all
     /// does it by itself where there is a GPU.
     #[command(
@@ -317,11 +313,7 @@ impl Cli {
             Verb::Compare(options) => judged(compare::command(&repo, &options)),
             Verb::Merge(options) => merge::command(&repo, &options),
             Verb::Reproduce(options) => judged(reproduce::command(&repo, &options)),
-            Verb::Site { run, out } => {
-                let dir = out.unwrap_or_else(|| repo.results_dir());
-                println!("{}", page::site(&repo, &dir, run.as_deref())?.display());
-                Ok(ExitCode::SUCCESS)
-            }
+            Verb::Site(options) => page::command(&repo, &options),
             Verb::Trace { run, engines, out } => {
                 let dir = out.unwrap_or_else(|| repo.results_dir());
                 run::trace::command(&repo, &results::find(&dir, &run)?, &engines)

@@ -1,17 +1,116 @@
 //! `cargo xtask site`: records → `target/site`. The pages themselves are the
-//! `site` crate's; here is only which runs go in.
+//! `site` crate's; here is only which runs go in, and what a published site or one
+//! that somebody writes at has beside them.
+
+mod authored;
+mod picture;
+mod records;
+mod serve;
 
 use crate::repo::Repo;
 use crate::results;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use schema::prices::Prices;
 use schema::run::Run;
 use schema::simulation::Simulation;
+use site::Publishing;
+use site::authored::Authored;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What `cargo xtask site` can be told.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Run id, path, or `latest` to show first; none: the newest publishable one.
+    pub run: Option<String>,
+    /// Directory of the runs, where it isn't data/results.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Serve it on this machine and render again whenever a page, a text or a record
+    /// changes; for those who write pages.
+    #[arg(long)]
+    pub serve: bool,
+    /// Port to serve on.
+    #[arg(long, default_value_t = 8000, requires = "serve")]
+    pub port: u16,
+    /// The address that the site will have, for link previews and citations.
+    #[arg(long, value_name = "URL", value_parser = base_url)]
+    pub base_url: Option<String>,
+    /// Pack the raw records of the run shown into the site.
+    #[arg(long)]
+    pub records: bool,
+}
+
+/// An address that paths can be appended to.
+fn base_url(text: &str) -> Result<String> {
+    let base = text.trim_end_matches('/');
+    let host = base
+        .strip_prefix("https://")
+        .or_else(|| base.strip_prefix("http://"));
+    let plain = |c: char| c.is_ascii_graphic() && !"<>\"'`?#\\".contains(c);
+    ensure!(
+        host.is_some_and(|host| !host.is_empty()) && base.chars().all(plain),
+        "{text:?} is no address such as https://example.org/bench"
+    );
+    Ok(base.to_owned())
+}
+
+/// The verb.
+pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    if options.serve {
+        return serve::serve(repo, &dir, options);
+    }
+    println!("{}", render_options(repo, &dir, options)?.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Render as the options say.
+fn render_options(repo: &Repo, results_dir: &Path, options: &Options) -> Result<PathBuf> {
+    let first = choose(results_dir, options.run.as_deref())?;
+    let authored = match options.serve {
+        true => authored::read(&repo.root.join("site"))?,
+        false => Authored::new(),
+    };
+    let records = match options.records {
+        true => {
+            let id = &first.header.id;
+            let dir = results::find(results_dir, options.run.as_deref().unwrap_or(id))?;
+            Some(records::pack(&dir, id)?)
+        }
+        false => None,
+    };
+    let publishing = Publishing {
+        base_url: options.base_url.as_deref(),
+        records: records.as_deref(),
+        picture: None,
+    };
+    let index = render(repo, results_dir, first, publishing, &authored)?;
+    // A picture is of the page as it is, so the page is rendered twice.
+    let picture = match options.base_url {
+        Some(_) => picture::of(&index)?,
+        None => None,
+    };
+    let Some(picture) = picture else {
+        return Ok(index);
+    };
+    let publishing = Publishing {
+        picture: Some(&picture),
+        ..publishing
+    };
+    let first = choose(results_dir, options.run.as_deref())?;
+    render(repo, results_dir, first, publishing, &authored)
+}
 
 /// Render the site of the runs in `results_dir`, the chosen one first: `run`, or
 /// else the newest that may be published, or else the newest.
 pub fn site(repo: &Repo, results_dir: &Path, run: Option<&str>) -> Result<PathBuf> {
-    let first = match run {
+    render_with(repo, results_dir, choose(results_dir, run)?)
+}
+
+/// The run to show first.
+fn choose(results_dir: &Path, run: Option<&str>) -> Result<Run> {
+    Ok(match run {
         Some(run) => Run::load(&results::find(results_dir, run)?)?,
         None => {
             let runs = load_all(results_dir, None);
@@ -27,12 +126,22 @@ pub fn site(repo: &Repo, results_dir: &Path, run: Option<&str>) -> Result<PathBu
                 ),
             }
         }
-    };
-    render_with(repo, results_dir, first)
+    })
 }
 
 /// Render with `first` shown; the path of the index page.
 pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBuf> {
+    let publishing = Publishing::default();
+    render(repo, results_dir, first, publishing, &Authored::new())
+}
+
+fn render(
+    repo: &Repo,
+    results_dir: &Path,
+    first: Run,
+    publishing: Publishing,
+    authored: &Authored,
+) -> Result<PathBuf> {
     let others = load_all(results_dir, Some(&first.header.id));
     let runs: Vec<Run> = std::iter::once(first).chain(others).collect();
     let (scenarios, registry, models) = (repo.scenarios()?, repo.registry()?, repo.models()?);
@@ -40,6 +149,7 @@ pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBu
     let path = repo.simulation_path();
     let simulation = path.exists().then(|| Simulation::load(&path)).transpose()?;
     let hypotheses = repo.hypotheses(&registry, &scenarios)?;
+    let prices = Prices::newest(&repo.prices_dir())?;
     let input = site::Input {
         runs: &runs,
         scenarios: &scenarios,
@@ -49,6 +159,9 @@ pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBu
         parity: Some(&parity),
         simulation: simulation.as_ref(),
         hypotheses: hypotheses.as_ref(),
+        prices: prices.as_ref(),
+        publishing,
+        authored,
     };
     let dir = repo.site_dir();
     site::write(&site::render(&input)?, &dir)?;
@@ -73,4 +186,27 @@ fn load_all(results_dir: &Path, except: Option<&str>) -> Vec<Run> {
         }
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base_url;
+
+    #[test]
+    fn a_base_url_is_an_address_and_nothing_else() {
+        assert_eq!(
+            base_url("https://a.example/b/").unwrap(),
+            "https://a.example/b"
+        );
+        for wrong in [
+            "",
+            "a.example",
+            "javascript:alert(1)",
+            "https://",
+            "https://a\" x",
+            "https://a?b",
+        ] {
+            assert!(base_url(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -129,6 +129,11 @@ impl Repo {
         self.root.join("data/simulation.json")
     }
 
+    /// `data/prices`.
+    pub fn prices_dir(&self) -> PathBuf {
+        self.root.join("data/prices")
+    }
+
     /// All of `data/profiles`, sorted by id.
     pub fn profiles(&self) -> Result<Vec<Profile>> {
         known_profiles(&self.root.join("data/profiles"))

@@ -55,6 +55,10 @@ pub struct Frame {
     pub sprite: String,
     /// The harness's own error in that run, or that it isn't known.
     pub instrument: String,
+    /// The page's address once published, or empty.
+    pub url: String,
+    /// The address of its preview picture, or empty.
+    pub picture: String,
 }
 
 /// One entry of the navigation.
@@ -79,8 +83,11 @@ impl Frame {
             if super::kernels::has_page(shown) {
                 items.push((super::kernels::PATH.into(), "Kernels"));
             }
+            items.push((super::compare::PATH.into(), "Compare"));
+            items.push((super::cost::PATH.into(), "Cost"));
             items.push(("coverage.html".into(), "Coverage"));
             items.push((run_path(&shown.header.id), "Run"));
+            items.push((super::data::PATH.into(), "Data"));
         }
         if input.hypotheses.is_some() {
             items.push((super::hypotheses::PATH.into(), "Hypotheses"));
@@ -106,8 +113,19 @@ impl Frame {
             started: run.map(|r| r.header.started.clone()).unwrap_or_default(),
             sprite: crate::chart::style::sprite(),
             instrument: run.map(instrument::sentence).unwrap_or_default(),
+            url: published(input, path),
+            picture: match input.publishing.picture {
+                Some(_) => published(input, crate::PICTURE),
+                None => String::new(),
+            },
         }
     }
+}
+
+/// The address of a path once published, or empty where nobody said where.
+pub fn published(input: &Input, path: &str) -> String {
+    let base = input.publishing.base_url;
+    base.map_or(String::new(), |base| format!("{base}/{path}"))
 }
 
 fn banners(input: &Input, run: &Run) -> Vec<String> {

@@ -5,6 +5,7 @@ use super::frame::Frame;
 use super::scenario::{MetricWords, words};
 use super::trial::{self, Trial};
 use crate::Input;
+use crate::authored::METHODOLOGY;
 use crate::markdown;
 use serde::Serialize;
 use stats::analysis::MetricId;
@@ -37,7 +38,7 @@ pub fn page(input: &Input) -> MethodologyPage {
             "Methodology",
             "What is measured, how, and what was rejected.",
         ),
-        text: markdown::render(include_str!("../../pages/methodology.md"), 2),
+        text: markdown::render(METHODOLOGY.of(input.authored), 2),
         metrics: MetricId::ALL.into_iter().map(words).collect(),
         limits: input
             .parity

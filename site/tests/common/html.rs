@@ -1,5 +1,6 @@
 //! A small reader of our own HTML, enough to hold it to promises: tags balance,
 //! ids are unique, links lead somewhere. Not a parser of the web's HTML.
+#![allow(dead_code)] // Each test program uses its own part.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,6 +4,7 @@
 
 mod hypotheses;
 mod launch;
+pub mod prices;
 mod provenance;
 mod registry;
 mod scenarios;
@@ -20,6 +21,7 @@ use schema::hypothesis::Hypotheses;
 use schema::model::{Model, Models, Source};
 use schema::parity::{Limit, ParityLimits};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::prices::Prices;
 use schema::profile::Profile;
 use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::registry::Registry;
@@ -31,6 +33,8 @@ use std::collections::BTreeMap;
 
 /// Everything a site is made from.
 pub struct World {
+    pub authored: site::authored::Authored,
+    pub prices: Option<Prices>,
     pub runs: Vec<Run>,
     pub scenarios: Vec<Scenario>,
     pub registry: Registry,
@@ -52,6 +56,9 @@ impl World {
             parity: Some(&self.parity),
             simulation: Some(&self.simulation),
             hypotheses: Some(&self.hypotheses),
+            prices: self.prices.as_ref(),
+            publishing: site::Publishing::default(),
+            authored: &self.authored,
         }
     }
 }
@@ -213,6 +220,8 @@ fn checks() -> BTreeMap<(String, String, String), CheckRecord> {
 /// The whole world around some runs.
 pub fn world(runs: Vec<Run>) -> World {
     World {
+        authored: site::authored::Authored::new(),
+        prices: Some(prices::prices()),
         runs,
         scenarios: scenarios(),
         registry: registry(),

@@ -1,0 +1,212 @@
+//! A run as tidy rows, one per cell and metric; a cell without numbers is one row
+//! with its status and reason. The columns are stable: scripts depend on them.
+//! `cargo xtask export` prints this, and the data page offers it.
+
+use anyhow::Result;
+use schema::record::Status;
+use schema::registry::Target;
+use schema::run::Run;
+use serde::Serialize;
+use serde_json::Value;
+use stats::analysis::Analysis;
+
+/// The columns in order, and what each holds.
+pub const COLUMNS: [(&str, &str); 17] = [
+    ("run", "Id of the run."),
+    ("target", "engine[+variant].backend.precision."),
+    ("engine", "Id of the engine."),
+    ("backend", "What the engine computes with."),
+    (
+        "device",
+        "The GPU's or processor's name; empty where it could not be read.",
+    ),
+    ("precision", "Of the weights and the arithmetic."),
+    ("model", "Id of the model."),
+    ("scenario", "Id of the scenario."),
+    (
+        "case",
+        "Axis letter and value: p prompt tokens, c in flight, u users, b batch, r % of capacity.",
+    ),
+    (
+        "metric",
+        "Name of the metric, ending in its unit; empty in a row without a number.",
+    ),
+    ("unit", "Unit of value, ci_low and ci_high."),
+    (
+        "n",
+        "Samples behind the value: requests, gaps or launches, as the metric counts them.",
+    ),
+    (
+        "value",
+        "Mean over launches of the per-launch statistic; empty where there is none.",
+    ),
+    ("ci_low", "Lower end of its 95 % interval."),
+    ("ci_high", "Upper end of its 95 % interval."),
+    ("status", "ok, or why there is no number."),
+    ("reason", "One line, empty where ok."),
+];
+
+/// One row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row<'a> {
+    run: &'a str,
+    target: &'a str,
+    engine: &'a str,
+    backend: &'a str,
+    device: String,
+    precision: &'a str,
+    model: &'a str,
+    scenario: &'a str,
+    case: &'a str,
+    metric: &'a str,
+    unit: &'a str,
+    n: u64,
+    value: Option<f64>,
+    ci_low: Option<f64>,
+    ci_high: Option<f64>,
+    status: &'a str,
+    reason: &'a str,
+}
+
+/// Whether a target computes on a GPU.
+pub fn on_gpu(target: &Target) -> bool {
+    ["cuda", "vulkan", "wgpu"].contains(&target.backend.as_str())
+}
+
+/// What a target computed on, as the device names itself; empty where unknown.
+pub fn device(run: &Run, target: &Target) -> String {
+    let fact = if on_gpu(target) { "gpu" } else { "cpu_model" };
+    let facts = &run.header.provenance.facts;
+    facts.get(fact).cloned().unwrap_or_default()
+}
+
+/// All rows, in the order of the analysis.
+pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    for cell in &analysis.cells {
+        let Some(target) = run.header.plan.targets.iter().find(|t| t.id == cell.target) else {
+            continue;
+        };
+        let row = |metric, unit, n, value: Option<f64>, ci: Option<(f64, f64)>| Row {
+            run: &run.header.id,
+            target: &target.id,
+            engine: &target.engine,
+            backend: &target.backend,
+            device: device(run, target),
+            precision: &target.precision,
+            model: &run.header.plan.model,
+            scenario: &cell.scenario,
+            case: &cell.case,
+            metric,
+            unit,
+            n,
+            value,
+            ci_low: ci.map(|ci| ci.0),
+            ci_high: ci.map(|ci| ci.1),
+            status: cell.status.id(),
+            reason: &cell.reason,
+        };
+        if cell.status != Status::Ok || cell.metrics.is_empty() {
+            rows.push(row("", "", cell.requests, None, None));
+        } else {
+            let completed = Some(cell.requests as f64);
+            rows.push(row(
+                "completed_requests",
+                "requests",
+                cell.requests,
+                completed,
+                None,
+            ));
+        }
+        for metric in &cell.metrics {
+            let about = metric.id.describe();
+            let (value, ci) = (Some(metric.value), metric.ci95);
+            rows.push(row(about.name, about.unit, metric.n, value, ci));
+        }
+    }
+    rows
+}
+
+/// Rows as RFC 4180.
+pub fn csv(rows: &[Row]) -> Result<String> {
+    let mut text = COLUMNS.map(|(name, _)| name).join(",");
+    text.push_str("\r\n");
+    for row in rows {
+        let object = serde_json::to_value(row)?;
+        let fields: Vec<String> = COLUMNS
+            .iter()
+            .map(|(column, _)| csv_field(&object[*column]))
+            .collect();
+        text.push_str(&fields.join(","));
+        text.push_str("\r\n");
+    }
+    Ok(text)
+}
+
+fn csv_field(value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if text.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn csv_fields_are_quoted_where_rfc_4180_says_so() {
+        assert_eq!(csv_field(&json!("a, \"b\"")), "\"a, \"\"b\"\"\"");
+        assert_eq!(csv_field(&json!("plain")), "plain");
+        assert_eq!(csv_field(&json!(null)), "");
+        assert_eq!(csv_field(&json!(1.5)), "1.5");
+    }
+
+    #[test]
+    fn every_field_of_a_row_is_a_described_column() {
+        let row = Row {
+            run: "",
+            target: "",
+            engine: "",
+            backend: "",
+            device: String::new(),
+            precision: "",
+            model: "",
+            scenario: "",
+            case: "",
+            metric: "",
+            unit: "",
+            n: 0,
+            value: Some(f64::NAN),
+            ci_low: None,
+            ci_high: None,
+            status: "",
+            reason: "",
+        };
+        let object = serde_json::to_value(&row).unwrap();
+        let object = object.as_object().unwrap();
+        assert_eq!(object.len(), COLUMNS.len());
+        for (column, about) in COLUMNS {
+            assert!(
+                object.contains_key(column) && about.ends_with('.'),
+                "{column}"
+            );
+        }
+        // What is not finite is empty, never "NaN".
+        assert!(
+            csv(&[row])
+                .unwrap()
+                .lines()
+                .nth(1)
+                .unwrap()
+                .ends_with(",0,,,,,")
+        );
+    }
+}

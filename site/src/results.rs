@@ -1,0 +1,232 @@
+//! `results.json`: everything derived from a run, in one file for programs.
+//!
+//! The types are the format, and their comments are its description on the data
+//! page. Not in it: the samples (they are the record files), and anything that isn't
+//! recomputed from these by the program that wrote it.
+
+use anyhow::Result;
+use schema::record::Status;
+use schema::run::Run;
+use serde::Serialize;
+use stats::analysis::{self, Analysis, Role, Verdict};
+use std::collections::BTreeMap;
+
+/// The number in [`Results::format`], raised whenever a field changes its meaning.
+const FORMAT: u32 = 1;
+
+/// This file, from which its description is read.
+pub const SOURCE: &str = include_str!("results.rs");
+
+/// The whole file.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results<'a> {
+    /// Version of this format.
+    pub format: u32,
+    /// Id of the run.
+    pub run: &'a str,
+    /// When it started, RFC 3339.
+    pub started: &'a str,
+    /// Profile that sized it.
+    pub profile: &'a str,
+    /// Whether its numbers may be published.
+    pub publishable: bool,
+    /// Id of the model.
+    pub model: &'a str,
+    /// Target that ratios are against.
+    pub baseline: &'a str,
+    /// Revision of the repository that measured, where known.
+    pub git_revision: Option<&'a str>,
+    /// Hash of the plan: equal plans do equal work.
+    pub plan_sha256: &'a str,
+    /// Machine and tools, as recorded.
+    pub facts: &'a BTreeMap<String, String>,
+    /// Every planned cell, measured or not.
+    pub cells: Vec<Cell<'a>>,
+    /// Measured cells against the baseline and against the leader.
+    pub comparisons: Vec<Comparison<'a>>,
+    /// Noise floors by case and metric.
+    pub noise_floors: Vec<NoiseFloor<'a>>,
+}
+
+/// A target in a case.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell<'a> {
+    /// Target id.
+    pub target: &'a str,
+    /// Scenario id.
+    pub scenario: &'a str,
+    /// Case id.
+    pub case: &'a str,
+    /// Value on the scenario's axis.
+    pub axis_value: u32,
+    /// `ok`, or why there are no numbers.
+    pub status: Status,
+    /// One line; absent where ok.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: &'a str,
+    /// Completed, timed requests with distinct prompts.
+    pub requests: u64,
+    /// Launches that completed it.
+    pub invocations: u32,
+    /// Rank on the scenario's leading metric, ties equal; absent where nobody can be
+    /// ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// Launches in which something else was at work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disturbed: Vec<u32>,
+    /// Metrics by name; their definitions stand on the methodology page.
+    pub metrics: BTreeMap<&'static str, Metric<'a>>,
+}
+
+/// A metric of a cell, in the unit that its name ends in.
+#[derive(Clone, Debug, Serialize)]
+pub struct Metric<'a> {
+    /// Samples: requests, gaps or launches.
+    pub n: u64,
+    /// Mean over launches of the per-launch statistic.
+    pub value: f64,
+    /// Its 95 % interval; absent with one launch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<(f64, f64)>,
+    /// The statistic of every launch, in block order.
+    pub by_invocation: &'a [f64],
+    /// Percentiles of the pooled samples that have at least 10 requests beyond them;
+    /// absent where n counts launches.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub percentiles: BTreeMap<&'static str, f64>,
+}
+
+/// A target against another in a case, on the scenario's leading metric.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison<'a> {
+    /// Scenario id.
+    pub scenario: &'a str,
+    /// Case id.
+    pub case: &'a str,
+    /// Name of the metric.
+    pub metric: &'static str,
+    /// The target in question.
+    pub target: &'a str,
+    /// What it is compared with.
+    pub against: &'a str,
+    /// `baseline` or `leader`.
+    pub role: &'static str,
+    /// How many times better `target` is.
+    pub ratio: f64,
+    /// 95 % interval of the ratio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<(f64, f64)>,
+    /// Holm-adjusted p.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p_holm: Option<f64>,
+    /// `better`, `worse`, `no_detectable_difference` or `too_few_invocations`.
+    pub verdict: &'static str,
+}
+
+/// What can't be told from noise.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoiseFloor<'a> {
+    /// Scenario id.
+    pub scenario: &'a str,
+    /// Case id.
+    pub case: &'a str,
+    /// Name of the metric.
+    pub metric: &'static str,
+    /// The least ratio that may be called a difference.
+    pub ratio: f64,
+}
+
+/// The file. A number that is not finite is `null`.
+pub fn results_json(run: &Run, analysis: &Analysis, baseline: &str) -> Result<String> {
+    let header = &run.header;
+    let results = Results {
+        format: FORMAT,
+        run: &header.id,
+        started: &header.started,
+        profile: &header.plan.profile,
+        publishable: header.plan.publishable,
+        model: &header.plan.model,
+        baseline,
+        git_revision: header.provenance.git_revision.as_deref(),
+        plan_sha256: &header.plan_sha256,
+        facts: &header.provenance.facts,
+        cells: analysis.cells.iter().map(cell).collect(),
+        comparisons: analysis.comparisons.iter().map(comparison).collect(),
+        noise_floors: analysis
+            .floors
+            .iter()
+            .map(|floor| NoiseFloor {
+                scenario: &floor.scenario,
+                case: &floor.case,
+                metric: floor.metric.describe().name,
+                ratio: floor.ratio,
+            })
+            .collect(),
+    };
+    Ok(serde_json::to_string(&results)? + "\n")
+}
+
+fn cell(cell: &analysis::Cell) -> Cell<'_> {
+    Cell {
+        target: &cell.target,
+        scenario: &cell.scenario,
+        case: &cell.case,
+        axis_value: cell.axis_value,
+        status: cell.status,
+        reason: &cell.reason,
+        requests: cell.requests,
+        invocations: cell.invocations,
+        rank: cell.rank,
+        disturbed: cell.disturbances.iter().map(|d| d.invocation).collect(),
+        metrics: cell
+            .metrics
+            .iter()
+            .map(|metric| (metric.id.describe().name, self::metric(metric)))
+            .collect(),
+    }
+}
+
+fn metric(metric: &analysis::Metric) -> Metric<'_> {
+    let shape = metric.shape.as_ref();
+    let percentiles = shape.into_iter().flat_map(|shape| {
+        [
+            ("p50", Some(shape.p50)),
+            ("p90", shape.p90),
+            ("p95", shape.p95),
+            ("p99", shape.p99),
+        ]
+    });
+    Metric {
+        n: metric.n,
+        value: metric.value,
+        ci95: metric.ci95,
+        by_invocation: &metric.by_invocation,
+        percentiles: percentiles
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect(),
+    }
+}
+
+fn comparison(c: &analysis::Comparison) -> Comparison<'_> {
+    Comparison {
+        scenario: &c.scenario,
+        case: &c.case,
+        metric: c.metric.describe().name,
+        target: &c.target,
+        against: &c.against,
+        role: match c.role {
+            Role::Baseline => "baseline",
+            Role::Leader => "leader",
+        },
+        ratio: c.ratio,
+        ci95: c.ci95,
+        p_holm: c.p_holm,
+        verdict: match c.verdict {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Tie => "no_detectable_difference",
+            Verdict::Unknown => "too_few_invocations",
+        },
+    }
+}

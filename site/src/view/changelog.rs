@@ -1,0 +1,32 @@
+//! The changelog of the methodology: an authored text, dated.
+
+use super::frame::Frame;
+use crate::authored::CHANGELOG;
+use crate::{Input, markdown};
+use serde::Serialize;
+
+/// Path from the root.
+pub const PATH: &str = "changelog.html";
+
+/// A page that is a text and nothing else.
+#[derive(Serialize)]
+pub struct TextPage {
+    frame: Frame,
+    kicker: &'static str,
+    text: String,
+}
+
+/// The page.
+pub fn page(input: &Input) -> TextPage {
+    TextPage {
+        frame: Frame::new(
+            input,
+            input.runs.first(),
+            PATH,
+            "What changed in how this is measured",
+            "Dated changes of the methodology, with the results that each touches.",
+        ),
+        kicker: "Changelog",
+        text: markdown::render(CHANGELOG.of(input.authored), 2),
+    }
+}

@@ -1,0 +1,362 @@
+//! Every pair of targets: the counts that the overview is a matrix of, and where
+//! each pair is shown in full. What a pair says is `stats`' business.
+
+use super::cells::plural;
+use super::frame::Frame;
+use super::{Shown, case_label};
+use crate::fmt;
+use crate::html::slug;
+use schema::plan::{Case, PlannedScenario};
+use schema::registry::Target;
+use serde::Serialize;
+use stats::analysis::{MetricId, Verdict};
+use stats::pairs::{Compared, NotComparable, Pair, pairs};
+use std::collections::BTreeMap;
+
+/// Path of the overview from the root.
+pub const PATH: &str = "compare.html";
+
+/// Targets that get a page of their own: two per pair would be a page of a megabyte
+/// from some hundred targets on. The overview names those left out.
+const PAGES_MAX: usize = 64;
+
+/// Path of a target's comparison page.
+pub fn target_page_path(target: &str) -> String {
+    format!("compare/{}.html", slug(target))
+}
+
+/// One case with all its pairs.
+pub struct CasePairs<'a> {
+    /// Its scenario.
+    pub scenario: &'a PlannedScenario,
+    /// The case.
+    pub case: &'a Case,
+    /// The scenario's leading metric.
+    pub metric: MetricId,
+    /// Whether it stands for its scenario in charts.
+    pub headline: bool,
+    by_targets: BTreeMap<(String, String), Result<Compared, NotComparable>>,
+}
+
+impl CasePairs<'_> {
+    /// `target` against `other`, whichever comes first in the plan; `None` where the
+    /// plan lacks one.
+    pub fn seen_from(&self, target: &str, other: &str) -> Option<Result<Compared, NotComparable>> {
+        let key = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        if let Some(found) = self.by_targets.get(&key(target, other)) {
+            return Some(found.clone());
+        }
+        let found = self.by_targets.get(&key(other, target))?;
+        Some(found.clone().map(|compared| compared.turned()))
+    }
+
+    /// `Sustained load, 8 in flight`.
+    pub fn label(&self, shown: &Shown) -> String {
+        let value = self.case.axis_value(self.scenario.axis);
+        let title = shown
+            .text(self.scenario)
+            .map_or(self.scenario.id.as_str(), |t| t.title.as_str());
+        format!("{title}, {}", case_label(self.scenario.axis, value))
+    }
+}
+
+/// All pairs of a run.
+pub struct AllPairs<'a> {
+    /// The cases that have a leading metric, in plan order.
+    pub cases: Vec<CasePairs<'a>>,
+    targets: &'a [Target],
+}
+
+/// What became of a pair over all cases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Cases in which it is detectably better.
+    pub better: u64,
+    /// Cases in which it is detectably worse.
+    pub worse: u64,
+    /// Cases without a detectable difference.
+    pub even: u64,
+    /// Cases with too few launches to say.
+    pub unknown: u64,
+    /// Cases that can't be compared.
+    pub not: u64,
+}
+
+impl Tally {
+    /// Count one more.
+    pub fn add(&mut self, outcome: &Result<Compared, NotComparable>) {
+        let count = match outcome.as_ref().map(|compared| compared.verdict) {
+            Err(_) => &mut self.not,
+            Ok(Verdict::Better) => &mut self.better,
+            Ok(Verdict::Worse) => &mut self.worse,
+            Ok(Verdict::Tie) => &mut self.even,
+            Ok(Verdict::Unknown) => &mut self.unknown,
+        };
+        *count += 1;
+    }
+
+    /// Cases that were compared and judged.
+    pub fn judged(self) -> u64 {
+        self.better + self.worse + self.even
+    }
+
+    /// Detectably better wherever anything was compared.
+    pub fn all_better(self) -> bool {
+        self.better > 0 && self.better == self.judged()
+    }
+}
+
+impl<'a> AllPairs<'a> {
+    /// Judge every pair of every case.
+    pub fn of(shown: &Shown<'a>) -> Self {
+        let targets: Vec<&str> = shown.targets().iter().map(|t| t.id.as_str()).collect();
+        let mut cases = Vec::new();
+        for scenario in shown.scenarios() {
+            let Some(metric) = shown.leading(scenario) else {
+                continue;
+            };
+            let headline = shown.headline(scenario).map(|case| case.id.as_str());
+            let running: Vec<&str> = targets
+                .iter()
+                .copied()
+                .filter(|target| scenario.runs(target))
+                .collect();
+            for case in &scenario.cases {
+                let all = pairs(shown.analysis, &scenario.id, &case.id, metric, &running);
+                let keyed = |pair: Pair| ((pair.a, pair.b), pair.outcome);
+                cases.push(CasePairs {
+                    scenario,
+                    case,
+                    metric,
+                    headline: headline == Some(case.id.as_str()),
+                    by_targets: all.into_iter().map(keyed).collect(),
+                });
+            }
+        }
+        Self {
+            cases,
+            targets: shown.targets(),
+        }
+    }
+
+    /// The targets that have a page.
+    pub fn paged(&self) -> &'a [Target] {
+        &self.targets[..self.targets.len().min(PAGES_MAX)]
+    }
+
+    /// A pair over all cases.
+    pub fn tally(&self, target: &str, other: &str) -> Tally {
+        let mut tally = Tally::default();
+        for case in &self.cases {
+            if let Some(outcome) = case.seen_from(target, other) {
+                tally.add(&outcome);
+            }
+        }
+        tally
+    }
+}
+
+/// The overview.
+#[derive(Serialize)]
+pub struct ComparePage {
+    frame: Frame,
+    answer: String,
+    not_shown: String,
+    family: String,
+    heads: Vec<Head>,
+    rows: Vec<Row>,
+    left_out: String,
+}
+
+#[derive(Serialize)]
+struct Head {
+    number: usize,
+    target: String,
+}
+
+#[derive(Serialize)]
+struct Row {
+    number: usize,
+    swatch: String,
+    target: String,
+    path: String,
+    totals: String,
+    cells: Vec<MatrixCell>,
+}
+
+#[derive(Serialize)]
+struct MatrixCell {
+    text: String,
+    words: String,
+    tone: &'static str,
+    path: String,
+}
+
+/// The overview of all pairs.
+pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
+    let answer = sentence(shown, pairs);
+    let paged = pairs.paged();
+    let left_out = pairs.targets.len() - paged.len();
+    ComparePage {
+        frame: Frame::new(
+            shown.input,
+            Some(shown.run),
+            PATH,
+            "Every target against every other",
+            &answer,
+        ),
+        answer,
+        not_shown: not_shown(shown),
+        family: family(pairs),
+        heads: paged
+            .iter()
+            .enumerate()
+            .map(|(index, target)| Head {
+                number: index + 1,
+                target: target.id.clone(),
+            })
+            .collect(),
+        rows: paged
+            .iter()
+            .enumerate()
+            .map(|(index, target)| row(shown, pairs, index, target))
+            .collect(),
+        left_out: match left_out {
+            0 => String::new(),
+            n => format!(
+                "{} more have no page of their own: their comparisons with the baseline and the \
+                 leader stand on the scenarios' pages.",
+                plural(n as u64, "target", "targets")
+            ),
+        },
+    }
+}
+
+fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
+    let mut totals = Tally::default();
+    let cells = pairs
+        .paged()
+        .iter()
+        .map(|other| {
+            if other.id == target.id {
+                return MatrixCell {
+                    text: "–".into(),
+                    words: String::new(),
+                    tone: "even",
+                    path: String::new(),
+                };
+            }
+            let tally = pairs.tally(&target.id, &other.id);
+            totals.better += tally.better;
+            totals.worse += tally.worse;
+            totals.even += tally.even;
+            cell(target, other, tally)
+        })
+        .collect();
+    Row {
+        number: index + 1,
+        swatch: super::cells::swatch(shown, &target.id),
+        target: target.id.clone(),
+        path: target_page_path(&target.id),
+        totals: format!("{} / {} / {}", totals.better, totals.worse, totals.even),
+        cells,
+    }
+}
+
+fn cell(target: &Target, other: &Target, tally: Tally) -> MatrixCell {
+    let tone = match tally {
+        t if t.all_better() => "good",
+        t if t.worse > 0 && t.worse == t.judged() => "bad",
+        _ => "even",
+    };
+    let text = match tally.judged() {
+        0 => "✕".to_owned(),
+        _ => format!("{}/{}/{}", tally.better, tally.worse, tally.even),
+    };
+    MatrixCell {
+        text,
+        words: format!("{} against {}", target.id, other.id),
+        tone,
+        path: format!("{}#{}", target_page_path(&target.id), slug(&other.id)),
+    }
+}
+
+/// What the whole table says, in one sentence or two.
+fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
+    let mut all = Tally::default();
+    let mut widest: Option<(&CasePairs, &str, &str, Compared)> = None;
+    for case in &pairs.cases {
+        for ((a, b), outcome) in &case.by_targets {
+            all.add(outcome);
+            let Ok(compared) = outcome else { continue };
+            if !matches!(compared.verdict, Verdict::Better | Verdict::Worse) {
+                continue;
+            }
+            // Always seen from the better one.
+            let (a, b, seen) = match compared.verdict {
+                Verdict::Better => (a, b, compared.clone()),
+                _ => (b, a, compared.turned()),
+            };
+            if seen.ratio.is_finite() && widest.as_ref().is_none_or(|w| seen.ratio > w.3.ratio) {
+                widest = Some((case, a, b, seen));
+            }
+        }
+    }
+    let total = all.judged() + all.unknown + all.not;
+    if all.judged() == 0 {
+        return format!(
+            "Of {} nothing can be said: no two targets were measured in two launches or more of a \
+             case.",
+            plural(total, "pair of cells", "pairs of cells")
+        );
+    }
+    let mut text = format!(
+        "Of {}, {} differ beyond chance and noise, {} show no detectable difference and {} can’t be \
+         compared",
+        plural(total, "pair of cells", "pairs of cells"),
+        fmt::count(all.better + all.worse),
+        fmt::count(all.even),
+        fmt::count(all.unknown + all.not)
+    );
+    if let Some((case, a, b, seen)) = widest {
+        let (ratio, interval) = fmt::ratio(seen.ratio, seen.ci95);
+        text.push_str(&format!(
+            "; the widest gap is {a} over {b}, {ratio} {} ({})",
+            interval.unwrap_or_default(),
+            lower_first(&case.label(shown))
+        ));
+    }
+    text.push('.');
+    text
+}
+
+/// A label inside a sentence.
+pub fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// What these pages don't say.
+pub fn not_shown(shown: &Shown) -> String {
+    let plan = &shown.run.header.plan;
+    format!(
+        "What this does not show: another machine or another model than {} (a small one fits in \
+         caches that a large one does not), any metric but the one that leads each scenario, and \
+         equality: “no detectable difference” is no evidence against it, not proof of it. Targets \
+         of different precision do not do equal work.",
+        plan.model
+    )
+}
+
+fn family(pairs: &AllPairs) -> String {
+    let largest = pairs.cases.iter().map(|c| c.by_targets.len()).max();
+    format!(
+        "p is adjusted by Holm’s method over all pairs of a case (up to {}), so that a pair reads \
+         the same from both sides. That is stricter than on the scenarios’ pages, which ask only \
+         about the baseline and the leader.",
+        fmt::count(largest.unwrap_or(0) as u64)
+    )
+}

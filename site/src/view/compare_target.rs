@@ -1,0 +1,366 @@
+//! One target against every other: a forest plot of the cases that stand for their
+//! scenarios, and below it every case of every pair with its verdict.
+
+use super::cells::{plural, status_words, swatch};
+use super::compare::{AllPairs, CasePairs, lower_first, not_shown, target_page_path};
+use super::frame::Frame;
+use super::tables::target_path;
+use super::{Shown, noise};
+use crate::chart::forest::{Forest, Group, Outcome, Row};
+use crate::chart::scale::Kind;
+use crate::chart::{Estimate, Figure};
+use crate::fmt::{self, Unit};
+use crate::html::slug;
+use schema::registry::Target;
+use serde::Serialize;
+use stats::ALPHA;
+use stats::analysis::{MetricId, Verdict};
+use stats::pairs::{Compared, NotComparable};
+
+/// Rows that a page may have; beyond, only the cases that stand for their scenarios
+/// are listed, and then only so many targets.
+const ROWS_MAX: usize = 600;
+
+/// The page.
+#[derive(Serialize)]
+pub struct TargetPage {
+    frame: Frame,
+    engine_path: String,
+    answer: String,
+    not_shown: String,
+    chart: Option<Figure>,
+    groups: Vec<PairGroup>,
+    left_out: String,
+}
+
+#[derive(Serialize)]
+struct PairGroup {
+    id: String,
+    swatch: String,
+    target: String,
+    path: String,
+    summary: String,
+    rows: Vec<PairRow>,
+}
+
+#[derive(Serialize)]
+struct PairRow {
+    case: String,
+    ratio: String,
+    interval: String,
+    p: String,
+    verdict: String,
+    tone: &'static str,
+    disturbed: String,
+}
+
+/// The page of one target.
+pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
+    let others: Vec<&Target> = pairs
+        .paged()
+        .iter()
+        .filter(|other| other.id != target.id)
+        .collect();
+    let answer = sentence(shown, pairs, target, &others);
+    let every = others.len() * pairs.cases.len() <= ROWS_MAX;
+    let listed: Vec<&CasePairs> = pairs
+        .cases
+        .iter()
+        .filter(|case| every || case.headline)
+        .collect();
+    let fitting = ROWS_MAX / listed.len().max(1);
+    let mut notes = Vec::new();
+    if !every {
+        notes.push(
+            "Only the case that stands for its scenario is listed; the others are in the data."
+                .to_owned(),
+        );
+    }
+    if others.len() > fitting {
+        let more = plural((others.len() - fitting) as u64, "target is", "targets are");
+        notes.push(format!("{more} left out for length."));
+    }
+    TargetPage {
+        frame: Frame::new(
+            shown.input,
+            Some(shown.run),
+            &target_page_path(&target.id),
+            &format!("{} against every other", target.id),
+            &answer,
+        ),
+        engine_path: target_path(shown, &target.id),
+        answer,
+        not_shown: not_shown(shown),
+        chart: chart(shown, pairs, target, &others),
+        groups: others
+            .iter()
+            .enumerate()
+            .map(|(index, other)| PairGroup {
+                id: slug(&other.id),
+                swatch: swatch(shown, &other.id),
+                target: other.id.clone(),
+                path: target_page_path(&other.id),
+                summary: summary(pairs, target, other),
+                rows: match index < fitting {
+                    true => rows(shown, &listed, target, other),
+                    false => Vec::new(),
+                },
+            })
+            .collect(),
+        left_out: notes.join(" "),
+    }
+}
+
+fn summary(pairs: &AllPairs, target: &Target, other: &Target) -> String {
+    let tally = pairs.tally(&target.id, &other.id);
+    let precision = match target.precision == other.precision {
+        true => String::new(),
+        false => format!("; {} against {}", target.precision, other.precision),
+    };
+    format!(
+        "better in {}, worse in {}, no detectable difference in {}, not comparable in {}{precision}",
+        tally.better,
+        tally.worse,
+        tally.even,
+        tally.not + tally.unknown
+    )
+}
+
+fn rows(shown: &Shown, cases: &[&CasePairs], target: &Target, other: &Target) -> Vec<PairRow> {
+    cases
+        .iter()
+        .filter_map(|case| {
+            let outcome = case.seen_from(&target.id, &other.id)?;
+            Some(row(case.label(shown), case.metric, outcome))
+        })
+        .collect()
+}
+
+fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>) -> PairRow {
+    let none = || fmt::NONE.to_owned();
+    match outcome {
+        Ok(compared) => {
+            let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
+            let (verdict, tone) = verdict(&compared, metric);
+            PairRow {
+                case,
+                ratio,
+                interval: interval.unwrap_or_else(none),
+                p: compared.p_holm.map_or_else(none, fmt::p_value),
+                verdict,
+                tone,
+                disturbed: disturbed(&compared.disturbed),
+            }
+        }
+        Err(why) => PairRow {
+            case,
+            ratio: none(),
+            interval: none(),
+            p: none(),
+            verdict: format!("not comparable: {}", reason(&why)),
+            tone: "even",
+            disturbed: String::new(),
+        },
+    }
+}
+
+/// What may be said, in the words of the metric.
+fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
+    let (better, worse) = match Unit::of(metric) {
+        Unit::Ns | Unit::TokPerS | Unit::RequestsPerS => ("faster", "slower"),
+        Unit::Bytes => ("smaller", "larger"),
+        _ => ("better", "worse"),
+    };
+    match compared.verdict {
+        Verdict::Better => (better.into(), "good"),
+        Verdict::Worse => (worse.into(), "bad"),
+        Verdict::Tie if compared.ratio != 1.0 && compared.p_holm.is_some_and(|p| p < ALPHA) => (
+            "no detectable difference: under the noise floor".into(),
+            "even",
+        ),
+        Verdict::Tie => ("no detectable difference".into(), "even"),
+        Verdict::Unknown => ("too few launches to say".into(), "even"),
+    }
+}
+
+fn reason(why: &NotComparable) -> String {
+    match why {
+        NotComparable::NoNumbers { target, status } => match status {
+            None => format!("{target} was not planned here"),
+            Some(schema::record::Status::Ok) => format!("{target} has no such value"),
+            Some(status) => format!("{target} {}", status_words(*status)),
+        },
+        NotComparable::NoRatio => "not measured in the same blocks, or a value of 0".into(),
+        NotComparable::NoDirection => "the metric has no better direction".into(),
+    }
+}
+
+fn disturbed(blocks: &[u32]) -> String {
+    let list: Vec<String> = blocks.iter().map(u32::to_string).collect();
+    match list.len() {
+        0 => String::new(),
+        1 => format!("disturbed in block {}", list[0]),
+        _ => format!("disturbed in blocks {}", list.join(", ")),
+    }
+}
+
+/// Whom it beats everywhere, who beats it everywhere, and how far it is from the
+/// baseline.
+fn sentence(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> String {
+    let id = &target.id;
+    let tallies: Vec<_> = others.iter().map(|o| pairs.tally(id, &o.id)).collect();
+    let compared = tallies.iter().filter(|t| t.judged() > 0).count();
+    if compared == 0 {
+        return format!("{id} can’t be compared with any other target of this run.");
+    }
+    let better = tallies.iter().filter(|t| t.all_better()).count();
+    let worse = tallies
+        .iter()
+        .filter(|t| t.worse > 0 && t.worse == t.judged())
+        .count();
+    let mut text = format!(
+        "Of {} it can be compared with, {id} is detectably better than {better} in every case and \
+         detectably worse than {worse} in every case",
+        plural(compared as u64, "target", "targets")
+    );
+    let baseline = shown.baseline();
+    let mut against: Vec<(&CasePairs, Compared)> = pairs
+        .cases
+        .iter()
+        .filter_map(|case| Some((case, case.seen_from(id, baseline)?.ok()?)))
+        .filter(|(_, c)| c.ratio.is_finite() && c.ci95.is_some())
+        .collect();
+    against.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+    if let (Some(least), Some(most)) = (against.first(), against.last()) {
+        let words = |(case, compared): &(&CasePairs, Compared)| {
+            let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
+            format!(
+                "{ratio} {} ({})",
+                interval.unwrap_or_default(),
+                lower_first(&case.label(shown))
+            )
+        };
+        text.push_str(&match against.len() {
+            1 => format!(
+                "; it is {} as good as the baseline {baseline}",
+                words(least)
+            ),
+            _ => format!(
+                "; it is between {} and {} as good as the baseline {baseline}",
+                words(least),
+                words(most)
+            ),
+        });
+    }
+    text.push('.');
+    text
+}
+
+fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -> Option<Figure> {
+    let mut nearest: Option<(f64, String)> = None;
+    let mut groups = Vec::new();
+    for case in pairs.cases.iter().filter(|case| case.headline) {
+        let mut rows: Vec<(f64, Row)> = Vec::new();
+        for other in others.iter().take(ROWS_MAX / pairs.cases.len().max(1)) {
+            let Some(outcome) = case.seen_from(&target.id, &other.id) else {
+                continue;
+            };
+            let (order, outcome) = match outcome {
+                Ok(c) => {
+                    note_nearest(&mut nearest, case, shown, other, &c);
+                    let estimate = Estimate {
+                        value: c.ratio,
+                        ci: c.ci95,
+                    };
+                    let said = verdict(&c, case.metric).0;
+                    (c.ratio, Outcome::Measured(estimate, said))
+                }
+                Err(NotComparable::NoNumbers { target: who, .. }) if who == target.id => continue,
+                Err(why) => (-1.0, Outcome::Missing(short(&why).into())),
+            };
+            rows.push((
+                order,
+                Row {
+                    label: other.id.clone(),
+                    style: shown.style(&other.id),
+                    shown: true,
+                    outcome,
+                },
+            ));
+        }
+        if rows.is_empty() {
+            continue;
+        }
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (scenario, id) = (&case.scenario.id, &case.case.id);
+        let floor = shown.analysis.floor(scenario, id, case.metric);
+        groups.push(Group {
+            heading: format!(
+                "{} – {}{}",
+                case.label(shown),
+                lower_first(case.metric.describe().title),
+                noise::suffix(shown, scenario, id, case.metric)
+            ),
+            band: floor.map(|floor| (1.0 / floor.ratio, floor.ratio)),
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+        });
+    }
+    if groups.is_empty() {
+        return None;
+    }
+    let id = &target.id;
+    Some(
+        Forest {
+            id: "pairs".into(),
+            finding: nearest.map_or(format!("No ratio of {id} to another can be drawn"), |n| n.1),
+            reading: format!(
+                "Marker: geometric mean over blocks of how many times better {id} is than the \
+                 target of the row; whiskers: 95 % interval. Right of the dashed line (1×) {id} is \
+                 better. Each scenario at the size that stands for it. The axis is logarithmic: \
+                 equal distances are equal ratios."
+            ),
+            axis_label: format!("times better than the other is {id}"),
+            unit: Unit::Ratio,
+            kind: Kind::Log,
+            reference: Some(1.0),
+            groups,
+        }
+        .draw(),
+    )
+}
+
+/// Keep the pair that is closest to 1×: the finding that matters to who chooses.
+fn note_nearest(
+    nearest: &mut Option<(f64, String)>,
+    case: &CasePairs,
+    shown: &Shown,
+    other: &Target,
+    compared: &Compared,
+) {
+    let distance = compared.ratio.ln().abs();
+    if !distance.is_finite() || nearest.as_ref().is_some_and(|(d, _)| *d <= distance) {
+        return;
+    }
+    let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
+    let interval = interval.unwrap_or_else(|| "(a single launch gives no interval)".into());
+    let said = verdict(compared, case.metric).0;
+    let finding = format!(
+        "Closest to {}: {ratio} {interval} in {} – {said}",
+        other.id,
+        lower_first(&case.label(shown))
+    );
+    *nearest = Some((distance, finding));
+}
+
+/// A reason that fits beside a chart.
+fn short(why: &NotComparable) -> &'static str {
+    match why {
+        NotComparable::NoNumbers {
+            status: Some(status),
+            ..
+        } => status_words(*status),
+        NotComparable::NoNumbers { status: None, .. } => "not planned",
+        NotComparable::NoRatio => "no ratio",
+        NotComparable::NoDirection => "no direction",
+    }
+}

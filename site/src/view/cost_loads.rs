@@ -1,0 +1,191 @@
+//! The loads that the cost page is about: the best of each target, all of them, and
+//! what the cheapest costs under other assumptions.
+
+use super::cells::swatch;
+use super::compare::lower_first;
+use super::cost_number::{Number, dollars, money, with_interval};
+use super::{Shown, case_label};
+use crate::chart::forest::{Forest, Group, Outcome, Row};
+use crate::chart::scale::Kind as AxisKind;
+use crate::chart::{Estimate, Figure};
+use crate::fmt::{self, Unit};
+use schema::registry::Target;
+use serde::Serialize;
+use stats::cost::{Point, Work, usd_per_m_tokens};
+
+/// The page's own assumption on utilisation; a reader changes it.
+pub const UTILISATION: f64 = 1.0;
+/// The sensitivity table.
+const PRICE_FACTORS: [f64; 5] = [0.5, 0.75, 1.0, 1.25, 1.5];
+const UTILISATIONS: [f64; 4] = [1.0, 0.5, 0.25, 0.1];
+
+/// Everything that the page's numbers are computed with.
+pub struct Basis {
+    /// $ an hour for the machine.
+    pub usd_per_h: f64,
+    /// $ a kilowatt-hour.
+    pub usd_per_kwh: Option<f64>,
+    /// $ per million prompt and output tokens.
+    pub api: Option<(f64, f64)>,
+    /// What was measured.
+    pub work: Work,
+}
+
+/// One measured load.
+#[derive(Serialize)]
+pub struct PointRow {
+    swatch: String,
+    target: String,
+    load: String,
+    cost: Number,
+    user: String,
+    slo: &'static str,
+    frontier: bool,
+}
+
+/// One target under other prices and loads.
+#[derive(Serialize)]
+pub struct Sensitivity {
+    target: String,
+    heads: Vec<String>,
+    rows: Vec<(String, Vec<Number>)>,
+}
+
+/// What a million output tokens cost there.
+pub fn cost(basis: &Basis, point: &Point) -> Number {
+    let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h, UTILISATION);
+    Number::of("cost", point.tok_per_s, usd.map(dollars))
+}
+
+/// A load in words.
+pub fn load(shown: &Shown, point: &Point) -> String {
+    let scenarios = &mut shown.scenarios().iter();
+    match scenarios.find(|s| s.id == point.scenario) {
+        Some(scenario) => format!(
+            "{}, {}",
+            shown.title(scenario),
+            case_label(scenario.axis, point.axis_value)
+        ),
+        None => point.case.clone(),
+    }
+}
+
+/// The targets' best loads, most throughput first.
+pub fn ranked<'a>(work: &'a Work, targets: &[&Target], within: bool) -> Vec<&'a Point> {
+    let mut best: Vec<&Point> = targets
+        .iter()
+        .filter_map(|target| work.best(&target.id, within))
+        .filter(|point| point.tok_per_s.value > 0.0 && point.tok_per_s.value.is_finite())
+        .collect();
+    best.sort_by(|a, b| b.tok_per_s.value.total_cmp(&a.tok_per_s.value));
+    best
+}
+
+/// All loads, the cheapest first.
+pub fn points(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Vec<PointRow> {
+    let mut points: Vec<&Point> = basis
+        .work
+        .points
+        .iter()
+        .filter(|point| targets.iter().any(|target| target.id == point.target))
+        .collect();
+    points.sort_by(|a, b| b.tok_per_s.value.total_cmp(&a.tok_per_s.value));
+    points
+        .into_iter()
+        .map(|point| PointRow {
+            swatch: swatch(shown, &point.target),
+            target: point.target.clone(),
+            load: load(shown, point),
+            cost: cost(basis, point),
+            user: point
+                .user_tok_per_s
+                .map_or(fmt::NONE.into(), |user| with_interval(Unit::TokPerS, user)),
+            slo: match point.meets_slo {
+                Some(true) => "kept",
+                Some(false) => "broken",
+                None => "can’t be said",
+            },
+            frontier: !point.dominated && point.user_tok_per_s.is_some(),
+        })
+        .collect()
+}
+
+/// What a load costs if the price or the utilisation is another.
+pub fn sensitivity(basis: &Basis, point: &Point) -> Sensitivity {
+    Sensitivity {
+        target: point.target.clone(),
+        heads: UTILISATIONS
+            .map(|share| format!("{} % busy", share * 100.0))
+            .to_vec(),
+        rows: PRICE_FACTORS
+            .map(|factor| {
+                let change = match (factor - 1.0) * 100.0 {
+                    0.0 => "the price above".to_owned(),
+                    percent if percent < 0.0 => format!("−{} %", -percent),
+                    percent => format!("+{percent} %"),
+                };
+                let cells = UTILISATIONS.map(|share| {
+                    let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h * factor, share);
+                    Number {
+                        price_factor: factor.to_string(),
+                        utilisation: share.to_string(),
+                        ..Number::of("what-if", point.tok_per_s, usd.map(dollars))
+                    }
+                });
+                (change, cells.to_vec())
+            })
+            .to_vec(),
+    }
+}
+
+/// What the best loads cost; `finding` is the page's sentence.
+pub fn chart(
+    shown: &Shown,
+    basis: &Basis,
+    targets: &[&Target],
+    within: bool,
+    finding: &str,
+) -> Option<Figure> {
+    let price = money(basis.usd_per_h);
+    let rows: Vec<Row> = ranked(&basis.work, targets, within)
+        .into_iter()
+        .filter_map(|point| {
+            let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h, UTILISATION)?;
+            let estimate = Estimate {
+                value: usd.value,
+                ci: usd.ci95,
+            };
+            Some(Row {
+                label: point.target.clone(),
+                style: shown.style(&point.target),
+                shown: true,
+                outcome: Outcome::Measured(estimate, lower_first(&load(shown, point))),
+            })
+        })
+        .collect();
+    let count = rows.len();
+    (count > 0).then(|| {
+        Forest {
+            id: "cost".into(),
+            finding: finding.trim_end_matches('.').to_owned(),
+            reading: format!(
+                "Marker: dollars for a million output tokens at {price} an hour and a machine that is \
+                 always busy; whiskers: 95 % interval. Left is cheaper. The axis is logarithmic, and \
+                 another price moves all markers alike."
+            ),
+            axis_label: format!("$ per million output tokens at {price} an hour"),
+            unit: Unit::Plain,
+            kind: AxisKind::Log,
+            reference: None,
+            groups: vec![Group {
+                heading: match within {
+                    true => "Best load within the limits".into(),
+                    false => "Best load".into(),
+                },
+                band: None,
+                rows,
+            }],
+        }
+        .draw()
+    })
+}

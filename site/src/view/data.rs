@@ -1,0 +1,239 @@
+//! The data page: every number of the site as files, their hashes, and every format
+//! described from the source that defines it.
+
+use super::Shown;
+use super::cells::plural;
+use super::frame::{Frame, published, run_path};
+use crate::export::{self, COLUMNS};
+use crate::fmt::{self, Unit};
+use crate::html::slug;
+use crate::results;
+use anyhow::Result;
+use schema::document::{SOURCES, types};
+use schema::run::{Run, sha256_hex};
+use serde::Serialize;
+use serde_json::json;
+
+/// Path from the root.
+pub const PATH: &str = "data.html";
+
+/// A file that the data page offers.
+pub struct Download {
+    /// From the root.
+    pub path: String,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// Media type.
+    pub media: &'static str,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// The files of the run that is shown.
+pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
+    let (run, analysis) = (shown.run, shown.analysis);
+    let dir = format!("data/{}", slug(&run.header.id));
+    let mut all = vec![
+        Download {
+            path: format!("{dir}/results.json"),
+            about: "Everything derived from the run: cells, metrics with intervals, comparisons, noise floors",
+            media: "application/json",
+            bytes: results::results_json(run, analysis, shown.baseline())?.into_bytes(),
+        },
+        Download {
+            path: format!("{dir}/results.csv"),
+            about: "The same values as tidy rows, one per cell and metric (RFC 4180)",
+            media: "text/csv",
+            bytes: export::csv(&export::rows(run, analysis))?.into_bytes(),
+        },
+        Download {
+            path: format!("{dir}/records.sha256"),
+            about: "sha256 of every record file, to be checked with sha256sum -c in the run’s directory",
+            media: "text/plain",
+            bytes: sha256_list(run).into_bytes(),
+        },
+    ];
+    if let Some(records) = shown.input.publishing.records {
+        all.push(Download {
+            path: format!("{dir}/records.tar.gz"),
+            about: "The raw records: every request with every stamp, and what surrounds them",
+            media: "application/gzip",
+            bytes: records.to_vec(),
+        });
+    }
+    Ok(all)
+}
+
+/// `<sha256>  <file>` a line, as sha256sum prints it. A name that would break a line
+/// can't have been loaded as a record.
+fn sha256_list(run: &Run) -> String {
+    let logs = run.launches.iter().chain(&run.twins);
+    logs.map(|log| {
+        let file = log.file.to_string_lossy().replace(['\n', '\r'], "\u{fffd}");
+        format!("{}  {file}\n", log.sha256)
+    })
+    .collect()
+}
+
+/// The page.
+#[derive(Serialize)]
+pub struct DataPage {
+    frame: Frame,
+    answer: String,
+    files: Vec<FileRow>,
+    runs: Vec<RunRow>,
+    has_records: bool,
+    columns: Vec<(&'static str, &'static str)>,
+    formats: Vec<Format>,
+    json_ld: String,
+}
+
+#[derive(Serialize)]
+struct FileRow {
+    path: String,
+    name: String,
+    about: &'static str,
+    size: String,
+    sha256: String,
+}
+
+#[derive(Serialize)]
+struct RunRow {
+    id: String,
+    path: String,
+    started: String,
+    profile: String,
+    files: String,
+    requests: String,
+    shown: bool,
+}
+
+#[derive(Serialize)]
+struct Format {
+    title: String,
+    types: Vec<TypeView>,
+}
+
+#[derive(Serialize)]
+struct TypeView {
+    name: String,
+    about: String,
+    fields: Vec<[String; 3]>,
+}
+
+/// The page, with the files that go with it.
+pub fn page(shown: &Shown, downloads: &[Download]) -> DataPage {
+    let input = shown.input;
+    let run = shown.run;
+    let (files, requests) = counts(run);
+    let answer = format!(
+        "Every number of these pages is computed from {} with {} of run {}; here they are for \
+         programs, with what each field means and the hashes to check them by.",
+        plural(files, "record file", "record files"),
+        plural(requests, "timed request", "timed requests"),
+        run.header.id
+    );
+    DataPage {
+        frame: Frame::new(input, Some(run), PATH, "The data", &answer),
+        files: downloads
+            .iter()
+            .map(|download| FileRow {
+                path: download.path.clone(),
+                name: download
+                    .path
+                    .rsplit('/')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+                about: download.about,
+                size: fmt::quantity(Unit::Bytes, download.bytes.len() as f64),
+                sha256: sha256_hex(&download.bytes),
+            })
+            .collect(),
+        runs: input.runs.iter().map(|other| run_row(other, run)).collect(),
+        has_records: input.publishing.records.is_some(),
+        columns: COLUMNS.to_vec(),
+        formats: formats(),
+        json_ld: json_ld(shown, downloads, &answer),
+        answer,
+    }
+}
+
+/// Record files, and timed requests in them.
+fn counts(run: &Run) -> (u64, u64) {
+    let logs = || run.launches.iter().chain(&run.twins);
+    let timed = logs().map(|log| log.requests.iter().filter(|r| !r.warmup).count() as u64);
+    (logs().count() as u64, timed.sum())
+}
+
+fn run_row(run: &Run, shown: &Run) -> RunRow {
+    let (files, requests) = counts(run);
+    RunRow {
+        id: run.header.id.clone(),
+        path: run_path(&run.header.id),
+        started: run.header.started.clone(),
+        profile: run.header.plan.profile.clone(),
+        files: fmt::count(files),
+        requests: fmt::count(requests),
+        shown: run.header.id == shown.header.id,
+    }
+}
+
+fn formats() -> Vec<Format> {
+    let described = |title: &str, source| Format {
+        title: title.to_owned(),
+        types: types(source)
+            .into_iter()
+            .map(|t| TypeView {
+                name: t.name,
+                about: t.about,
+                fields: t
+                    .fields
+                    .into_iter()
+                    .map(|f| [f.name, f.kind, f.about])
+                    .collect(),
+            })
+            .collect(),
+    };
+    std::iter::once(("results.json", results::SOURCE))
+        .chain(SOURCES)
+        .map(|(title, source)| described(title, source))
+        .collect()
+}
+
+/// schema.org's Dataset, as a script that nothing runs.
+fn json_ld(shown: &Shown, downloads: &[Download], about: &str) -> String {
+    let header = &shown.run.header;
+    let at = |path: &str| match shown.input.publishing.base_url {
+        Some(_) => published(shown.input, path),
+        None => path.to_owned(),
+    };
+    let metrics: Vec<&str> = stats::analysis::MetricId::ALL
+        .iter()
+        .map(|id| id.describe().name)
+        .collect();
+    let dataset = json!({
+        "@context": "https://schema.org/",
+        "@type": "Dataset",
+        "name": format!("LLM inference in Rust, measured: run {}", header.id),
+        "description": about,
+        "identifier": header.plan_sha256,
+        "dateCreated": header.started,
+        "url": at(PATH),
+        "isAccessibleForFree": true,
+        "variableMeasured": metrics,
+        "distribution": downloads.iter().map(|download| json!({
+            "@type": "DataDownload",
+            "contentUrl": at(&download.path),
+            "encodingFormat": download.media,
+            "contentSize": format!("{} B", download.bytes.len()),
+            "sha256": sha256_hex(&download.bytes),
+        })).collect::<Vec<_>>(),
+    });
+    // Inside a script element only these could end it or start something else.
+    dataset
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}

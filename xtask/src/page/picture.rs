@@ -1,0 +1,64 @@
+//! A picture of the index page for link previews, taken with Chromium where there is
+//! one. Without one the site has none, which is said and is no failure.
+
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What Chromium may be called.
+const NAMES: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+];
+
+/// The size that link previews have (px).
+const SIZE: &str = "1200,630";
+
+/// The picture (PNG) of a page on disk; `None` where no Chromium could take one.
+pub fn of(index: &Path) -> Result<Option<Vec<u8>>> {
+    let named = std::env::var("CHROMIUM")
+        .ok()
+        .filter(|name| !name.is_empty());
+    let names = named.iter().map(String::as_str).chain(NAMES);
+    for name in names {
+        if let Some(picture) = take(name, index)? {
+            return Ok(Some(picture));
+        }
+    }
+    eprintln!("no preview picture: no Chromium took one (name one in CHROMIUM)");
+    Ok(None)
+}
+
+/// `None` where there is no such program, or it wrote no picture.
+fn take(program: &str, index: &Path) -> Result<Option<Vec<u8>>> {
+    let dir = tempfile::tempdir().context("a temporary directory for Chromium")?;
+    let picture = dir.path().join("preview.png");
+    let index = std::fs::canonicalize(index).context("the index page is gone")?;
+    let status = Command::new(program)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--hide-scrollbars",
+            &format!("--window-size={SIZE}"),
+            &format!("--user-data-dir={}", dir.path().join("profile").display()),
+            &format!("--screenshot={}", picture.display()),
+            &format!("file://{}", index.display()),
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    Ok(match status {
+        Ok(_) => std::fs::read(&picture)
+            .ok()
+            .filter(|png| png.starts_with(b"\x89PNG")),
+        Err(_) => None,
+    })
+}

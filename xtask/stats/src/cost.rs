@@ -1,0 +1,256 @@
+//! What a token costs: throughput and a price by the hour → dollars, with the
+//! interval carried through. Prices are given; whether one applies to the machine
+//! that was measured is the caller's to decide.
+//!
+//! A price is exact here, so the interval is the throughput's alone. What it leaves
+//! out: the time a machine idles is the `utilisation` that the reader states, and
+//! nothing of it was measured.
+
+use crate::analysis::{Analysis, Cell, Metric, MetricId};
+use crate::paired::paired_ratio;
+use crate::slo::meets;
+use schema::plan::{Plan, PlannedScenario};
+use schema::profile::Slo;
+use schema::record::Status;
+use schema::scenario::LoadShape;
+use std::collections::BTreeMap;
+
+/// Seconds in an hour.
+const HOUR_S: f64 = 3600.0;
+/// Tokens that a price per million is of.
+const MILLION: f64 = 1e6;
+/// Joules in a kilowatt-hour.
+const KWH_J: f64 = 3.6e6;
+
+/// An estimate with its 95 % interval; a bound is `None` where there is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// The estimate.
+    pub value: f64,
+    /// Its interval.
+    pub ci95: Option<(f64, f64)>,
+}
+
+impl Range {
+    fn of(metric: &Metric) -> Self {
+        Self {
+            value: metric.value,
+            ci95: metric.ci95,
+        }
+    }
+
+    /// Times a positive constant.
+    pub fn times(self, factor: f64) -> Option<Self> {
+        finite(Self {
+            value: self.value * factor,
+            ci95: self.ci95.map(|(low, high)| (low * factor, high * factor)),
+        })
+    }
+
+    /// A positive constant over it: the bounds change places. Where the interval
+    /// reaches 0 or below, there is no upper bound and so no interval.
+    pub fn under(self, constant: f64) -> Option<Self> {
+        if self.value <= 0.0 {
+            return None;
+        }
+        let ci95 = self.ci95.filter(|(low, _)| *low > 0.0);
+        finite(Self {
+            value: constant / self.value,
+            ci95: ci95.map(|(low, high)| (constant / high, constant / low)),
+        })
+    }
+}
+
+fn finite(range: Range) -> Option<Range> {
+    let bounds = range
+        .ci95
+        .map_or([range.value; 2], |(low, high)| [low, high]);
+    (range.value.is_finite() && bounds.iter().all(|b| b.is_finite())).then_some(range)
+}
+
+/// $ per million output tokens of a machine at `usd_per_h` that is at work for a
+/// share `utilisation` (0…1] of the time.
+pub fn usd_per_m_tokens(tok_per_s: Range, usd_per_h: f64, utilisation: f64) -> Option<Range> {
+    tok_per_s.under(usd_per_h * MILLION / (HOUR_S * utilisation))
+}
+
+/// Requests that a machine serves in an hour.
+pub fn requests_per_h(requests_per_s: Range, utilisation: f64) -> Option<Range> {
+    requests_per_s.times(HOUR_S * utilisation)
+}
+
+/// $ of electricity per million output tokens.
+pub fn energy_usd_per_m_tokens(j_per_token: Range, usd_per_kwh: f64) -> Option<Range> {
+    j_per_token.times(MILLION / KWH_J * usd_per_kwh)
+}
+
+/// What an API asks for a request of this size ($).
+pub fn api_usd_per_request(
+    prompt_tokens: u32,
+    new_tokens: u32,
+    usd_per_m_input: f64,
+    usd_per_m_output: f64,
+) -> f64 {
+    (f64::from(prompt_tokens) * usd_per_m_input + f64::from(new_tokens) * usd_per_m_output)
+        / MILLION
+}
+
+/// The share of the time that a machine must be at work so that a request costs what
+/// an API asks; over 1 the API is cheaper however busy the machine is.
+pub fn break_even_utilisation(
+    requests_per_s: Range,
+    usd_per_h: f64,
+    api_usd_per_request: f64,
+) -> Option<Range> {
+    requests_per_s.under(usd_per_h / (HOUR_S * api_usd_per_request))
+}
+
+/// What is saved against a baseline on the same machine, as a share of its cost:
+/// 1 − its throughput ÷ ours, with the interval of block-paired ratios. The price
+/// cancels out. Negative where it costs more.
+pub fn saving(ours: &[f64], baseline: &[f64]) -> Option<Range> {
+    let ratio = paired_ratio(ours, baseline)?;
+    finite(Range {
+        value: 1.0 - 1.0 / ratio.ratio,
+        ci95: ratio
+            .ci95
+            .map(|(low, high)| (1.0 - 1.0 / low, 1.0 - 1.0 / high)),
+    })
+}
+
+/// A target at one load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Target id.
+    pub target: String,
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
+    /// Value on the scenario's axis.
+    pub axis_value: u32,
+    /// Output tokens a second.
+    pub tok_per_s: Range,
+    /// Requests a second.
+    pub requests_per_s: Range,
+    /// Output tokens a second that one user sees: 1 over the inter-token latency;
+    /// `None` with one token out.
+    pub user_tok_per_s: Option<Range>,
+    /// Joules per output token, of processors and GPU together; `None` where no
+    /// counter was readable.
+    pub j_per_token: Option<Range>,
+    /// Whether the limits are kept; `None` without limits or with too few requests.
+    pub meets_slo: Option<bool>,
+    /// Throughput by block.
+    pub by_invocation: Vec<f64>,
+    /// Whether another point has at least its throughput and at least its speed for
+    /// a user, and more of one: by the estimates, whatever their intervals.
+    pub dominated: bool,
+}
+
+/// All loads of the commonest work.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Prompt length (tokens).
+    pub prompt_tokens: u32,
+    /// Output length (tokens).
+    pub new_tokens: u32,
+    /// Every measured cell of it, in plan order.
+    pub points: Vec<Point>,
+}
+
+impl Work {
+    /// The load at which a target delivers most, of those that keep the limits where
+    /// `within_slo`. The best of several is chosen by the data it is shown with, which
+    /// flatters every target alike.
+    pub fn best(&self, target: &str, within_slo: bool) -> Option<&Point> {
+        self.points
+            .iter()
+            .filter(|p| p.target == target && (!within_slo || p.meets_slo == Some(true)))
+            .max_by(|a, b| a.tok_per_s.value.total_cmp(&b.tok_per_s.value))
+    }
+}
+
+/// The loads that cost is computed at: cells of equal prompt and output length, since
+/// a token after a long prompt is more work. Of several lengths the one with the most
+/// cells counts, the longer prompt where equal. Serial cells (nobody else is served)
+/// and batches that wait for each other are not how a service runs and are left out.
+pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
+    let served = |s: &&PlannedScenario| s.load == LoadShape::ClosedLoop || s.load.is_open();
+    let mut sizes: BTreeMap<(u32, u32), Vec<Point>> = BTreeMap::new();
+    for scenario in plan.scenarios.iter().filter(served) {
+        for case in &scenario.cases {
+            let cells = analysis.cells.iter().filter(|cell| {
+                cell.scenario == scenario.id && cell.case == case.id && cell.status == Status::Ok
+            });
+            let size = sizes.entry((case.prompt_tokens, case.new_tokens));
+            size.or_default()
+                .extend(cells.filter_map(|c| point(c, slo)));
+        }
+    }
+    let Some(((prompt_tokens, new_tokens), mut points)) = sizes
+        .into_iter()
+        .max_by_key(|((prompt, _), points)| (points.len(), *prompt))
+    else {
+        return Work::default();
+    };
+    let flags: Vec<bool> = points
+        .iter()
+        .map(|point| points.iter().any(|other| dominates(other, point)))
+        .collect();
+    for (point, dominated) in points.iter_mut().zip(flags) {
+        point.dominated = dominated;
+    }
+    Work {
+        prompt_tokens,
+        new_tokens,
+        points,
+    }
+}
+
+fn point(cell: &Cell, slo: Option<&Slo>) -> Option<Point> {
+    let metric = |id| cell.metrics.iter().find(|metric| metric.id == id);
+    let throughput = metric(MetricId::OutputTokPerS)?;
+    let energy = |id| metric(id).map(Range::of);
+    Some(Point {
+        target: cell.target.clone(),
+        scenario: cell.scenario.clone(),
+        case: cell.case.clone(),
+        axis_value: cell.axis_value,
+        tok_per_s: Range::of(throughput),
+        requests_per_s: Range::of(metric(MetricId::RequestsPerS)?),
+        user_tok_per_s: metric(MetricId::ItlNs).and_then(|itl| Range::of(itl).under(1e9)),
+        j_per_token: sum(
+            energy(MetricId::CpuEnergyPerTokenJ),
+            energy(MetricId::GpuEnergyPerTokenJ),
+        ),
+        meets_slo: slo.and_then(|slo| meets(cell, slo)),
+        by_invocation: throughput.by_invocation.clone(),
+        dominated: false,
+    })
+}
+
+/// Two energies of one machine. Their bounds are added: at most too wide.
+fn sum(a: Option<Range>, b: Option<Range>) -> Option<Range> {
+    match (a, b) {
+        (Some(a), Some(b)) => finite(Range {
+            value: a.value + b.value,
+            ci95: a.ci95.zip(b.ci95).map(|(a, b)| (a.0 + b.0, a.1 + b.1)),
+        }),
+        (a, b) => a.or(b),
+    }
+}
+
+fn dominates(other: &Point, point: &Point) -> bool {
+    let (Some(theirs), Some(ours)) = (other.user_tok_per_s, point.user_tok_per_s) else {
+        return false;
+    };
+    let (more, faster) = (
+        other.tok_per_s.value - point.tok_per_s.value,
+        theirs.value - ours.value,
+    );
+    more >= 0.0 && faster >= 0.0 && (more > 0.0 || faster > 0.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Every target against every other in one case, on its leading metric.
+//!
+//! One Holm family: all pairs of the case. It is the larger family, and so the
+//! stricter judge, than the one of [`crate::analysis::Comparison`], which asks only
+//! about the baseline and the leader; a pair may be called different there and not
+//! here. Rejected: a family per target, in which a pair could be told apart seen from
+//! one side and not from the other.
+
+use crate::analysis::{Analysis, Cell, Metric, MetricId, Verdict};
+use crate::compare::verdict;
+use crate::holm::holm;
+use crate::metrics::Better;
+use crate::paired::{PairedRatio, paired_ratio};
+use schema::record::Status;
+use std::collections::BTreeSet;
+
+/// Two targets in one case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// The one that comes first in the plan.
+    pub a: String,
+    /// The other.
+    pub b: String,
+    /// What may be said, or why they can't be compared.
+    pub outcome: Result<Compared, NotComparable>,
+}
+
+/// What paired blocks say of two targets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// How many times better `a` is than `b` (> 1 is better, whichever direction the
+    /// metric has): geometric mean over blocks.
+    pub ratio: f64,
+    /// 95 % interval: t on block-paired log ratios; `None` with one block.
+    pub ci95: Option<(f64, f64)>,
+    /// Two-sided p, Holm-adjusted over all pairs of the case; `None` with one block.
+    pub p_holm: Option<f64>,
+    /// The noise floor of the case, a ratio of 1 or more; `None`: not measured.
+    pub noise_floor: Option<f64>,
+    /// What may be said of `a`.
+    pub verdict: Verdict,
+    /// Blocks in which one of the two was disturbed.
+    pub disturbed: Vec<u32>,
+}
+
+impl Compared {
+    /// The same seen from `b`.
+    pub fn turned(&self) -> Self {
+        Self {
+            ratio: 1.0 / self.ratio,
+            ci95: self.ci95.map(|(low, high)| (1.0 / high, 1.0 / low)),
+            verdict: match self.verdict {
+                Verdict::Better => Verdict::Worse,
+                Verdict::Worse => Verdict::Better,
+                same => same,
+            },
+            ..self.clone()
+        }
+    }
+}
+
+/// Why two targets can't be compared in a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotComparable {
+    /// This target has no numbers there.
+    NoNumbers {
+        /// Which.
+        target: String,
+        /// Its cell's status; `None` where the plan has no such cell.
+        status: Option<Status>,
+    },
+    /// They were not measured in the same blocks, or a value of 0 has no ratio.
+    NoRatio,
+    /// The metric has no better direction.
+    NoDirection,
+}
+
+/// All pairs of `targets` (in plan order) in a case, `a` before `b`.
+pub fn pairs(
+    analysis: &Analysis,
+    scenario: &str,
+    case: &str,
+    metric: MetricId,
+    targets: &[&str],
+) -> Vec<Pair> {
+    let cells: Vec<Option<&Cell>> = targets
+        .iter()
+        .map(|target| {
+            let mut cells = analysis.cells.iter();
+            cells.find(|c| c.target == *target && c.case == case && c.scenario == scenario)
+        })
+        .collect();
+    let noise_floor = analysis.floor(scenario, case, metric).map(|f| f.ratio);
+    let mut pairs = Vec::new();
+    let mut tested = Vec::new();
+    for (i, a) in cells.iter().enumerate() {
+        for (j, b) in cells.iter().enumerate().skip(i + 1) {
+            let outcome = measured(*a, targets[i], metric)
+                .and_then(|a| Ok((a, measured(*b, targets[j], metric)?)))
+                .and_then(|(a, b)| Ok((disturbed(a.0, b.0), ratio(metric, a.1, b.1)?)));
+            if let Ok((_, PairedRatio { p: Some(p), .. })) = &outcome {
+                tested.push(*p);
+            }
+            pairs.push((targets[i], targets[j], outcome));
+        }
+    }
+    let mut adjusted = holm(&tested).unwrap_or_default().into_iter();
+    pairs
+        .into_iter()
+        .map(|(a, b, outcome)| Pair {
+            a: a.to_owned(),
+            b: b.to_owned(),
+            outcome: outcome.map(|(disturbed, ratio)| {
+                let p_holm = ratio.p.and_then(|_| adjusted.next());
+                Compared {
+                    ratio: ratio.ratio,
+                    ci95: ratio.ci95,
+                    p_holm,
+                    noise_floor,
+                    verdict: verdict(ratio.ratio, p_holm, noise_floor),
+                    disturbed,
+                }
+            }),
+        })
+        .collect()
+}
+
+fn measured<'a>(
+    cell: Option<&'a Cell>,
+    target: &str,
+    metric: MetricId,
+) -> Result<(&'a Cell, &'a Metric), NotComparable> {
+    cell.and_then(|cell| Some((cell, cell.metrics.iter().find(|m| m.id == metric)?)))
+        .ok_or_else(|| NotComparable::NoNumbers {
+            target: target.to_owned(),
+            status: cell.map(|cell| cell.status),
+        })
+}
+
+/// How many times better `a` is than `b`. A cell with numbers has one value for each
+/// of its planned blocks, in order, so equal lengths are equal blocks.
+fn ratio(metric: MetricId, a: &Metric, b: &Metric) -> Result<PairedRatio, NotComparable> {
+    match metric.describe().better {
+        Better::Lower => paired_ratio(&b.by_invocation, &a.by_invocation),
+        Better::Higher => paired_ratio(&a.by_invocation, &b.by_invocation),
+        Better::Neither => return Err(NotComparable::NoDirection),
+    }
+    .ok_or(NotComparable::NoRatio)
+}
+
+fn disturbed(a: &Cell, b: &Cell) -> Vec<u32> {
+    let of =
+        |cell: &Cell| -> BTreeSet<u32> { cell.disturbances.iter().map(|d| d.invocation).collect() };
+    of(a).union(&of(b)).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::NoiseFloor;
+
+    fn cell(target: &str, values: &[f64]) -> Cell {
+        Cell {
+            target: target.into(),
+            scenario: "s".into(),
+            case: "c".into(),
+            axis_value: 1,
+            status: if values.is_empty() {
+                Status::Oom
+            } else {
+                Status::Ok
+            },
+            reason: String::new(),
+            requests: 100,
+            invocations: values.len() as u32,
+            metrics: if values.is_empty() {
+                vec![]
+            } else {
+                vec![Metric {
+                    id: MetricId::TtftNs,
+                    n: 100,
+                    value: values[0],
+                    ci95: None,
+                    cv_invocations: None,
+                    by_invocation: values.to_vec(),
+                    shape: None,
+                    course: None,
+                }]
+            },
+            rank: None,
+            disturbances: vec![],
+            unwatched: 0,
+        }
+    }
+
+    fn analysis(cells: Vec<Cell>, floor: Option<f64>) -> Analysis {
+        Analysis {
+            cells,
+            comparisons: vec![],
+            scalings: vec![],
+            floors: floor
+                .map(|ratio| NoiseFloor {
+                    scenario: "s".into(),
+                    case: "c".into(),
+                    metric: MetricId::TtftNs,
+                    ratio,
+                    pairs: vec![],
+                })
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    const FAST: [f64; 5] = [10.0, 10.1, 9.9, 10.05, 9.95];
+    const SLOW: [f64; 5] = [20.0, 20.3, 19.9, 20.0, 20.1];
+
+    #[test]
+    fn the_ratio_is_the_paired_one_and_holm_counts_every_pair() {
+        let near: Vec<f64> = FAST.iter().map(|v| v * 1.03).collect();
+        let of = analysis(
+            vec![cell("a", &FAST), cell("b", &SLOW), cell("d", &near)],
+            None,
+        );
+        let all = pairs(&of, "s", "c", MetricId::TtftNs, &["a", "b", "d"]);
+        let names: Vec<(&str, &str)> = all.iter().map(|p| (&*p.a, &*p.b)).collect();
+        assert_eq!(names, [("a", "b"), ("a", "d"), ("b", "d")]);
+        let first = all[0].outcome.as_ref().unwrap();
+        let alone = paired_ratio(&SLOW, &FAST).unwrap();
+        assert_eq!(first.ratio, alone.ratio);
+        assert_eq!(first.verdict, Verdict::Better);
+        // Equal log ratios have p = 0 and come first in Holm's order, so that of the
+        // other two the smaller p counts twice.
+        let raw = [
+            alone.p.unwrap(),
+            paired_ratio(&near, &SLOW).unwrap().p.unwrap(),
+        ];
+        let expected = 2.0 * raw[0].min(raw[1]);
+        let adjusted = first
+            .p_holm
+            .unwrap()
+            .min(all[2].outcome.as_ref().unwrap().p_holm.unwrap());
+        assert!((adjusted - expected).abs() < 1e-12, "{adjusted} {expected}");
+    }
+
+    #[test]
+    fn seen_from_the_other_side_it_is_the_opposite() {
+        let of = analysis(vec![cell("a", &FAST), cell("b", &SLOW)], None);
+        let ab = pairs(&of, "s", "c", MetricId::TtftNs, &["a", "b"])[0].clone();
+        let ba = pairs(&of, "s", "c", MetricId::TtftNs, &["b", "a"])[0].clone();
+        let (ab, ba) = (ab.outcome.unwrap(), ba.outcome.unwrap());
+        let turned = ab.turned();
+        assert!((turned.ratio - ba.ratio).abs() < 1e-12);
+        let (low, high) = turned.ci95.unwrap();
+        let (its_low, its_high) = ba.ci95.unwrap();
+        assert!((low - its_low).abs() < 1e-9 && (high - its_high).abs() < 1e-9);
+        assert_eq!(
+            (turned.verdict, ba.verdict),
+            (Verdict::Worse, Verdict::Worse)
+        );
+    }
+
+    #[test]
+    fn under_the_noise_floor_nothing_is_different() {
+        let near: Vec<f64> = FAST.iter().map(|v| v * 1.03).collect();
+        let verdict = |floor| {
+            let of = analysis(vec![cell("a", &FAST), cell("d", &near)], floor);
+            let all = pairs(&of, "s", "c", MetricId::TtftNs, &["a", "d"]);
+            all[0].outcome.as_ref().unwrap().verdict
+        };
+        assert_eq!(verdict(None), Verdict::Better);
+        assert_eq!(verdict(Some(1.02)), Verdict::Better);
+        assert_eq!(verdict(Some(1.05)), Verdict::Tie);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_says_why() {
+        let of = analysis(
+            vec![
+                cell("a", &FAST),
+                cell("oom", &[]),
+                cell("short", &FAST[..3]),
+            ],
+            None,
+        );
+        let why = |b: &str| {
+            let all = pairs(&of, "s", "c", MetricId::TtftNs, &["a", b]);
+            all[0].outcome.clone().unwrap_err()
+        };
+        let no_numbers = |target: &str, status| NotComparable::NoNumbers {
+            target: target.into(),
+            status,
+        };
+        assert_eq!(why("oom"), no_numbers("oom", Some(Status::Oom)));
+        assert_eq!(why("gone"), no_numbers("gone", None));
+        assert_eq!(why("short"), NotComparable::NoRatio);
+        let single = analysis(vec![cell("a", &FAST[..1]), cell("b", &SLOW[..1])], None);
+        let all = pairs(&single, "s", "c", MetricId::TtftNs, &["a", "b"]);
+        let unknown = all[0].outcome.as_ref().unwrap();
+        assert_eq!((unknown.verdict, unknown.p_holm), (Verdict::Unknown, None));
+    }
+}
