@@ -9,7 +9,7 @@ use schema::plan::PlannedScenario;
 use schema::scenario::Axis;
 use stats::analysis::{Metric, MetricId};
 use stats::ci::Interval;
-use stats::growth::{Growth, growth};
+use stats::power_law::{self, PowerLaw};
 use stats::usl::{Coefficients, Usl};
 
 /// Points of a drawn curve.
@@ -118,7 +118,7 @@ pub fn exponent(
     scenario: &PlannedScenario,
     target: &str,
     id: MetricId,
-) -> Option<Growth> {
+) -> Option<PowerLaw> {
     let sizes: Vec<(f64, &Metric)> = scenario
         .cases
         .iter()
@@ -139,7 +139,7 @@ pub fn exponent(
                 .collect()
         })
         .collect();
-    growth(&invocations)
+    power_law::fit(&invocations)
 }
 
 fn range(scenario: &PlannedScenario) -> (f64, f64) {

@@ -133,7 +133,7 @@ pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
             .chain(
                 metrics
                     .iter()
-                    .filter(|&&id| charted(id))
+                    .filter(|&&id| charted(scenario.load, id))
                     .filter_map(|&id| along_axis(shown, scenario, id)),
             )
             .chain(exhibits::strips(shown, scenario))
@@ -192,20 +192,23 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
 
 /// Whether a chart along the axis tells more than the tables: what is fixed per
 /// process doesn't vary, what is arithmetic is the same line for most, and what
-/// follows from another metric repeats its chart.
-fn charted(id: MetricId) -> bool {
-    !matches!(
-        id,
-        MetricId::WeightBytes
-            | MetricId::KvBytes
-            | MetricId::ColdStartNs
-            | MetricId::LoadNs
-            | MetricId::TpotNs
-            | MetricId::RequestsPerS
-            | MetricId::CpuPerTokenNs
-            | MetricId::CpuUtilizationPercent
-            | MetricId::OfferedPerS
-            | MetricId::ShortfallPercent
-            | MetricId::ScheduleLagNs
-    )
+/// follows from others repeats their charts, as the end-to-end latency of a lone
+/// request does.
+fn charted(load: LoadShape, id: MetricId) -> bool {
+    let alone = load == LoadShape::Serial && id == MetricId::E2eNs;
+    !alone
+        && !matches!(
+            id,
+            MetricId::WeightBytes
+                | MetricId::KvBytes
+                | MetricId::ColdStartNs
+                | MetricId::LoadNs
+                | MetricId::TpotNs
+                | MetricId::RequestsPerS
+                | MetricId::CpuPerTokenNs
+                | MetricId::CpuUtilizationPercent
+                | MetricId::OfferedPerS
+                | MetricId::ShortfallPercent
+                | MetricId::ScheduleLagNs
+        )
 }
