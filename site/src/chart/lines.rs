@@ -84,8 +84,9 @@ impl Lines {
         let mut svg = Svg::new(WIDTH, bottom + 46.0);
         axes.draw(&mut svg);
         axes.begin(&mut svg);
-        // All bands below all lines, so that no interval hides another's line.
-        for series in &self.series {
+        // All bands below all lines, so that no interval hides another's line; whiskers
+        // alone where a series waits to be asked for.
+        for series in self.series.iter().filter(|series| series.shown) {
             let outline = band(series, &axes);
             if !outline.is_empty() {
                 svg.series(class(series), &series.name, series.style.engine, "");

@@ -232,6 +232,10 @@ pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
     }
 }
 
+/// Of more targets than this, cells of the table don't lead to their pair: a row's name
+/// does, and the page stays small.
+const LINKED_MAX: usize = 32;
+
 fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
     let mut totals = Tally::default();
     let cells = pairs
@@ -250,7 +254,8 @@ fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
             totals.better += tally.better;
             totals.worse += tally.worse;
             totals.even += tally.even;
-            cell(target, other, tally)
+            let linked = pairs.paged().len() <= LINKED_MAX;
+            cell(target, other, tally, linked)
         })
         .collect();
     Row {
@@ -263,7 +268,7 @@ fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {
     }
 }
 
-fn cell(target: &Target, other: &Target, tally: Tally) -> MatrixCell {
+fn cell(target: &Target, other: &Target, tally: Tally, linked: bool) -> MatrixCell {
     let tone = match tally {
         t if t.all_better() => "good",
         t if t.worse > 0 && t.worse == t.judged() => "bad",
@@ -277,7 +282,10 @@ fn cell(target: &Target, other: &Target, tally: Tally) -> MatrixCell {
         text,
         words: format!("{} against {}", target.id, other.id),
         tone,
-        path: format!("{}#{}", target_page_path(&target.id), slug(&other.id)),
+        path: match linked {
+            true => format!("{}#{}", target_page_path(&target.id), slug(&other.id)),
+            false => String::new(),
+        },
     }
 }
 

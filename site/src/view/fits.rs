@@ -9,7 +9,7 @@ use schema::plan::PlannedScenario;
 use schema::scenario::Axis;
 use stats::analysis::{Cell, MetricId};
 use stats::ci::Interval;
-use stats::growth::{Growth, of_cells};
+use stats::power_law::{PowerLaw, of_cells};
 use stats::usl::{Coefficients, Usl};
 
 /// Points of a drawn curve.
@@ -118,13 +118,13 @@ pub fn exponent(
     scenario: &PlannedScenario,
     target: &str,
     id: MetricId,
-) -> Option<Growth> {
+) -> Option<PowerLaw> {
     let cells: Vec<&Cell> = scenario
         .cases
         .iter()
         .filter_map(|case| shown.cell(&scenario.id, &case.id, target))
         .collect();
-    Some(of_cells(&cells, id)?.growth)
+    Some(of_cells(&cells, id)?.law)
 }
 
 fn range(scenario: &PlannedScenario) -> (f64, f64) {

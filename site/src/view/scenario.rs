@@ -133,7 +133,7 @@ pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
             .chain(
                 metrics
                     .iter()
-                    .filter(|&&id| charted(id))
+                    .filter(|&&id| charted(scenario.load, id))
                     .filter_map(|&id| along_axis(shown, scenario, id)),
             )
             .chain(exhibits::strips(shown, scenario))
@@ -181,10 +181,12 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
             .map(|id| noise::sentence(shown, &scenario.id, &case.id, id))
             .unwrap_or_default(),
         // Under load, latency depends on what the others do: its distribution
-        // would invite comparing engines that were offered different work.
+        // would invite comparing engines that were offered different work. Of several
+        // cases, the one that stands for the scenario has it: a page has a limit.
         figures: [MetricId::TtftNs, MetricId::ItlNs]
             .into_iter()
-            .filter(|id| serial && shown.metrics(scenario).contains(id))
+            .filter(|_| serial && shown.headline(scenario).is_some_and(|h| h.id == case.id))
+            .filter(|id| shown.metrics(scenario).contains(id))
             .filter_map(|id| distribution(shown, scenario, case, id))
             .collect(),
     }
@@ -192,20 +194,23 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
 
 /// Whether a chart along the axis tells more than the tables: what is fixed per
 /// process doesn't vary, what is arithmetic is the same line for most, and what
-/// follows from another metric repeats its chart.
-fn charted(id: MetricId) -> bool {
-    !matches!(
-        id,
-        MetricId::WeightBytes
-            | MetricId::KvBytes
-            | MetricId::ColdStartNs
-            | MetricId::LoadNs
-            | MetricId::TpotNs
-            | MetricId::RequestsPerS
-            | MetricId::CpuPerTokenNs
-            | MetricId::CpuUtilizationPercent
-            | MetricId::OfferedPerS
-            | MetricId::ShortfallPercent
-            | MetricId::ScheduleLagNs
-    )
+/// follows from others repeats their charts, as the end-to-end latency of a lone
+/// request does.
+fn charted(load: LoadShape, id: MetricId) -> bool {
+    let alone = load == LoadShape::Serial && id == MetricId::E2eNs;
+    !alone
+        && !matches!(
+            id,
+            MetricId::WeightBytes
+                | MetricId::KvBytes
+                | MetricId::ColdStartNs
+                | MetricId::LoadNs
+                | MetricId::TpotNs
+                | MetricId::RequestsPerS
+                | MetricId::CpuPerTokenNs
+                | MetricId::CpuUtilizationPercent
+                | MetricId::OfferedPerS
+                | MetricId::ShortfallPercent
+                | MetricId::ScheduleLagNs
+        )
 }

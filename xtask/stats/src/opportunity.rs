@@ -8,8 +8,8 @@
 
 use crate::analysis::{Analysis, Cell, MetricId};
 use crate::ci::Interval;
-use crate::growth::of_cells as growth_of;
 use crate::kernels;
+use crate::power_law;
 use schema::plan::PlannedScenario;
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
@@ -125,10 +125,10 @@ fn of_cells(scenario: &PlannedScenario, cells: &[&Cell]) -> Vec<Opportunity> {
         if scenario.axis != Axis::PromptTokens || cells.len() < 3 {
             return None;
         }
-        let grown = growth_of(cells, MetricId::TtftNs)?;
+        let grown = power_law::of_cells(cells, MetricId::TtftNs)?;
         let longer = f64::from(grown.to) / f64::from(grown.from);
         let last = cells.iter().find(|c| c.axis_value == grown.to)?;
-        let Interval { mean, low, high } = grown.growth.exponent;
+        let Interval { mean, low, high } = grown.law.exponent;
         let found = (Kind::Context, mean, Some((low, high)));
         make(found, last, (grown.from, grown.to), |e| {
             longer.powf(e - 1.0)

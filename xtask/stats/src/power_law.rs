@@ -14,14 +14,14 @@ pub const SIZES_MIN: usize = 3;
 
 /// The power law over all invocations.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Growth {
+pub struct PowerLaw {
     /// The exponent: mean and 95 % t interval over invocations.
     pub exponent: Interval,
     /// Mean over invocations of ln a.
     pub log_factor: f64,
 }
 
-impl Growth {
+impl PowerLaw {
     /// The fitted value at a size.
     pub fn at(&self, x: f64) -> f64 {
         (self.log_factor + self.exponent.mean * x.ln()).exp()
@@ -31,14 +31,14 @@ impl Growth {
 /// Fit every invocation's (size, value) points by least squares of their
 /// logarithms. `None` with fewer than two invocations or [`SIZES_MIN`] different
 /// sizes in one, or where a number isn't positive and finite.
-pub fn growth(invocations: &[Vec<(f64, f64)>]) -> Option<Growth> {
+pub fn fit(invocations: &[Vec<(f64, f64)>]) -> Option<PowerLaw> {
     let fits: Vec<(f64, f64)> = invocations
         .iter()
         .map(|points| line(points))
         .collect::<Option<_>>()?;
     let slopes: Vec<f64> = fits.iter().map(|fit| fit.0).collect();
     let offsets: Vec<f64> = fits.iter().map(|fit| fit.1).collect();
-    Some(Growth {
+    Some(PowerLaw {
         exponent: mean_interval(&slopes)?,
         log_factor: mean(&offsets)?,
     })
@@ -48,7 +48,7 @@ pub fn growth(invocations: &[Vec<(f64, f64)>]) -> Option<Growth> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// The power law.
-    pub growth: Growth,
+    pub law: PowerLaw,
     /// Least value on the axis; it says nothing below it.
     pub from: u32,
     /// Greatest value on the axis; it says nothing beyond it.
@@ -56,7 +56,7 @@ pub struct Measured {
 }
 
 /// The growth of a metric over those cells of one target and scenario that have it.
-/// `None` where they don't list the same number of invocations, and as in [`growth`].
+/// `None` where they don't list the same number of invocations, and as in [`fit`].
 pub fn of_cells(cells: &[&Cell], id: MetricId) -> Option<Measured> {
     let sizes: Vec<(u32, &Metric)> = cells
         .iter()
@@ -77,7 +77,7 @@ pub fn of_cells(cells: &[&Cell], id: MetricId) -> Option<Measured> {
         .collect();
     let on_axis = || sizes.iter().map(|(x, _)| *x);
     Some(Measured {
-        growth: growth(&invocations)?,
+        law: fit(&invocations)?,
         from: on_axis().min()?,
         to: on_axis().max()?,
     })
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn what_grows_by_a_power_gives_it_back() {
         let sizes = [128.0, 256.0, 512.0];
-        let got = growth(&[power(3.0, 1.4, &sizes), power(5.0, 1.6, &sizes)]).unwrap();
+        let got = fit(&[power(3.0, 1.4, &sizes), power(5.0, 1.6, &sizes)]).unwrap();
         assert!((got.exponent.mean - 1.5).abs() < 1e-9);
         assert!(got.exponent.low < 1.4 && got.exponent.high > 1.6);
         let at = 15f64.sqrt() * 256f64.powf(1.5);
@@ -138,11 +138,11 @@ mod tests {
     #[test]
     fn two_sizes_one_launch_or_a_zero_give_no_exponent() {
         let sizes = [128.0, 256.0, 512.0];
-        assert_eq!(growth(&[power(1.0, 1.0, &sizes)]), None);
+        assert_eq!(fit(&[power(1.0, 1.0, &sizes)]), None);
         let two = power(1.0, 1.0, &sizes[..2]);
-        assert_eq!(growth(&[two.clone(), two]), None);
+        assert_eq!(fit(&[two.clone(), two]), None);
         let mut zero = power(1.0, 1.0, &sizes);
         zero[1].1 = 0.0;
-        assert_eq!(growth(&[zero.clone(), zero]), None);
+        assert_eq!(fit(&[zero.clone(), zero]), None);
     }
 }
