@@ -14,6 +14,7 @@ pub mod instrument;
 pub mod kernels;
 pub mod methodology;
 pub mod noise;
+pub mod pins;
 pub mod promises;
 pub mod run;
 pub mod scaling;

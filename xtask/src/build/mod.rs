@@ -14,9 +14,10 @@ mod tracer;
 
 pub use adoption::adoption;
 pub use cargo::cargo_command;
-pub use cuda::LOCK as CUDA_LOCK;
+pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
 pub use engine_tests::test_engines;
-pub use python::VENV;
+pub use needs::libtorch_dir;
+pub use python::{packages_dir, venv_dir};
 pub use tracer::tracer;
 
 use crate::engine::{EngineFailure, Program};
