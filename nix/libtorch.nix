@@ -18,6 +18,8 @@ stdenv.mkDerivation {
   pname = "libtorch";
   version = "${version}-${build}";
   src = fetchurl {
+    # Its own name has a character that the store doesn't take.
+    name = "libtorch-${version}-${build}.zip";
     url = "https://download.pytorch.org/libtorch/${build}/libtorch-shared-with-deps-${version}%2B${build}.zip";
     inherit hash;
   };

@@ -37,6 +37,7 @@ stdenv.mkDerivation {
   version = "${python.version}-torch-${torch}";
   nativeBuildInputs = [
     autoPatchelfHook
+    python
     python.pkgs.pip
   ];
   buildInputs = [
@@ -61,6 +62,7 @@ stdenv.mkDerivation {
   '';
   doInstallCheck = true;
   installCheckPhase = ''
+    export HOME=$TMPDIR
     $out/bin/python -c 'import torch, transformers
     assert torch.__version__.split("+")[0] == "${torch}", torch.__version__
     assert torch.version.cuda == "${cuda}", torch.version.cuda'

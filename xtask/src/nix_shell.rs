@@ -17,8 +17,8 @@ pub const STORE: &str = "/nix/store/";
 pub struct NixShell {
     /// `default` or `cpu`.
     pub name: String,
-    /// Whether every directory on `PATH` is in the Nix store, so that no program of
-    /// the host's can have been started by its name.
+    /// Whether every directory on `PATH` that exists is in the Nix store, so that no
+    /// program of the host's can have been started by its name.
     pub pure: bool,
     /// The Python environment.
     pub venv: Option<PathBuf>,
@@ -35,7 +35,7 @@ impl NixShell {
         let path = set("PATH").unwrap_or_default();
         Some(Self {
             name: set(NAME)?.into_string().ok()?,
-            pure: std::env::split_paths(&path).all(|dir| dir.starts_with(STORE)),
+            pure: std::env::split_paths(&path).all(|dir| dir.starts_with(STORE) || !dir.exists()),
             venv: set(VENV).map(PathBuf::from),
         })
     }
@@ -63,9 +63,16 @@ mod tests {
 
     #[test]
     fn a_directory_of_the_host_makes_it_impure() {
-        let pure = |path| shell(&[(NAME, "default"), ("PATH", path)]).unwrap().pure;
-        assert!(pure("/nix/store/a/bin:/nix/store/b/bin"));
-        assert!(!pure("/nix/store/a/bin:/usr/bin"));
-        assert!(!pure("/nix/store-of-mine/bin"));
+        let pure = |path: &str| {
+            let shell = shell(&[(NAME, "default"), ("PATH", path)]);
+            shell.unwrap().pure
+        };
+        // stdenv leaves a placeholder at the end.
+        assert!(pure("/nix/store/a/bin:/nix/store/b/bin:/path-not-set"));
+        let host = tempfile::tempdir().unwrap();
+        assert!(!pure(&format!(
+            "/nix/store/a/bin:{}",
+            host.path().display()
+        )));
     }
 }

@@ -61,14 +61,16 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let _only_one = exclusive(repo)?;
     fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
     let now = surroundings(repo, &header.provenance, &header.plan)?;
-    for remark in allow(repo, header, &now, options.anyway)? {
+    let remarks = allow(repo, header, &now, options.anyway)?;
+    for remark in &remarks {
         eprintln!("differs: {remark}");
     }
-    let then = &header.provenance;
-    eprintln!(
-        "its environment: {}",
-        then.pins.command(then.git_revision.as_deref())
-    );
+    let around = |d: &Difference| matches!(d.kind, Kind::Libtorch | Kind::Tools);
+    if remarks.iter().any(around) {
+        let then = &header.provenance;
+        let command = then.pins.command(then.git_revision.as_deref());
+        eprintln!("the record's environment is had again by `{command}`");
+    }
     let budget = original.budget.clone();
     let opened = bench::begin(repo, &registry, &results_dir, plan, origin, budget)?;
     let run_dir = opened.0.clone();

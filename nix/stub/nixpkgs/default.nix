@@ -159,9 +159,13 @@ let
       python312 = interpreter "3.12";
       python313 = interpreter "3.13";
       fetchurl =
-        { url, hash }:
+        {
+          name,
+          url,
+          hash,
+        }:
         package {
-          name = builtins.replaceStrings [ "%2B" ] [ "-" ] (baseNameOf url);
+          inherit name url;
           outputHash = hash;
           outputHashAlgo = null;
           outputHashMode = "flat";

@@ -122,6 +122,7 @@ impl Pins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Provenance;
 
     #[test]
     fn the_command_enters_the_same_shell() {
@@ -160,6 +161,10 @@ mod tests {
     fn what_is_absent_is_not_written_and_needs_not_be_there() {
         assert_eq!(serde_json::to_string(&Pins::default()).unwrap(), "{}");
         assert!(serde_json::from_str::<Pins>("{}").unwrap().is_empty());
+        // A record from before there was such a thing, and one made now.
+        let old: Provenance = serde_json::from_str("{\"git_dirty\":false}").unwrap();
+        assert!(old.pins.is_empty());
+        assert!(!serde_json::to_string(&old).unwrap().contains("pins"));
         let pin = Pin {
             version: Some("2.9.0".into()),
             from: "a.lock".into(),
