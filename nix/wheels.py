@@ -12,13 +12,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 
 from pip._vendor.packaging.requirements import Requirement
 
 NIX = pathlib.Path(__file__).parent
 LOCK = NIX.parent / "engines/pytorch/requirements.lock"
 # Newest first, as pip prefers them; glibc's of the pinned nixpkgs is newer than all of them.
-PLATFORMS = ["manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux_2_17", "manylinux2014"]
+PLATFORMS = [f"manylinux{release}" for release in ("_2_28", "_2_27", "_2_24", "_2_17", "2014")]
 
 
 def python_version() -> str:
@@ -61,9 +62,14 @@ def chosen(python: str, requirements: list[str]) -> list[tuple[str, str]]:
         items = json.loads(report.read_text())["install"]
     archives = [item["download_info"] for item in items]
     return sorted(
-        (archive["url"].rsplit("/", 1)[1].split("#")[0].replace("%2B", "+"), archive["archive_info"]["hashes"]["sha256"])
+        (file_name(archive["url"]), archive["archive_info"]["hashes"]["sha256"])
         for archive in archives
     )
+
+
+def file_name(url: str) -> str:
+    """The last part of an address."""
+    return urllib.parse.unquote(url.split("#")[0].rsplit("/", 1)[1])
 
 
 def main() -> None:

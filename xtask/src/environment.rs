@@ -344,11 +344,11 @@ mod tests {
                 Kind::Lockfile,
                 "lockfile Cargo.lock: 0123456789ab → fedcba987654",
             ),
-            (Kind::Tools, "nix shell: absent → cpu"),
             (
                 Kind::Libtorch,
                 "libtorch: 2.9.0 from a.lock → 2.8.0 from a.lock",
             ),
+            (Kind::Tools, "nix shell: absent → cpu"),
             (Kind::Machine, "cpu_flags: none of its own → avx512f"),
             (Kind::Other, "kernel: 6.1 → 6.2"),
         ];

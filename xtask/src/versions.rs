@@ -338,8 +338,8 @@ fn requirements(text: &str) -> BTreeMap<String, Locked> {
 /// whose name ends in numbers (`cudaPackages_12_8`, `python313`).
 fn version_in(line: &str) -> Option<&str> {
     let code = line.split('#').next().unwrap_or(line);
-    let words = code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'));
-    words.into_iter().find(|word| {
+    let mut words = code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'));
+    words.find(|word| {
         let numbers = word.split('.').filter(|part| part.parse::<u32>().is_ok());
         let last = word.rsplit('.').next().unwrap_or(word);
         let named = ["cudaPackages_", "python3", "cu1"];

@@ -18,16 +18,16 @@ const COMPUTE_CAP: &str = "90";
 
 /// Whether there is no Nix here, which is said; in CI there must be one.
 pub fn no_nix() -> bool {
-    is_missing("nix", "--version", "the flake is not evaluated")
+    is_missing("nix", "the flake is not evaluated")
 }
 
 /// The same of a linter.
 pub fn no_linter(linter: &str) -> bool {
-    is_missing(linter, "--version", "what it looks for is not looked for")
+    is_missing(linter, "what it looks for is not looked for")
 }
 
-fn is_missing(tool: &str, argument: &str, consequence: &str) -> bool {
-    let found = Command::new(tool).arg(argument).output();
+fn is_missing(tool: &str, consequence: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output();
     let missing = !found.is_ok_and(|output| output.status.success());
     let in_ci = std::env::var_os("CI").is_some();
     assert!(!(missing && in_ci), "CI has no {tool}: {consequence}");
@@ -193,7 +193,7 @@ impl Copy {
         let toolchain: toml::Table = toolchain.map_err(|e| e.to_string())?.parse().unwrap();
         let channel = toolchain["toolchain"]["channel"].as_str().unwrap_or("?");
         for wanted in [
-            &format!("-rust-{channel}"),
+            format!("-rust-{channel}").as_str(),
             "-chromium-0",
             "-nodejs-0",
             "-cmake-0",
@@ -304,6 +304,7 @@ impl Copy {
     /// Nix without a network, daemon, registry or the user's settings.
     fn nix(&self, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<Output, String> {
         let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nix");
+        std::fs::create_dir_all(&kept).map_err(|error| error.to_string())?;
         let config = format!(
             "experimental-features = nix-command flakes\nstore = {}\nsubstituters =\nbuild-users-group =\nflake-registry =\n",
             kept.join("store").display()
