@@ -36,3 +36,4 @@ pub mod test;
 pub mod tidy;
 pub mod twins;
 pub mod verify;
+pub mod watch;
