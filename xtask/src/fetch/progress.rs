@@ -19,6 +19,10 @@ pub trait Progress {
     fn end(&mut self);
     /// Something worth a line.
     fn say(&mut self, line: &str);
+    /// Something went wrong, and was mended or tried again.
+    fn warn(&mut self, line: &str) {
+        self.say(line);
+    }
 }
 
 /// Tells nobody.
@@ -136,6 +140,13 @@ impl Progress for Bar {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{line}")),
             None => eprintln!("{line}"),
+        }
+    }
+
+    fn warn(&mut self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| watch::warn(line)),
+            None => watch::warn(line),
         }
     }
 }

@@ -187,9 +187,10 @@ pub fn conclude(result: Result<ExitCode>) -> ExitCode {
 /// words; its exit status. Help is no error.
 pub fn usage(said: &clap::Error) -> ExitCode {
     if said.use_stderr() {
+        let text = said.render().to_string();
         keep(&Alert {
             severity: Severity::Error,
-            text: said.render().to_string(),
+            text: text.trim_start_matches("error: ").to_owned(),
         });
     }
     let _ = said.print(); // a closed pipe is nobody's error

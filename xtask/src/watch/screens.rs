@@ -32,7 +32,7 @@ fn script(until: &str) -> State {
     let mut t = 0;
     let mut then = |state: &mut State, events: Vec<Event>| {
         for event in events {
-            t += S / 10;
+            t = state.now_ns.max(t) + S / 10;
             state.apply(t, event);
         }
     };
@@ -73,8 +73,12 @@ fn script(until: &str) -> State {
         ],
     );
     for (item, ms) in [("quick.cpu.f32", 2.0), ("slow.cpu.q8_0", 5.0)] {
-        for _launch in 0..2 {
-            then(&mut state, vec![launch("single_request", item)]);
+        for number in 0..2 {
+            let part = Event::Part {
+                name: "p50".into(),
+                samples: 20,
+            };
+            then(&mut state, vec![launch("single_request", item), part]);
             let mut t_ns = state.now_ns;
             for i in 0..20_u32 {
                 // A wave, so that the picture shows one.
@@ -84,7 +88,7 @@ fn script(until: &str) -> State {
             }
             then(&mut state, vec![reading(t_ns, t_ns)]);
             state.tick(t_ns);
-            if until == "mid-run" && item == "slow.cpu.q8_0" && _launch == 1 {
+            if until == "mid-run" && item == "slow.cpu.q8_0" && number == 1 {
                 let now_ns = state.now_ns + S / 2;
                 state.apply(now_ns, reading(now_ns, now_ns - S / 4));
                 return state;
@@ -211,8 +215,8 @@ fn samples_have_their_median_interval_rate_and_the_machine_beside_them() {
     );
     for word in [
         median.as_str(),
-        "slow.cpu.q8_0 · single_request",
-        "n 20 · running for",
+        "slow.cpu.q8_0 · single_request · p50",
+        "n 20 of 20 · running for",
         "1 complete launch",
         "tok/s",
         "3/8",

@@ -254,7 +254,7 @@ fn draw_log(frame: &mut Frame, area: Rect, state: &State) {
 
 fn draw_keys(frame: &mut Frame, area: Rect, state: &State) {
     let wish = state.wish;
-    let text = match () {
+    let text: String = match () {
         () if state.over => " The command is over: dismiss what is left, or q to leave.".into(),
         () if wish.quit => " Stopping: records are closed, and --resume goes on from them.".into(),
         () if wish.quit_asked => {

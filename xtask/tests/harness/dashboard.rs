@@ -74,11 +74,9 @@ fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
     let records = files(&checkout.path("data/results"));
     let mut launches = 0;
     for (path, bytes) in &records {
-        if path.extension().is_some_and(|e| e == "jsonl")
-            && bytes.starts_with(b"{\"ev\":\"launch\"")
-        {
+        let record = String::from_utf8_lossy(bytes);
+        if record.contains("\"ev\":\"launch\"") {
             launches += 1;
-            let record = String::from_utf8_lossy(bytes);
             let last = record.lines().last().unwrap_or_default();
             assert!(
                 last.contains("\"ev\":\"end\""),
@@ -92,7 +90,7 @@ fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
         "the launch that ran is complete, no other begun"
     );
     terminal.press("p");
-    terminal.sees(&["p pause ·", "1/4", "TTFT median"]);
+    terminal.sees(&["p pause ·", "running for", "TTFT median"]);
 
     terminal.press("q");
     terminal.sees(&["q again stops the run"]);
@@ -245,7 +243,8 @@ fn without_a_terminal_there_is_plain_progress() {
 fn every_command_logs_its_errors() {
     let checkout = Checkout::with(&[]);
     let log = checkout.path("e.log");
-    let alias = [("TEST_BURN_ERROR_LOG", &*log.display().to_string())];
+    let log_name = log.display().to_string();
+    let alias = [("TEST_BURN_ERROR_LOG", &*log_name)];
     let no_profile = checkout.xtask(&["bench", "--profile", "nope"], &alias);
     assert_eq!(no_profile.status.code(), Some(1), "{}", text(&no_profile));
     let no_run = checkout.xtask(&["compare", "a", "b"], &alias);
@@ -263,7 +262,7 @@ fn every_command_logs_its_errors() {
     assert!(text(&no_profile).contains("error: no profile \"nope\""));
     assert!(entries[1].starts_with("error [compare] "), "{entries:#?}");
     assert!(
-        entries[2].starts_with("error [bench] error: unexpected argument"),
+        entries[2].starts_with("error [bench] unexpected argument"),
         "{entries:#?}"
     );
 }
