@@ -13,7 +13,6 @@ use crate::engine::{EngineFailure, Program};
 use crate::prompts::Prompts;
 use crate::verify::question::load_for_cases;
 use crate::watch;
-use crate::watch::event::Stage;
 use anyhow::Result;
 use schema::budget::Budget;
 use schema::capacity::{Capacity, find};
@@ -56,7 +55,7 @@ pub fn estimate_s(round_s: f64) -> f64 {
 pub fn run(stage: &Stage, known: Vec<Capacity>, run_dir: &Path) -> Result<Vec<Capacity>> {
     let mut all = known;
     let mut file = None;
-    watch::stage(Stage::Capacity);
+    watch::stage(watch::event::Stage::Capacity);
     for target in &stage.plan.targets {
         for case in wanted(stage, target) {
             watch::checkpoint()?;

@@ -39,7 +39,7 @@ pub fn draw(frame: &mut Frame, state: &mut State) {
     };
     draw_plan(frame, plan, state);
     let [running, machine] =
-        Layout::vertical([Constraint::Min(3), Constraint::Length(4)]).areas(right);
+        Layout::vertical([Constraint::Min(3), Constraint::Length(5)]).areas(right);
     draw_running(frame, running, state);
     draw_machine(frame, machine, state);
     draw_log(frame, log, state);
@@ -218,10 +218,13 @@ fn draw_machine(frame: &mut Frame, area: Rect, state: &State) {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
     let lines = vec![
         Line::from(format!(
-            "CPU {} · machine {} · RSS {} · {}",
+            "CPU {} · RSS {}",
             or_dash(machine.cpus.map(|n| format!("{n:.2} cores"))),
-            or_dash(machine.host_percent.map(|p| format!("{p:.0} %"))),
             or_dash(machine.rss_bytes.map(mib)),
+        )),
+        Line::from(format!(
+            "machine {} · {}",
+            or_dash(machine.host_percent.map(|p| format!("{p:.0} %"))),
             or_dash(machine.package_w.map(|w| format!("{w:.0} W"))),
         )),
         Line::from(format!(

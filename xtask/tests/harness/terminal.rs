@@ -83,7 +83,9 @@ impl Terminal {
             .try_clone_reader()
             .expect("its output can be read");
         let keys = pair.master.take_writer().expect("keys can be pressed");
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(SIZE.rows, SIZE.cols, 0)));
+        let [rows, columns] =
+            [SIZE.rows, SIZE.cols].map(|n| n.try_into().expect("the terminal has a size"));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
         let drawn = Arc::clone(&screen);
         let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
