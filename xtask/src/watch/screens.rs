@@ -226,7 +226,7 @@ fn samples_have_their_median_interval_rate_and_the_machine_beside_them() {
     ] {
         assert!(screen.contains(word), "no {word:?} in\n{screen}");
     }
-    assert!(screen.contains('█') && screen.contains('▇'), "{screen}");
+    assert!(screen.contains('█') && screen.contains('▃'), "{screen}");
     state.key(Key::Meter);
     assert!(drawn(&mut state, 100, 24).contains("TTFT median"));
 }
