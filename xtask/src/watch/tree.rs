@@ -234,7 +234,7 @@ impl Tree {
 fn whole(marks: impl Iterator<Item = Mark>) -> Mark {
     let marks: Vec<Mark> = marks.collect();
     let any = |mark| marks.contains(&mark);
-    let open = marks.iter().any(|mark| *mark == Mark::Waiting);
+    let open = any(Mark::Waiting);
     match () {
         () if any(Mark::Running) => Mark::Running,
         () if open && any(Mark::Done) => Mark::Running,
