@@ -39,3 +39,4 @@ pub mod tidy;
 pub mod twins;
 pub mod verify;
 pub mod versions;
+pub mod watch;

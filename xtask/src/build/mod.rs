@@ -22,6 +22,7 @@ pub use tracer::tracer;
 
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;
+use crate::watch;
 use anyhow::{Result, bail};
 use schema::adoption::Built;
 use schema::record::Status;
@@ -69,10 +70,13 @@ pub fn build<'a>(
 ) -> Result<Programs> {
     build_with(registry, targets, |id, how| {
         crate::interrupt::check()?;
+        watch::begin("programs", id);
         let program = make(repo, registry, id, how);
-        if let Err(failure) = &program {
-            eprintln!("{id}: {failure}");
+        let failure = program.as_ref().err().map(ToString::to_string);
+        if let Some(failure) = &failure {
+            watch::warn(format!("{id}: {failure}"));
         }
+        watch::end(&failure.unwrap_or_default());
         Ok(program)
     })
 }

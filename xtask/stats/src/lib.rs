@@ -24,6 +24,7 @@ mod evidence;
 pub mod holm;
 mod judge;
 pub mod kernels;
+pub mod median;
 pub mod metrics;
 pub mod mser;
 pub mod noise;
