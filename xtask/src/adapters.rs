@@ -68,14 +68,14 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         let adapter = match programs.get(&target) {
             Ok(program) => program.clone(),
             Err(failure) => {
-                println!("{:<12} {failure}", engine.id);
+                crate::watch::warn(format!("{}: {failure}", engine.id));
                 continue;
             }
         };
         let direct = match build::direct(repo, &registry, &engine.id, direct) {
             Ok(program) => program,
             Err(failure) => {
-                println!("{:<12} {failure}", engine.id);
+                crate::watch::warn(format!("{}: {failure}", engine.id));
                 continue;
             }
         };
@@ -87,10 +87,10 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         bail!("no engine of those has a `direct` program in engines/engines.toml");
     }
     Ok(if worst < RATIO_MIN {
-        eprintln!(
+        crate::watch::error(format!(
             "an adapter costs more than {:.0} % of its engine",
             100.0 * (1.0 - RATIO_MIN)
-        );
+        ));
         ExitCode::from(3)
     } else {
         ExitCode::SUCCESS

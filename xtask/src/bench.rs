@@ -2,7 +2,6 @@
 //! check, render. Each stage is another module's; here stands their order.
 
 use crate::build::{self, Programs};
-use crate::engine::session::Patience;
 use crate::exclusive::exclusive;
 use crate::fetch;
 use crate::plan::{self, Choice};
@@ -14,12 +13,12 @@ use crate::run::capacity;
 use crate::run::check::{Judge, check};
 use crate::run::pending::pending;
 use crate::run::pilot;
-use crate::run::record::{Appender, write_whole};
+use crate::run::record::write_whole;
 use crate::run::trace::Tracing;
-use crate::verify::command::{limit, load_golden, threads};
-use crate::verify::question::Question;
-use crate::verify::target::{not_verified, verify};
-use crate::{calibrate, page, run, shard, twins};
+use crate::verify::command::{load_golden, threads};
+use crate::verify::of_run::verify_targets;
+use crate::watch::event::{Event, Stage};
+use crate::{calibrate, page, run, shard, twins, watch};
 use anyhow::{Context, Result, bail};
 use schema::budget::Budget;
 use schema::origin::{Origin, Shard};
@@ -66,6 +65,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     // One part of a plan traces for all.
     if options.site && shard.is_none_or(|shard| shard.has(0)) {
         // Last, and in launches of its own: tracing slows down what it looks at.
+        watch::stage(Stage::Trace);
         let (run_dir, header, programs, prompts) = &opened;
         let tracing = Tracing {
             repo,
@@ -82,6 +82,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if let Some(shard) = shard {
         println!("{}", shard::what_next(shard));
     } else if options.site {
+        watch::stage(Stage::Render);
         println!(
             "Report:  {}",
             page::render_with(repo, &results_dir, run)?.display()
@@ -99,6 +100,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
     let (run_dir, header, programs, prompts) = opened;
     let plan = &header.plan;
+    watch::stage(Stage::Calibrate);
     calibrate::of_run(repo, registry, run_dir)?;
     verify_targets(repo, plan, run_dir, programs)?;
     let model_dir = repo.model_dir(&plan.model);
@@ -135,13 +137,24 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
     left.retain(|pending| ours(pending.launch.invocation));
     let twins = budget.as_ref().map_or(&[][..], |budget| &budget.twins);
     let all = twins::launches(plan, twins);
-    let planned = all.iter().filter(|l| ours(l.invocation));
+    let planned: Vec<_> = all.into_iter().filter(|l| ours(l.invocation)).collect();
     eprintln!(
         "Measuring {} of {} launches into {}",
         left.len(),
-        planned.count(),
+        planned.len(),
         run_dir.display()
     );
+    watch::stage(Stage::Measure);
+    for group in run::told::groups(
+        &planned,
+        &left,
+        &logs,
+        plan,
+        &loaded.verify,
+        budget.as_ref(),
+    ) {
+        watch::emit(Event::Group(group));
+    }
     run::run(
         plan,
         run_dir,
@@ -157,6 +170,7 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
             header.id
         )
     })?;
+    watch::stage(Stage::Check);
     check_outputs(repo, registry, run_dir, programs, prompts)?;
     Ok(Run::load(run_dir)?)
 }
@@ -222,6 +236,8 @@ pub(crate) fn begin(
         plan.model,
         plan.threads
     );
+    watch::emit(Event::Title(title(&plan)));
+    watch::stage(Stage::Fetch);
     fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
     load_golden(repo, &plan.model)?; // before the long work, not after it
     let programs = build_for(repo, registry, &plan)?;
@@ -278,6 +294,8 @@ pub(crate) fn begin(
 pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
     let header = Run::load(run_dir)?.header;
     shard::refuse_merged(&header)?;
+    watch::emit(Event::Title(title(&header.plan)));
+    watch::stage(Stage::Fetch);
     fetch::ensure(repo, std::slice::from_ref(&header.plan.model))?;
     let programs = build_for(repo, registry, &header.plan)?;
     for (target, sha256) in binaries(&header.plan, &programs)? {
@@ -313,7 +331,13 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
     Ok((run_dir.to_owned(), header, programs, prompts))
 }
 
+/// A plan in a few words.
+fn title(plan: &Plan) -> String {
+    format!("{} · {}", plan.profile, plan.model)
+}
+
 fn build_for(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Programs> {
+    watch::stage(Stage::Build);
     let planned = plan.targets.iter().map(|t| registry.program_id(t));
     let planned: BTreeSet<Option<String>> = planned.collect();
     // A judge whose program is built anyway costs nothing; one there should be.
@@ -337,59 +361,10 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
     if plan::choose_targets(&registry.targets(), &backends, &[]).is_ok() {
         return Ok("gpu".into());
     }
-    eprintln!(
-        "There is a GPU here, but no target of engines.toml runs on it yet: measuring the CPU"
+    watch::warn(
+        "There is a GPU here, but no target of engines.toml runs on it yet: measuring the CPU",
     );
     Ok("cpu".into())
-}
-
-/// Put every target that has no judgement yet through the gate.
-fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Programs) -> Result<()> {
-    let known = Run::load(run_dir)?.verify;
-    let golden = load_golden(repo, &plan.model)?;
-    let limits = repo.parity_limits()?;
-    let mut batches: Vec<u32> = plan
-        .scenarios
-        .iter()
-        .flat_map(|s| &s.cases)
-        .map(|case| case.concurrency)
-        .collect();
-    batches.sort_unstable();
-    batches.dedup();
-    let model_dir = repo.model_dir(&plan.model);
-    let mut file = Appender::open(&run_dir.join("verify.jsonl"))?;
-    for target in plan
-        .targets
-        .iter()
-        .filter(|target| !known.contains_key(&target.id))
-    {
-        crate::interrupt::check()?;
-        let record = match programs.get(target) {
-            Err(failure) => not_verified(target, &plan.model, failure),
-            Ok(program) => {
-                let question = Question {
-                    golden: &golden,
-                    limit: limit(&limits, &target.precision)?,
-                    model_dir: &model_dir,
-                    threads: plan.threads,
-                    batches: &batches,
-                    patience: Patience::of(plan),
-                };
-                verify(target, program, &question).record
-            }
-        };
-        if record.status == Status::NotRun {
-            bail!("interrupted");
-        }
-        let verdict = if record.status == Status::Ok {
-            "verified"
-        } else {
-            record.status.id()
-        };
-        eprintln!("Parity: {} {verdict} {}", target.id, record.reason);
-        file.append(&record)?;
-    }
-    file.sync()
 }
 
 fn check_outputs(
@@ -419,8 +394,8 @@ fn check_outputs(
         })
     });
     if judge.is_none() {
-        eprintln!(
-            "No reference engine on this machine: the timed outputs stay unchecked, and the report says so"
+        watch::warn(
+            "No reference engine on this machine: the timed outputs stay unchecked, and the report says so",
         );
     }
     check(

@@ -4,7 +4,7 @@
 use crate::repo::Repo;
 use crate::{
     adapters, bench, calibrate, compare, doctor, export, fetch, merge, page, plan, reproduce,
-    results, run, simulate, test, tidy, verify,
+    results, run, simulate, test, tidy, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -201,6 +201,9 @@ struct BenchArgs {
     /// Record into this directory instead of data/results.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Show a dashboard; without a terminal, plain progress all the same.
+    #[arg(long)]
+    tui: bool,
 }
 
 #[derive(Args)]
@@ -261,6 +264,9 @@ struct VerifyArgs {
     /// Print records instead of a table.
     #[arg(long)]
     json: bool,
+    /// Show a dashboard; without a terminal, plain progress all the same.
+    #[arg(long)]
+    tui: bool,
 }
 
 impl Cli {
@@ -269,11 +275,13 @@ impl Cli {
         let repo = Repo::find()?;
         let done = |()| ExitCode::SUCCESS;
         match self.verb {
-            Verb::BenchAll(args) => bench::bench(&repo, &args.options(true)),
-            Verb::Bench(args) => bench::bench(&repo, &args.options(false)),
+            Verb::BenchAll(args) => watched(&repo, args, true),
+            Verb::Bench(args) => watched(&repo, args, false),
             Verb::BenchAdapters(args) => adapters::run(&repo, &args.options()),
             Verb::Calibrate { quick, json } => calibrate::command(&repo, quick, json),
-            Verb::Verify(args) => verify::command::run(&repo, &args.options()),
+            Verb::Verify(args) => {
+                watch::session(args.tui, || verify::command::run(&repo, &args.options()))
+            }
             Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
             Verb::Build {
                 engines,
@@ -325,11 +333,15 @@ impl Cli {
     }
 }
 
+fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
+    watch::session(args.tui, || bench::bench(repo, &args.options(site)))
+}
+
 /// Where status 1 is a verdict, what can't be said has another.
 fn judged(verdict: Result<ExitCode>) -> Result<ExitCode> {
     match verdict {
         Err(error) if !crate::interrupt::requested() => {
-            eprintln!("error: {error:#}");
+            crate::watch::error(format!("{error:#}"));
             Ok(ExitCode::from(2))
         }
         verdict => verdict,

@@ -3,6 +3,7 @@
 //! words; what follows from a difference is decided by `compare`, `merge` and
 //! `reproduce`, by its kind.
 
+use schema::pins::Pins;
 use schema::plan::Plan;
 use schema::run::{LaunchLog, Provenance, Run};
 use serde::Serialize;
@@ -70,6 +71,10 @@ pub enum Kind {
     Lockfile,
     /// What an engine says of itself: version and build.
     Engine,
+    /// The libtorch that programs are linked with.
+    Libtorch,
+    /// What else stood around the programs: the flake's shell, Python, CUDA toolkit.
+    Tools,
     /// The bytes of a target's program.
     Program,
     /// What it ran on.
@@ -152,7 +157,24 @@ pub fn provenances(a: &Provenance, b: &Provenance) -> Vec<Difference> {
         &a.binaries,
         &b.binaries,
     ));
+    all.extend(pins(&a.pins, &b.pins));
     all.extend(facts(&a.facts, &b.facts));
+    all
+}
+
+fn pins(a: &Pins, b: &Pins) -> Vec<Difference> {
+    let items = |pins: &Pins| -> BTreeMap<String, String> {
+        let items = pins.items().into_iter();
+        items
+            .filter_map(|(item, value)| Some((item.to_owned(), value?)))
+            .collect()
+    };
+    let mut all = maps(Kind::Tools, "", &items(a), &items(b));
+    for difference in &mut all {
+        if difference.item == Pins::LIBTORCH {
+            difference.kind = Kind::Libtorch;
+        }
+    }
     all
 }
 
@@ -266,10 +288,19 @@ fn only_the_differing_words(difference: &mut Difference) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::pins::Pin;
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         let owned = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
         pairs.iter().map(owned).collect()
+    }
+
+    fn pin(version: &str) -> Option<Pin> {
+        Some(Pin {
+            version: Some(version.into()),
+            from: "a.lock".into(),
+            sha256: None,
+        })
     }
 
     #[test]
@@ -279,6 +310,11 @@ mod tests {
             git_dirty: Some(false),
             lockfiles: map(&[("Cargo.lock", "0123456789abcdef")]),
             facts: map(&[("kernel", "6.1"), ("cpu_flags", "avx sse"), ("cpus", "2")]),
+            pins: Pins {
+                libtorch: pin("2.9.0"),
+                cuda_toolkit: pin("12.8.93"),
+                ..Pins::default()
+            },
             ..Provenance::default()
         };
         let b = Provenance {
@@ -289,6 +325,12 @@ mod tests {
                 ("cpu_flags", "sse avx avx512f"),
                 ("cpus", "2"),
             ]),
+            pins: Pins {
+                nix_shell: Some("cpu".into()),
+                libtorch: pin("2.8.0"),
+                cuda_toolkit: pin("12.8.93"),
+                ..Pins::default()
+            },
             ..Provenance::default()
         };
         let found: Vec<(Kind, String)> = provenances(&a, &b)
@@ -302,6 +344,11 @@ mod tests {
                 Kind::Lockfile,
                 "lockfile Cargo.lock: 0123456789ab → fedcba987654",
             ),
+            (
+                Kind::Libtorch,
+                "libtorch: 2.9.0 from a.lock → 2.8.0 from a.lock",
+            ),
+            (Kind::Tools, "nix shell: absent → cpu"),
             (Kind::Machine, "cpu_flags: none of its own → avx512f"),
             (Kind::Other, "kernel: 6.1 → 6.2"),
         ];

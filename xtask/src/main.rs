@@ -5,18 +5,13 @@
 use clap::Parser;
 use std::process::ExitCode;
 use xtask::cli::Cli;
+use xtask::watch;
 
 fn main() -> ExitCode {
     xtask::interrupt::install();
-    match Cli::parse().run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            if xtask::interrupt::requested() {
-                ExitCode::from(130)
-            } else {
-                ExitCode::FAILURE
-            }
-        }
+    watch::panic::install();
+    match Cli::try_parse() {
+        Ok(cli) => watch::conclude(cli.run()),
+        Err(usage) => watch::usage(&usage),
     }
 }

@@ -179,10 +179,12 @@ fn load_all(results_dir: &Path, except: Option<&str>) -> Vec<Run> {
     {
         match Run::load(&results_dir.join(&id)) {
             Ok(run) if run.header.origin.shard.is_some() => {
-                eprintln!("left out of the report: {id} is a shard; merge it with the others");
+                crate::watch::warn(format!(
+                    "left out of the report: {id} is a shard; merge it with the others"
+                ));
             }
             Ok(run) => runs.push(run),
-            Err(error) => eprintln!("left out of the report: {error}"),
+            Err(error) => crate::watch::warn(format!("left out of the report: {error}")),
         }
     }
     runs

@@ -4,6 +4,7 @@
 use crate::build::{self, Programs};
 use crate::doctor;
 use crate::model_work;
+use crate::pins;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
 use anyhow::Result;
@@ -23,6 +24,7 @@ pub fn provenance(
     programs: &Programs,
     prompts: &Prompts,
 ) -> Result<Provenance> {
+    // Building has made what wasn't there before, so it comes last.
     Ok(Provenance {
         binaries: binaries(plan, programs)?,
         adoption: build::adoption(repo, programs),
@@ -30,7 +32,8 @@ pub fn provenance(
     })
 }
 
-/// What is known before there are programs.
+/// What is known before there are programs. What stands around them may lack what is
+/// only made for one that needs it.
 pub fn before_building(
     repo: &Repo,
     registry: &Registry,
@@ -47,6 +50,7 @@ pub fn before_building(
         lockfiles: lockfiles(&repo.root, registry),
         model_files: model_files(repo, plan)?,
         facts,
+        pins: pins::read(repo, registry),
         ..Provenance::default()
     })
 }

@@ -21,6 +21,7 @@ use crate::results;
 use crate::shard::plan_sha256;
 use anyhow::{Context, Result, bail, ensure};
 use schema::origin::{Origin, Reproduced};
+use schema::pins::Pins;
 use schema::plan::Plan;
 use schema::run::{FORMAT, Provenance, Run, RunHeader, sha256_hex};
 use std::collections::BTreeMap;
@@ -60,8 +61,15 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let _only_one = exclusive(repo)?;
     fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
     let now = surroundings(repo, &header.provenance, &header.plan)?;
-    for remark in allow(repo, header, &now, options.anyway)? {
+    let remarks = allow(repo, header, &now, options.anyway)?;
+    for remark in &remarks {
         eprintln!("differs: {remark}");
+    }
+    let around = |d: &Difference| matches!(d.kind, Kind::Libtorch | Kind::Tools);
+    if remarks.iter().any(around) {
+        let then = &header.provenance;
+        let command = then.pins.command(then.git_revision.as_deref());
+        eprintln!("the record's environment is had again by `{command}`");
     }
     let budget = original.budget.clone();
     let opened = bench::begin(repo, &registry, &results_dir, plan, origin, budget)?;
@@ -181,12 +189,32 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
 }
 
 /// What can be known of the new run before anything is built. Programs aren't there
-/// yet, so they count as the old ones until both runs can be compared.
+/// yet, and what is made for them may not be: until both runs can be compared they
+/// count as the old ones.
 fn surroundings(repo: &Repo, then: &Provenance, plan: &Plan) -> Result<Provenance> {
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed)?;
     let known = provenance::before_building(repo, &repo.registry()?, plan, &prompts)?;
+    let pins = Pins {
+        python: known
+            .pins
+            .python
+            .clone()
+            .or_else(|| then.pins.python.clone()),
+        libtorch: known
+            .pins
+            .libtorch
+            .clone()
+            .or_else(|| then.pins.libtorch.clone()),
+        cuda_toolkit: known
+            .pins
+            .cuda_toolkit
+            .clone()
+            .or_else(|| then.pins.cuda_toolkit.clone()),
+        ..known.pins.clone()
+    };
     Ok(Provenance {
         binaries: then.binaries.clone(),
+        pins,
         ..known
     })
 }
@@ -241,7 +269,8 @@ fn allow(
 fn advice(then: &Provenance) -> String {
     match &then.git_revision {
         Some(revision) => format!(
-            "Check out its revision: copy the record out of this checkout, `git fetch && git checkout {revision}`, and reproduce the copy by its path"
+            "Check out its revision: copy the record out of this checkout, `git fetch`, `{}`, and reproduce the copy by its path",
+            then.pins.command(Some(revision))
         ),
         None => "The record doesn't say which revision it was made at".into(),
     }

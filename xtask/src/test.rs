@@ -117,7 +117,7 @@ fn print_fault_matrix(repo: &Repo) -> Result<()> {
 /// `test_*.py` beside each Python engine, with the project's environment where
 /// it has been made (more is tested there), else with the system's Python.
 fn python_tests(repo: &Repo) -> Result<()> {
-    let venv = repo.build_dir.join(crate::build::VENV).join("bin/python");
+    let venv = crate::build::venv_dir(repo).join("bin/python");
     let python = if venv.exists() {
         venv
     } else {

@@ -2,6 +2,7 @@
 //! file to complaints, and has a test of its own.
 
 use crate::repo::Repo;
+use crate::versions;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
@@ -98,6 +99,7 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
             complaints.extend(check_links(root, name, text));
         }
     }
+    complaints.extend(versions::disagreement(root));
     Ok(complaints)
 }
 

@@ -30,6 +30,7 @@ pub mod instrument;
 pub mod kernels;
 pub mod methodology;
 pub mod noise;
+pub mod pins;
 pub mod place;
 pub mod primary;
 pub mod promises;

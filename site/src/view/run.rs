@@ -7,7 +7,7 @@ use super::disturbances::{self, Disturbances};
 use super::engine::verified_scope;
 use super::frame::{Frame, run_path};
 use super::instrument::{InstrumentError, capacities};
-use super::noise;
+use super::{noise, pins};
 use crate::chart::Figure;
 use crate::fmt;
 use schema::record::{CheckRecord, Status};
@@ -24,6 +24,8 @@ pub struct RunPage {
     identity: Vec<(&'static str, String)>,
     command: String,
     reproduce: String,
+    pins: Vec<(String, String)>,
+    environment: String,
     facts: Vec<(String, String)>,
     hashes: Vec<HashTable>,
     parity: Vec<ParityRow>,
@@ -109,6 +111,10 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         identity: identity(shown),
         reproduce: reproduce(provenance.git_revision.as_deref(), &command),
         command,
+        pins: pins::rows(provenance),
+        environment: provenance
+            .pins
+            .command(provenance.git_revision.as_deref().map(quote).as_deref()),
         facts: provenance.facts.clone().into_iter().collect(),
         hashes: vec![
             table("Programs", "Target", &provenance.binaries),

@@ -27,6 +27,7 @@ pub fn provenance() -> Provenance {
             .collect(),
         adoption: adoption(),
         facts: facts.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+        ..Provenance::default()
     }
 }
 

@@ -17,6 +17,7 @@ pub mod kernels;
 pub mod model;
 pub mod origin;
 pub mod parity;
+pub mod pins;
 pub mod plan;
 pub mod prices;
 pub mod profile;

@@ -351,6 +351,14 @@ impl Registry {
         self.engines.iter().find(|engine| engine.id == id)
     }
 
+    /// The locked requirements of the engines in Python, relative to the repository.
+    pub fn python_requirements(&self) -> Option<&str> {
+        self.engines.iter().find_map(|engine| match &engine.build {
+            Build::Python { requirements, .. } => Some(requirements.as_str()),
+            _ => None,
+        })
+    }
+
     /// What a target's program is called; `None` where its engine isn't here.
     pub fn program_id(&self, target: &Target) -> Option<String> {
         let engine = self.engine(&target.engine)?;

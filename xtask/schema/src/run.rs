@@ -8,6 +8,7 @@ use crate::capacity::Capacity;
 use crate::error::{DataError, check_id, read_json};
 use crate::kernels::TracedLaunch;
 use crate::origin::Origin;
+use crate::pins::Pins;
 use crate::plan::Plan;
 use crate::record::{
     CaseEnd, CheckRecord, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry,
@@ -64,6 +65,9 @@ pub struct Provenance {
     /// Program → what adopting it costs, of those that could be built.
     #[serde(default)]
     pub adoption: BTreeMap<String, Adoption>,
+    /// What stood around the programs; empty in records older than this field.
+    #[serde(default, skip_serializing_if = "Pins::is_empty")]
+    pub pins: Pins,
     /// Everything else about the machine and tools, e.g. `rustc`, `cpu_model`,
     /// `cpu_flags`, `cpus`, `memory_bytes`, `kernel`, `governor`, `gpu`,
     /// `driver`, `cuda`, `python`, `memory_bandwidth_bytes_per_s`, `flops_f32_per_s`.

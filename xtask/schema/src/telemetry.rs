@@ -49,6 +49,9 @@ telemetry! {
     /// CPU time of the thread that takes these readings, since its start; part of
     /// the harness's.
     sampler_cpu_ns: u64,
+    /// CPU time of the thread that draws the dashboard, since its start; part of the
+    /// harness's, and absent where there is none.
+    dashboard_cpu_ns: u64,
     /// Time the CPUs that the engine may use were at work for anybody, since boot.
     host_busy_ns: u64,
     /// Time those CPUs had nothing to do, since boot.

@@ -29,7 +29,7 @@ fn of(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adoption {
     let binary = made.program.files.first();
     match &made.how {
         Build::Python { .. } => {
-            if let Some(packages) = python::packages_dir(&repo.build_dir.join(python::VENV)) {
+            if let Some(packages) = python::packages_dir(&python::venv_dir(repo)) {
                 adoption.packages = installed(&packages);
                 adoption.packages_bytes = Some(bytes_in(&packages));
             }

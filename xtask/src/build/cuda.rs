@@ -6,6 +6,7 @@ use super::needs::Surroundings;
 use super::{cuda_driver, python, unavailable};
 use crate::doctor::Gpu;
 use crate::engine::EngineFailure;
+use crate::nix_shell::NixShell;
 use crate::repo::Repo;
 use std::ffi::OsString;
 use std::io;
@@ -32,24 +33,26 @@ const COMPUTE_CAP: &str = "90";
 
 /// Surround the build of `program` with a toolkit.
 pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(), EngineFailure> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let gpu = Gpu::read();
+    let shell = NixShell::current();
     let found = find(&variable);
     // Ours must win over a variable that names a toolkit without a compiler.
     let is_ours = found.is_none();
     let home = match found {
         Some(home) => home,
-        None => provision(repo, program, &gpu)?,
+        None => provision(repo, program, &gpu, shell.as_ref())?,
     };
     for name in HOME_VARIABLES {
         if is_ours || variable(name).is_none() {
             all.variables.push((name, home.clone().into()));
         }
     }
-    if variable("CUDA_COMPUTE_CAP").is_none() {
-        let device = gpu.devices.first();
-        let cap = device.and_then(|device| device.compute_capability.clone());
-        let cap = cap.map_or(COMPUTE_CAP.into(), |cap| cap.replace('.', ""));
+    let device = gpu.devices.first();
+    let device = device.and_then(|device| device.compute_capability.as_deref());
+    let said = variable("CUDA_COMPUTE_CAP").filter(|_| shell.is_none() || device.is_none());
+    if said.is_none() {
+        // The flake's shell names one for machines without a GPU: one that is here knows better.
+        let cap = device.map_or(COMPUTE_CAP.into(), |cap| cap.replace('.', ""));
         all.variables.push(("CUDA_COMPUTE_CAP", cap.into()));
     }
     all.programs.push(home.join("bin"));
@@ -57,6 +60,21 @@ pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(),
     all.libraries
         .extend(libraries.into_iter().find(|dir| dir.is_dir()));
     Ok(())
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The toolkit that CUDA programs are built with, and whether it is the project's own;
+/// `None` where there is none yet.
+pub fn cuda_home(repo: &Repo) -> Option<(PathBuf, bool)> {
+    if let Some(home) = find(&variable) {
+        return Some((home, false));
+    }
+    let ours = python::package_dir(&repo.build_dir.join(DIR), HOME_IN_WHEELS);
+    let ours = ours.filter(|_| NixShell::current().is_none());
+    ours.map(|home| (home, true))
 }
 
 /// The toolkit that the environment names, else the one of the `nvcc` on `PATH`.
@@ -77,10 +95,21 @@ fn find(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 }
 
 /// The project's own toolkit, made if it isn't there.
-fn provision(repo: &Repo, program: &str, gpu: &Gpu) -> Result<PathBuf, EngineFailure> {
+fn provision(
+    repo: &Repo,
+    program: &str,
+    gpu: &Gpu,
+    shell: Option<&NixShell>,
+) -> Result<PathBuf, EngineFailure> {
     let none = format!(
         "building {program} needs a CUDA toolkit, and there is none (no nvcc under CUDA_HOME or CUDA_PATH, none on PATH)"
     );
+    if let Some(shell) = shell {
+        return Err(unavailable(format!(
+            "{none}; the flake's shell {} brings none, and inside of it the project makes none: `nix develop` enters the one that does",
+            shell.name
+        )));
+    }
     let platform = (std::env::consts::OS, std::env::consts::ARCH);
     if let Some(why) = refused(gpu.cuda.as_deref(), platform) {
         return Err(unavailable(format!("{none}; {why}")));

@@ -14,13 +14,15 @@ mod tracer;
 
 pub use adoption::adoption;
 pub use cargo::cargo_command;
-pub use cuda::LOCK as CUDA_LOCK;
+pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
 pub use engine_tests::test_engines;
-pub use python::VENV;
+pub use needs::libtorch_dir;
+pub use python::{packages_dir, venv_dir};
 pub use tracer::tracer;
 
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;
+use crate::watch;
 use anyhow::{Result, bail};
 use schema::adoption::Built;
 use schema::record::Status;
@@ -68,10 +70,13 @@ pub fn build<'a>(
 ) -> Result<Programs> {
     build_with(registry, targets, |id, how| {
         crate::interrupt::check()?;
+        watch::begin("programs", id);
         let program = make(repo, registry, id, how);
-        if let Err(failure) = &program {
-            eprintln!("{id}: {failure}");
+        let failure = program.as_ref().err().map(ToString::to_string);
+        if let Some(failure) = &failure {
+            watch::warn(format!("{id}: {failure}"));
         }
+        watch::end(&failure.unwrap_or_default());
         Ok(program)
     })
 }

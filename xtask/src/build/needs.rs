@@ -5,7 +5,7 @@ use super::{cuda, python, unavailable};
 use crate::doctor;
 use crate::engine::EngineFailure;
 use crate::repo::Repo;
-use schema::registry::{Build, Need, Registry};
+use schema::registry::{Need, Registry};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -94,6 +94,12 @@ fn missing(what: &str, program: &str, command: Option<&str>) -> String {
     )
 }
 
+/// The unpacked libtorch that the environment names.
+pub fn libtorch_dir() -> Option<PathBuf> {
+    let named = std::env::var_os("LIBTORCH").filter(|dir| !dir.is_empty());
+    named.map(PathBuf::from)
+}
+
 /// The one that `LIBTORCH` names, else the one in the project's Python environment.
 fn libtorch(
     repo: &Repo,
@@ -101,16 +107,11 @@ fn libtorch(
     program: &str,
     all: &mut Surroundings,
 ) -> Result<(), EngineFailure> {
-    if let Some(dir) = std::env::var_os("LIBTORCH").filter(|dir| !dir.is_empty()) {
-        all.libraries.push(PathBuf::from(dir).join("lib"));
+    if let Some(dir) = libtorch_dir() {
+        all.libraries.push(dir.join("lib"));
         return Ok(());
     }
-    let builds = registry.engines.iter().map(|engine| &engine.build);
-    let requirements = builds.into_iter().find_map(|build| match build {
-        Build::Python { requirements, .. } => Some(requirements),
-        _ => None,
-    });
-    let Some(requirements) = requirements else {
+    let Some(requirements) = registry.python_requirements() else {
         return Err(unavailable(format!(
             "building {program} needs libtorch, and no engine in Python brings one: set LIBTORCH to an unpacked libtorch"
         )));

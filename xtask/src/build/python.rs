@@ -4,6 +4,7 @@
 
 use super::unavailable;
 use crate::engine::{EngineFailure, Program};
+use crate::nix_shell::{self, NixShell};
 use crate::repo::Repo;
 use indicatif::{ProgressBar, ProgressStyle};
 use schema::run::sha256_hex;
@@ -13,7 +14,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The environment's directory under the build directory.
-pub const VENV: &str = "venv";
+const VENV: &str = "venv";
+/// In an environment: the hash of the requirements it was made from.
+const STAMP: &str = "requirements.sha256";
 /// Where `python3` is to be found, for a test of a machine without one.
 const PYTHON_ENV: &str = "BENCH_PYTHON";
 
@@ -42,11 +45,50 @@ pub fn package_dir(venv: &Path, name: &str) -> Option<PathBuf> {
     dir.is_dir().then_some(dir)
 }
 
-/// The environment of the engines in Python.
+/// The shell whose environment is ours to use; one who names a Python wants our own.
+fn shell() -> Option<NixShell> {
+    NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
+}
+
+/// Where the environment of the engines in Python is or will be.
+pub fn venv_dir(repo: &Repo) -> PathBuf {
+    let given = shell().and_then(|shell| shell.venv);
+    given.unwrap_or_else(|| repo.build_dir.join(VENV))
+}
+
+/// The environment of the engines in Python: the flake's inside of its shell, else one
+/// of our own making.
 pub fn environment(repo: &Repo, requirements: &str) -> Result<PathBuf, EngineFailure> {
+    let file = repo.root.join(requirements);
+    if let Some(shell) = shell() {
+        return given(&shell, &file);
+    }
     let venv = repo.build_dir.join(VENV);
-    environment_at(&venv, &repo.root.join(requirements))?;
+    environment_at(&venv, &file)?;
     Ok(venv)
+}
+
+/// A shell's environment, if it was made from these requirements.
+fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf, EngineFailure> {
+    let name = &shell.name;
+    let Some(venv) = &shell.venv else {
+        return Err(unavailable(format!(
+            "the flake's shell {name} brings no Python environment: {} is not set",
+            nix_shell::VENV
+        )));
+    };
+    let stamp = std::fs::read_to_string(venv.join(STAMP)).unwrap_or_default();
+    let wanted = std::fs::read(requirements).map_err(|error| {
+        unavailable(format!("{} can't be read: {error}", requirements.display()))
+    })?;
+    if stamp.trim() != sha256_hex(&wanted) {
+        return Err(unavailable(format!(
+            "{}, which the flake's shell {name} brings, was not made from {}: leave the shell and enter it again",
+            venv.display(),
+            requirements.display()
+        )));
+    }
+    Ok(venv.clone())
 }
 
 /// Make an environment if it isn't there or its requirements changed.
@@ -55,7 +97,7 @@ pub fn environment_at(venv: &Path, requirements: &Path) -> Result<(), EngineFail
         unavailable(format!("{} can't be read: {error}", requirements.display()))
     })?;
     let python = std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into());
-    let stamp_path = venv.join("requirements.sha256");
+    let stamp_path = venv.join(STAMP);
     let stamp = format!("{} {python}", sha256_hex(&text));
     if std::fs::read_to_string(&stamp_path).ok().as_deref() == Some(&stamp) {
         return Ok(());
@@ -180,4 +222,29 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
         "pip could not install {}: {last}",
         requirements.display()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_brings_the_environment_of_this_checkout_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join("a.lock");
+        std::fs::write(&lock, "torch==1").unwrap();
+        let mut shell = NixShell {
+            name: "cpu".into(),
+            pure: true,
+            venv: None,
+        };
+        let refused = |shell: &NixShell| given(shell, &lock).unwrap_err().reason;
+        assert!(refused(&shell).contains("BENCH_VENV is not set"));
+        shell.venv = Some(dir.path().to_owned());
+        assert!(refused(&shell).contains("enter it again"));
+        std::fs::write(dir.path().join(STAMP), sha256_hex(b"torch==1")).unwrap();
+        assert_eq!(given(&shell, &lock).unwrap(), dir.path());
+        std::fs::write(&lock, "torch==2").unwrap();
+        assert!(refused(&shell).contains("was not made from"));
+    }
 }

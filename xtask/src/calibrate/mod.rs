@@ -75,7 +75,9 @@ pub fn of_run(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<()> {
             write_whole(&path, &calibration)
         }
         Err(error) => {
-            eprintln!("The harness could not be calibrated, and the report says so: {error:#}");
+            crate::watch::warn(format!(
+                "The harness could not be calibrated, and the report says so: {error:#}"
+            ));
             Ok(())
         }
     }

@@ -15,6 +15,7 @@ mod gpu;
 mod int8;
 mod memory;
 mod parallel;
+mod provision;
 mod render;
 mod system;
 mod tools;
@@ -24,6 +25,7 @@ pub use ceilings::{Ceilings, Measured, ceilings};
 pub use cpu::{Cache, Cpu};
 pub use gpu::{Gpu, GpuDevice};
 pub use memory::Memory;
+pub use provision::Provision;
 pub use system::System;
 pub use tools::{Tool, Tools, is_here};
 
@@ -57,6 +59,8 @@ pub struct Report {
     pub gpu: Gpu,
     /// Programs and libraries.
     pub tools: Tools,
+    /// Who provides what programs are built with.
+    pub provision: Provision,
     /// Free space where the project writes.
     pub disks: Vec<Disk>,
     /// What the machine can do at best, if it was measured.
@@ -98,6 +102,7 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
         system,
         gpu,
         tools,
+        provision: Provision::read(repo, &options.build_dir),
         disks,
         ceilings,
         findings,

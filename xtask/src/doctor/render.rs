@@ -1,7 +1,7 @@
 //! The report for people: one fact a line, then what to do. Pure; no colours, so
 //! that it can be pasted into an issue as it is.
 
-use super::{Ceilings, Gpu, Measured, Report, Severity, Tool};
+use super::{Ceilings, Gpu, Measured, Provision, Report, Severity, Tool};
 use std::fmt::Write;
 
 const UNKNOWN: &str = "unknown";
@@ -12,6 +12,7 @@ pub(super) fn text(report: &Report) -> String {
     machine(&mut page, report);
     gpu(&mut page, &report.gpu);
     tools(&mut page, report);
+    provision(&mut page, &report.provision);
     page.heading("Disk");
     for disk in &report.disks {
         let free = disk.free_bytes.map_or(UNKNOWN.into(), gigabytes);
@@ -170,6 +171,18 @@ fn tools(page: &mut Page, report: &Report) {
         ("chromium", &tools.chromium),
     ] {
         page.line(name, &show(tool));
+    }
+}
+
+fn provision(page: &mut Page, provision: &Provision) {
+    page.heading("Who provides what programs are built with");
+    for (label, words) in [
+        ("Nix shell", &provision.nix_shell),
+        ("Python packages", &provision.python),
+        ("libtorch", &provision.libtorch),
+        ("CUDA toolkit", &provision.cuda_toolkit),
+    ] {
+        page.line(label, words);
     }
 }
 

@@ -32,8 +32,8 @@ pub(super) fn event_before(
 ) -> Result<Option<(Event, u64)>, EngineFailure> {
     let mut is_gone = false;
     loop {
-        if crate::interrupt::requested() {
-            return Err(EngineFailure::new(Status::NotRun, "interrupted"));
+        if let Some(why) = crate::watch::control::given_up() {
+            return Err(EngineFailure::new(Status::NotRun, why));
         }
         let step = deadline.min(Instant::now() + Duration::from_millis(200));
         match process.read(step) {

@@ -108,7 +108,7 @@ fn all_present(
             Found::Good(file) => present.push(file),
             Found::Nothing => return Ok(None),
             Found::Bad { expected, found } => {
-                progress.say(&files.mismatch(name, &expected, &found));
+                progress.warn(&files.mismatch(name, &expected, &found));
                 let path = files.path(name);
                 std::fs::remove_file(&path)
                     .with_context(|| format!("can't delete {}", path.display()))?;

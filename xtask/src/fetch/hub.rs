@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
             if left == 0 || !failure.may_pass {
                 return Err(failure.error);
             }
-            progress.say(&format!("{:#}; trying again in {wait:?}", failure.error));
+            progress.warn(&format!("{:#}; trying again in {wait:?}", failure.error));
             std::thread::sleep(wait);
             wait *= 2;
         }

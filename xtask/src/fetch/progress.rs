@@ -2,6 +2,8 @@
 //!
 //! It decides nothing: no work is left out because nobody looks.
 
+use crate::watch;
+use crate::watch::event::Event;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
@@ -17,6 +19,10 @@ pub trait Progress {
     fn end(&mut self);
     /// Something worth a line.
     fn say(&mut self, line: &str);
+    /// Something went wrong, and was mended or tried again.
+    fn warn(&mut self, line: &str) {
+        self.say(line);
+    }
 }
 
 /// Tells nobody.
@@ -32,10 +38,13 @@ impl Progress for Silent {
 }
 
 /// A bar on stderr with bytes, rate and ETA. Where stderr is no terminal the bars
-/// are left out and the lines stay.
+/// are left out and the lines stay. A dashboard is told the share that is done.
 #[derive(Debug)]
 pub struct Bar {
     draws: bool,
+    /// Total of what a dashboard was told has begun.
+    told: Option<u64>,
+    percent: u64,
     bar: Option<ProgressBar>,
     label: String,
 }
@@ -50,14 +59,32 @@ impl Bar {
     pub fn stderr() -> Self {
         Self {
             draws: console::user_attended_stderr(),
+            told: None,
+            percent: 0,
             bar: None,
             label: String::new(),
+        }
+    }
+
+    /// A dashboard is told of every percent once.
+    fn tell(&mut self, done: u64) {
+        let Some(total) = self.told.filter(|total| *total > 0) else {
+            return;
+        };
+        let percent = done.min(total) * 100 / total;
+        if percent > self.percent {
+            self.percent = percent;
+            watch::emit(Event::Share(percent as f64 / 100.0));
         }
     }
 
     fn start(&mut self, label: &str, total: u64, template: &str) {
         self.end();
         self.label = label.to_owned();
+        if watch::is_live() {
+            watch::begin("files", label);
+            (self.told, self.percent) = (Some(total), 0);
+        }
         if !self.draws {
             return;
         }
@@ -77,6 +104,7 @@ impl Progress for Bar {
     }
 
     fn at(&mut self, bytes: u64) {
+        self.tell(bytes);
         if let Some(bar) = &self.bar {
             // A resumed download begins far along. Told as a start, so that the
             // rate and the ETA count only what this run fetched.
@@ -92,6 +120,7 @@ impl Progress for Bar {
         if self.label != label {
             self.start(label, STEPS, SHARE);
         }
+        self.tell((fraction.clamp(0.0, 1.0) * STEPS as f64) as u64);
         if let Some(bar) = &self.bar {
             bar.set_position((fraction.clamp(0.0, 1.0) * STEPS as f64) as u64);
         }
@@ -101,6 +130,9 @@ impl Progress for Bar {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
+        if self.told.take().is_some() {
+            watch::end("");
+        }
         self.label.clear();
     }
 
@@ -108,6 +140,13 @@ impl Progress for Bar {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{line}")),
             None => eprintln!("{line}"),
+        }
+    }
+
+    fn warn(&mut self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| watch::warn(line)),
+            None => watch::warn(line),
         }
     }
 }

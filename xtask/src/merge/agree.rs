@@ -2,8 +2,8 @@
 //! decides a number. Pure.
 //!
 //! Equal must be: the plan, the model's files, the prompts, the revision, the
-//! lockfiles, what the engines say of themselves, and the machine (its processor,
-//! GPU, limits and governor). Only said is: kernel, compilers, memory and the rest of
+//! lockfiles, what the engines say of themselves, libtorch, and the machine (its
+//! processor, GPU, limits and governor). Only said is: kernel, compilers, memory and the rest of
 //! the facts, and programs whose bytes differ, if they come from clean checkouts of
 //! one revision: a build is not the same to the byte on every host of a fleet.
 
@@ -62,9 +62,10 @@ fn pair(a: &Part, b: &Part) -> Result<Vec<String>> {
         | Kind::Revision
         | Kind::Lockfile
         | Kind::Engine
+        | Kind::Libtorch
         | Kind::Machine => true,
         Kind::Program => !same_source,
-        Kind::Dirty | Kind::Other => false,
+        Kind::Dirty | Kind::Tools | Kind::Other => false,
     });
     if !fatal.is_empty() {
         bail!(

@@ -15,6 +15,7 @@ use crate::repo::Repo;
 use crate::results;
 use anyhow::Result;
 use schema::origin::{Origin, Source};
+use schema::pins::Pins;
 use schema::run::{FORMAT, Provenance, Run, RunHeader, sha256_hex};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -156,5 +157,6 @@ fn common(runs: &[&Run]) -> Provenance {
         binaries: shared(|p| &p.binaries),
         adoption,
         facts: shared(|p| &p.facts),
+        pins: Pins::shared(&all.iter().map(|p| &p.pins).collect::<Vec<_>>()),
     }
 }

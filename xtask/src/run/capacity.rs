@@ -12,6 +12,7 @@ use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::prompts::Prompts;
 use crate::verify::question::load_for_cases;
+use crate::watch;
 use anyhow::Result;
 use schema::budget::Budget;
 use schema::capacity::{Capacity, find};
@@ -54,17 +55,23 @@ pub fn estimate_s(round_s: f64) -> f64 {
 pub fn run(stage: &Stage, known: Vec<Capacity>, run_dir: &Path) -> Result<Vec<Capacity>> {
     let mut all = known;
     let mut file = None;
+    watch::stage(watch::event::Stage::Capacity);
     for target in &stage.plan.targets {
         for case in wanted(stage, target) {
-            crate::interrupt::check()?;
+            watch::checkpoint()?;
             let Ok(program) = stage.programs.get(target) else {
                 continue;
             };
             if find(&all, &target.id, &case).is_some() {
                 continue;
             }
+            watch::begin("capacity", target.id.as_str());
             let capacity = measure(stage, target, program, &case)?;
-            eprintln!("Capacity: {} {}", target.id, words(&capacity));
+            match capacity.status {
+                Status::Ok => eprintln!("Capacity: {} {}", target.id, words(&capacity)),
+                _ => watch::warn(format!("{}: {}", target.id, capacity.reason)),
+            }
+            watch::end(&capacity.reason);
             if file.is_none() {
                 file = Some(Appender::open(&run_dir.join("capacity.jsonl"))?);
             }

@@ -20,6 +20,7 @@ use crate::engine::{EngineFailure, Program};
 use crate::prompts::{self, Prompts};
 use crate::verify::output::{self, Output};
 use crate::verify::question::load_for_cases;
+use crate::watch;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use protocol::wire::Load;
@@ -106,6 +107,10 @@ pub fn check(
             },
         };
         bar.set_message(cell.name.clone());
+        watch::begin(
+            format!("outputs of {}", cell.scenario),
+            format!("{} {}", cell.name, cell.case),
+        );
         for request in &cell.requests {
             crate::interrupt::check()?;
             bar.inc(1);
@@ -140,6 +145,8 @@ pub fn check(
                 record.wrong += 1;
             }
         }
+        super::told::checked(&record);
+        watch::end("");
         file.append(&record)?;
     }
     bar.finish_and_clear();

@@ -4,10 +4,10 @@
 use super::load::{CasePrompts, PromptQueue, Stop, issue};
 use super::open_loop::Offered;
 use super::pending::Pending;
-use super::progress::Progress;
 use super::record::{Appender, launch_file};
 use super::scenario;
 use super::telemetry::{Sampler, peak_rss_bytes};
+use super::told;
 use super::weights::Weights;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
@@ -59,7 +59,7 @@ pub struct Context<'a> {
 }
 
 /// Make one launch. `Err` only where the record can't be written.
-pub fn launch(context: &Context, pending: &Pending, progress: &mut Progress) -> Result<End> {
+pub fn launch(context: &Context, pending: &Pending) -> Result<End> {
     let launch = &pending.launch;
     let scenario = scenario(context.plan, &launch.scenario);
     let per_case = scenario.load == LoadShape::Batch;
@@ -103,7 +103,6 @@ pub fn launch(context: &Context, pending: &Pending, progress: &mut Progress) -> 
                 prompts,
                 &mut session,
                 &mut record,
-                progress,
             );
             match result {
                 Ok(()) => match session.close() {
@@ -147,13 +146,12 @@ fn run_cases(
     prompts: Vec<CasePrompts>,
     session: &mut Session,
     record: &mut Appender,
-    progress: &mut Progress,
 ) -> Result<(), Stop> {
     let pid = session.pid();
     let sampler = Sampler::start(pid, gpu::device_of(&context.target.backend));
     for (case, prompts) in cases.iter().zip(prompts) {
         sampler.begin(&case.id);
-        progress.case(&case.id);
+        told::case(case);
         let result = issue(
             session,
             scenario.load,
@@ -163,7 +161,7 @@ fn run_cases(
             prompts,
             &mut |event: RecordEvent| {
                 if let RecordEvent::Request(request) = &event {
-                    progress.request(request);
+                    told::request(request);
                 }
                 record.event(event)
             },
@@ -186,6 +184,7 @@ fn run_cases(
             .event(RecordEvent::CaseEnd(end))
             .and_then(|()| record.sync())
             .map_err(Stop::Record)?;
+        told::case_end();
     }
     Ok(())
 }

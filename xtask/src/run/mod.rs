@@ -4,7 +4,7 @@
 //! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `load` and
 //! `open_loop` issue requests, `telemetry` reads counters, `record` writes, `launch` is one
 //! process from start to end, `pending` says what is left to do, `weights` sees that the
-//! model stays, `progress` shows it, `check` judges the timed outputs afterwards, `trace`
+//! model stays, `told` is what all this tells, `check` judges the timed outputs afterwards, `trace`
 //! looks at the kernels of CUDA targets in launches that nobody times.
 
 pub mod capacity;
@@ -14,22 +14,22 @@ pub mod load;
 pub mod open_loop;
 pub mod pending;
 pub mod pilot;
-pub mod progress;
 pub mod record;
 pub mod telemetry;
+pub mod told;
 pub mod trace;
 pub mod weights;
 
 use crate::build::Programs;
 use crate::prompts::Prompts;
+use crate::watch::{self, control};
 use anyhow::Result;
 use pending::Pending;
-use progress::Progress;
 use schema::capacity::Capacity;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::record::{Status, VerifyRecord};
 use schema::twin::original;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use weights::Weights;
 
@@ -44,20 +44,16 @@ pub fn run(
     capacities: &[Capacity],
     pending: Vec<Pending>,
 ) -> Result<()> {
-    let mut progress = Progress::new(
-        pending
-            .iter()
-            .map(|p| (p.launch.target.clone(), p.launch.scenario.clone())),
-    );
     let weights = Weights::of(plan, model_dir);
     // A cell needs every invocation, so after one failure the others of the same
-    // target and scenario would be measured in vain.
-    let mut lost: BTreeSet<(String, String)> = BTreeSet::new();
+    // target and scenario would be measured in vain. What the user skips is left to a
+    // resumed run.
+    let mut lost: BTreeMap<(String, String), Status> = BTreeMap::new();
     for item in pending {
-        crate::interrupt::check()?;
+        watch::checkpoint()?;
         let key = (item.launch.target.clone(), item.launch.scenario.clone());
-        if lost.contains(&key) {
-            progress.skip(&item.launch);
+        if let Some(&status) = lost.get(&key) {
+            told::dropped(&item.launch, status);
             continue;
         }
         let target = plan
@@ -68,7 +64,7 @@ pub fn run(
         let Ok(program) = programs.get(target) else {
             continue;
         };
-        progress.begin(&item.launch);
+        told::begin(&item.launch);
         let context = launch::Context {
             plan,
             run_dir,
@@ -79,16 +75,18 @@ pub fn run(
             weights: &weights,
             capacities,
         };
-        let end = launch::launch(&context, &item, &mut progress)?;
-        progress.end(&item.launch, &end);
-        if end.status == Status::NotRun {
+        control::skippable();
+        let end = launch::launch(&context, &item)?;
+        let skipped = control::skipped() && !crate::interrupt::requested();
+        told::end(&item.launch, &end, skipped);
+        if skipped {
+            lost.insert(key, Status::NotRun);
+        } else if end.status == Status::NotRun {
             anyhow::bail!("{}", end.reason);
-        }
-        if end.status != Status::Ok {
-            lost.insert(key);
+        } else if end.status != Status::Ok {
+            lost.insert(key, end.status);
         }
     }
-    progress.finish();
     Ok(())
 }
 

@@ -10,6 +10,8 @@ use crate::engine::session::{Patience, Session};
 use crate::prompts::Prompts;
 use crate::twins;
 use crate::verify::question::load_for_cases;
+use crate::watch;
+use crate::watch::event::Stage;
 use anyhow::Result;
 use protocol::clock::now_ns;
 use schema::budget::{Budget, Pilot, Round};
@@ -43,8 +45,13 @@ pub struct Pilots<'a> {
 pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     let plan = setting.plan;
     let mut pilots = Vec::new();
+    watch::stage(Stage::Pilot);
+    super::told::group(
+        "pilot",
+        plan.targets.iter().map(|target| target.id.as_str()),
+    );
     for target in &plan.targets {
-        crate::interrupt::check()?;
+        watch::checkpoint()?;
         let verified = setting
             .verify
             .get(&target.id)
@@ -55,6 +62,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         if !verified {
             continue;
         }
+        watch::begin("pilot", target.id.as_str());
         let mut pilot = Pilot {
             target: target.id.clone(),
             load_s: 0.0,
@@ -78,7 +86,14 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             Err(failure) => pilot.failure = failure.to_string(),
             Ok(()) => pilot.planned_s = budget::planned_s(plan, &pilot).unwrap_or_default(),
         }
-        eprintln!("Pilot: {} {}", target.id, words(&pilot));
+        match pilot.failure.is_empty() {
+            true => eprintln!("Pilot: {} {}", target.id, words(&pilot)),
+            false => watch::warn(format!(
+                "The pilot of {} failed: {}",
+                target.id, pilot.failure
+            )),
+        }
+        watch::end(&pilot.failure);
         pilots.push(pilot);
     }
     let budget = decide(plan, pilots, setting.baseline);

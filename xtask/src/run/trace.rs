@@ -100,13 +100,13 @@ impl Tracing<'_> {
         let tracer = match build::tracer(self.repo) {
             Ok(tracer) => tracer,
             Err(failure) => {
-                eprintln!("No kernels traced: {failure}");
+                crate::watch::warn(format!("No kernels traced: {failure}"));
                 return Ok(false);
             }
         };
         let mut all = true;
         for target in chosen {
-            crate::interrupt::check()?;
+            crate::watch::checkpoint()?;
             let earlier = run
                 .kernels
                 .iter()
@@ -117,14 +117,13 @@ impl Tracing<'_> {
             let Ok(program) = self.programs.get(target) else {
                 continue; // said when it was built
             };
-            let said = match self.of_target(target, program, &tracer, &run.verify)? {
-                Ok(analysis) => words(&analysis),
+            match self.of_target(target, program, &tracer, &run.verify)? {
+                Ok(analysis) => eprintln!("Kernels: {} {}", target.id, words(&analysis)),
                 Err(why) => {
                     all = false;
-                    why
+                    crate::watch::warn(format!("No kernels of {}: {why}", target.id));
                 }
-            };
-            eprintln!("Kernels: {} {said}", target.id);
+            }
         }
         Ok(all)
     }

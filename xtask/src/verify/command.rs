@@ -4,10 +4,13 @@ use super::golden::bless;
 use super::mutants;
 use super::question::{Question, default_patience};
 use super::target::{Verified, not_verified, verify};
+use super::told;
 use crate::build::{self, Programs};
 use crate::fetch;
 use crate::plan::profile_targets;
 use crate::repo::Repo;
+use crate::watch::event::{Event, Stage};
+use crate::watch::{self, control};
 use anyhow::{Context, Result, bail};
 use schema::golden::Golden;
 use schema::parity::{Limit, ParityLimits};
@@ -44,7 +47,10 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     } else {
         options.models.clone()
     };
+    watch::emit(Event::Title(models.join(", ")));
+    watch::stage(Stage::Fetch);
     fetch::ensure(repo, &models)?;
+    watch::stage(Stage::Build);
     if options.mutants {
         return mutants::run(repo, &registry);
     }
@@ -57,19 +63,30 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let judges = judges.iter().filter(|_| options.bless);
     let programs = build::build(repo, &registry, targets.iter().chain(judges))?;
     let mut failed = 0;
+    watch::stage(Stage::Gate);
+    for model in &models {
+        told::group(model, targets.iter(), |_| false);
+    }
     for model in &models {
         if options.bless {
             write_golden(repo, &bless(repo, &registry, &programs, model, threads())?)?;
         }
         for target in &targets {
-            crate::interrupt::check()?;
+            watch::checkpoint()?;
+            told::begin(model, target);
+            control::skippable();
             let verified = verify_one(repo, &programs, target, model)?;
+            if control::skipped() && verified.record.status == Status::NotRun {
+                told::skipped();
+                continue;
+            }
             if options.json {
                 println!("{}", serde_json::to_string(&verified.record)?);
             } else {
                 print_line(&verified.record);
             }
-            failed += u32::from(is_failure(verified.record.status));
+            told::end(&verified.record, programs.get(target).is_err());
+            failed += u32::from(told::is_failure(verified.record.status));
         }
     }
     if failed > 0 {
@@ -77,14 +94,6 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::from(3));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether a status is the target's fault, rather than this machine's lack.
-fn is_failure(status: Status) -> bool {
-    !matches!(
-        status,
-        Status::Ok | Status::Unavailable | Status::Unsupported
-    )
 }
 
 /// CPUs this process may use.

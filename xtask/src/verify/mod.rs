@@ -2,14 +2,16 @@
 //!
 //! `gate` judges scores and `output` what was generated (both pure), `target`
 //! drives one engine through the questions, `batch` asks those about requests in
-//! company, `golden` makes the answers, `mutants` tests the gate itself, `command`
-//! is `cargo xtask verify`.
+//! company, `golden` makes the answers, `mutants` tests the gate itself, `of_run` is
+//! the gate within a run, `command` is `cargo xtask verify`, `told` what both tell.
 
 pub mod batch;
 pub mod command;
 pub mod gate;
 pub mod golden;
 pub mod mutants;
+pub mod of_run;
 pub mod output;
 pub mod question;
 pub mod target;
+mod told;

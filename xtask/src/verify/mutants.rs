@@ -48,7 +48,7 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
         }
     }
     if survivors > 0 {
-        eprintln!("{survivors} mutants passed the gate");
+        crate::watch::error(format!("{survivors} mutants passed the gate"));
         return Ok(ExitCode::from(3));
     }
     println!("the gate sees every mutant at every precision");

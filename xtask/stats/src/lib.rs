@@ -27,6 +27,7 @@ pub mod holm;
 pub mod hypotheses;
 mod judge;
 pub mod kernels;
+pub mod median;
 pub mod metrics;
 pub mod mser;
 pub mod noise;

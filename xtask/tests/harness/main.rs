@@ -4,6 +4,7 @@
 
 mod checkout;
 mod compare;
+mod dashboard;
 mod faults;
 mod input;
 mod matrix;
@@ -15,6 +16,7 @@ mod resume;
 mod surroundings;
 mod synthetic;
 mod telemetry;
+mod terminal;
 mod timing;
 mod trace;
 mod twins;

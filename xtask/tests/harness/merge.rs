@@ -204,6 +204,8 @@ fn what_is_no_part_of_one_run_is_refused_with_both_sides_named() {
         },
         &["lockfile Cargo.lock: l → k"],
     );
+    let torch = |header: &mut RunHeader| header.provenance.pins.libtorch = Some(Default::default());
+    refused_with(torch, &["libtorch: absent → from "]);
     let mut newer = shard("r-two", "2/2");
     newer.version = "2".into();
     refused(

@@ -3,6 +3,7 @@
 //! on the clock of the machine that tests.
 
 use crate::checkout::{Checkout, text};
+use schema::pins::Pin;
 use schema::run::{Run, RunHeader};
 use std::path::PathBuf;
 
@@ -132,6 +133,11 @@ fn a_header_alone_is_replayed_in_part_and_other_locks_are_said() {
     let path = copied(&checkout, &run, |header| {
         let locks = &mut header.provenance.lockfiles;
         locks.insert("data/models.lock".into(), "0123456789abcdef".into());
+        header.provenance.pins.nix_shell = Some("theirs".into());
+        header.provenance.pins.libtorch = Some(Pin {
+            from: "/nix/store/x".into(),
+            ..Pin::default()
+        });
     });
     let path = path.display().to_string();
     let narrowed = ["reproduce", &path, "--scenarios", "single_request"];
@@ -142,13 +148,18 @@ fn a_header_alone_is_replayed_in_part_and_other_locks_are_said() {
         "{}",
         text(&output)
     );
-    let output = checkout.xtask(&[&narrowed[..], &["--anyway"]].concat(), &[]);
+    let here = [("LIBTORCH", "/nowhere")];
+    let output = checkout.xtask(&[&narrowed[..], &["--anyway"]].concat(), &here);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(
-        said.contains("differs: lockfile data/models.lock"),
-        "{said}"
-    );
+    for differs in [
+        "differs: lockfile data/models.lock",
+        "differs: nix shell: theirs → ",
+        "differs: libtorch: from /nix/store/x → from LIBTORCH",
+        "had again by `nix develop .#theirs`",
+    ] {
+        assert!(said.contains(differs), "{differs}: {said}");
+    }
     assert!(said.contains("Nothing could be judged"), "{said}");
     let again = checkout.latest().expect("it was recorded");
     let scenarios: Vec<&str> = again

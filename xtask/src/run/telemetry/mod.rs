@@ -24,6 +24,11 @@ fn number<T: std::str::FromStr>(path: impl AsRef<Path>) -> Option<T> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
+/// CPU time of the calling thread, in ns.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)
+}
+
 /// A CPU-time clock, in ns; `None` where its process or thread is gone.
 fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec {

@@ -10,6 +10,8 @@ use super::host::Host;
 use super::rapl::{POWERCAP, Rapl};
 use super::tree::Tree;
 use crate::gpu::Device;
+use crate::run::told;
+use crate::watch;
 use protocol::clock::now_ns;
 use schema::record::Telemetry;
 use std::path::Path;
@@ -189,6 +191,10 @@ impl Counters {
         self.gpu.read(thorough, self.tree.pids(), &mut reading);
         reading.harness_cpu_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
         reading.sampler_cpu_ns = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+        reading.dashboard_cpu_ns = watch::dashboard::cpu_ns();
+        if thorough {
+            told::reading(&reading);
+        }
         reading
     }
 }

@@ -1,0 +1,60 @@
+//! What a run was pinned to, item by item, and the command that gets it again.
+
+use crate::fmt;
+use schema::run::Provenance;
+
+/// Every item; what a record doesn't say is a dash, never left out.
+pub fn rows(provenance: &Provenance) -> Vec<(String, String)> {
+    let pins = provenance.pins.items();
+    let hash = |name: &str| provenance.lockfiles.get(name).cloned();
+    let fact = |name: &str| provenance.facts.get(name).cloned();
+    let others = [
+        ("flake.lock (sha256)", hash("flake.lock")),
+        ("rustc", fact("rustc")),
+        ("driver", fact("driver")),
+        ("newest CUDA of the driver", fact("cuda")),
+    ];
+    let all = pins.into_iter().chain(others);
+    all.map(|(item, value)| (item.to_owned(), value.unwrap_or(fmt::NONE.into())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::pins::{Pin, Pins};
+
+    #[test]
+    fn every_item_is_shown_whether_it_is_known_or_not() {
+        let mut provenance = Provenance::default();
+        let blank = rows(&provenance);
+        assert!(blank.iter().all(|(_, value)| value == fmt::NONE));
+        provenance.pins = Pins {
+            nix_shell: Some("default".into()),
+            nix_shell_pure: Some(true),
+            libtorch: Some(Pin {
+                version: Some("2.9.0+cu128".into()),
+                from: "/nix/store/x-libtorch".into(),
+                sha256: None,
+            }),
+            ..Pins::default()
+        };
+        provenance
+            .lockfiles
+            .insert("flake.lock".into(), "ab".repeat(32));
+        provenance.facts.insert("driver".into(), "580.1".into());
+        let known = rows(&provenance);
+        assert_eq!(known.len(), blank.len());
+        let of = |item: &str| {
+            let row = known.iter().find(|(name, _)| name == item);
+            row.map(|(_, value)| value.as_str())
+        };
+        assert_eq!(
+            of("libtorch"),
+            Some("2.9.0+cu128 from /nix/store/x-libtorch")
+        );
+        assert_eq!(of("nix shell is pure"), Some("yes"));
+        assert_eq!(of("driver"), Some("580.1"));
+        assert_eq!(of("cuda toolkit"), Some(fmt::NONE));
+    }
+}

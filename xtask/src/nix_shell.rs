@@ -1,0 +1,78 @@
+//! What the flake's shell says of itself. Inside of one, the project takes what the
+//! shell brings and provides nothing of its own: no Python environment, no libtorch,
+//! no CUDA toolkit. Outside, it knows nothing of Nix.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Set by `nix/shell.nix` to the shell's name in the flake.
+pub const NAME: &str = "BENCH_NIX_SHELL";
+/// Set by it to the Python environment of the engines.
+pub const VENV: &str = "BENCH_VENV";
+/// Where everything of a pure shell lies.
+pub const STORE: &str = "/nix/store/";
+
+/// The shell that this process runs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NixShell {
+    /// `default` or `cpu`.
+    pub name: String,
+    /// Whether every directory on `PATH` that exists is in the Nix store, so that no
+    /// program of the host's can have been started by its name.
+    pub pure: bool,
+    /// The Python environment.
+    pub venv: Option<PathBuf>,
+}
+
+impl NixShell {
+    /// This process's; `None` outside.
+    pub fn current() -> Option<Self> {
+        Self::from(&|name| std::env::var_os(name))
+    }
+
+    fn from(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Self> {
+        let set = |name| variable(name).filter(|value| !value.is_empty());
+        let path = set("PATH").unwrap_or_default();
+        Some(Self {
+            name: set(NAME)?.into_string().ok()?,
+            pure: std::env::split_paths(&path).all(|dir| dir.starts_with(STORE) || !dir.exists()),
+            venv: set(VENV).map(PathBuf::from),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(set: &[(&str, &str)]) -> Option<NixShell> {
+        NixShell::from(&|name| {
+            let found = set.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).into())
+        })
+    }
+
+    #[test]
+    fn only_the_marker_makes_a_shell() {
+        assert_eq!(shell(&[(VENV, "/nix/store/v"), ("PATH", "/bin")]), None);
+        assert_eq!(shell(&[(NAME, "")]), None);
+        let found = shell(&[(NAME, "cpu"), (VENV, "/nix/store/v")]).unwrap();
+        assert_eq!(found.name, "cpu");
+        assert_eq!(found.venv, Some("/nix/store/v".into()));
+    }
+
+    #[test]
+    fn a_directory_of_the_host_makes_it_impure() {
+        let pure = |path: &str| {
+            let shell = shell(&[(NAME, "default"), ("PATH", path)]);
+            shell.unwrap().pure
+        };
+        // stdenv leaves a placeholder at the end.
+        assert!(pure("/nix/store/a/bin:/nix/store/b/bin:/path-not-set"));
+        let host = tempfile::tempdir().unwrap();
+        assert!(!pure(&format!(
+            "/nix/store/a/bin:{}",
+            host.path().display()
+        )));
+    }
+}

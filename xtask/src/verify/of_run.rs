@@ -1,0 +1,85 @@
+//! The gate within a run: each target that has no judgement yet is put through it,
+//! and its record written.
+
+use super::command::{limit, load_golden};
+use super::question::Question;
+use super::target::{not_verified, verify};
+use super::told;
+use crate::build::Programs;
+use crate::engine::session::Patience;
+use crate::repo::Repo;
+use crate::run::record::Appender;
+use crate::watch::event::Stage;
+use crate::watch::{self, control};
+use anyhow::{Result, bail};
+use schema::plan::Plan;
+use schema::record::Status;
+use schema::run::Run;
+use std::path::Path;
+
+/// Put every target of `plan` without a judgement through the gate. One that the user
+/// skips has none, and a resumed run asks again.
+pub fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Programs) -> Result<()> {
+    let known = Run::load(run_dir)?.verify;
+    let golden = load_golden(repo, &plan.model)?;
+    let limits = repo.parity_limits()?;
+    let mut batches: Vec<u32> = plan
+        .scenarios
+        .iter()
+        .flat_map(|s| &s.cases)
+        .map(|case| case.concurrency)
+        .collect();
+    batches.sort_unstable();
+    batches.dedup();
+    let model_dir = repo.model_dir(&plan.model);
+    let mut file = Appender::open(&run_dir.join("verify.jsonl"))?;
+    watch::stage(Stage::Gate);
+    told::group(&plan.model, plan.targets.iter(), |target| {
+        known.contains_key(&target.id)
+    });
+    for target in plan
+        .targets
+        .iter()
+        .filter(|target| !known.contains_key(&target.id))
+    {
+        watch::checkpoint()?;
+        told::begin(&plan.model, target);
+        let program = programs.get(target);
+        let record = match program {
+            Err(failure) => not_verified(target, &plan.model, failure),
+            Ok(program) => {
+                let question = Question {
+                    golden: &golden,
+                    limit: limit(&limits, &target.precision)?,
+                    model_dir: &model_dir,
+                    threads: plan.threads,
+                    batches: &batches,
+                    patience: Patience::of(plan),
+                };
+                control::skippable();
+                verify(target, program, &question).record
+            }
+        };
+        let skipped = control::skipped();
+        if record.status == Status::NotRun {
+            if !skipped || crate::interrupt::requested() {
+                bail!("interrupted");
+            }
+            told::skipped();
+            continue;
+        }
+        let verdict = if record.status == Status::Ok {
+            "verified"
+        } else {
+            record.status.id()
+        };
+        // What could not be built was an alert then.
+        let was_said = record.status == Status::Ok || program.is_err();
+        if was_said {
+            eprintln!("Parity: {} {verdict} {}", target.id, record.reason);
+        }
+        told::end(&record, was_said);
+        file.append(&record)?;
+    }
+    file.sync()
+}

@@ -1,0 +1,354 @@
+//! One source of versions. What pins a version stands in files of several kinds, for
+//! Cargo, pip and Nix, and each must say the same: this reads all of them and names the
+//! first two that don't. Part of `cargo xtask tidy`.
+//!
+//! It asks no registry and starts nothing. That hashes are of what they are said to be
+//! is for those who download.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The crate that binds libtorch, and the one beneath it whose build script insists on
+/// the version. In halves: tidy can't tell this crate from the engine of that name.
+const TCH: &str = concat!("t", "ch");
+const TORCH_SYS: &str = "torch-sys";
+/// Which libtorch a version of them binds.
+const TCH_BINDS: [(&str, &str); 1] = [("0.22.0", "2.9.0")];
+/// Workspaces: the root's, and those of engines that can't live in it.
+const WORKSPACES: [&str; 3] = [".", "engines/mistralrs", "engines/lmrs-upstream"];
+/// The flake and its parts, but not the stand-in for nixpkgs.
+const NIX: [&str; 5] = [
+    "flake.nix",
+    "nix/cuda.nix",
+    "nix/libtorch.nix",
+    "nix/python.nix",
+    "nix/shell.nix",
+];
+/// What else pins or names a version.
+const OTHERS: [&str; 8] = [
+    "rust-toolchain.toml",
+    "flake.lock",
+    "nix/versions.toml",
+    "nix/wheels.toml",
+    "engines/pytorch/requirements.in",
+    "engines/pytorch/requirements.lock",
+    "data/cuda-toolkit.lock",
+    "xtask/src/build/cuda.rs",
+];
+
+/// The files by name, relative to the repository.
+#[derive(Clone)]
+struct Sources(BTreeMap<String, String>);
+
+/// The first disagreement, as a complaint; `None` where all agree.
+pub fn disagreement(root: &Path) -> Option<String> {
+    let agreed = Sources::read(root).and_then(|sources| sources.check());
+    agreed.err().map(|error| format!("versions: {error:#}"))
+}
+
+/// A locked Python package.
+struct Locked {
+    version: String,
+    /// Whether it is for some machines only.
+    conditional: bool,
+    sha256: Vec<String>,
+}
+
+impl Sources {
+    fn read(root: &Path) -> Result<Self> {
+        let cargo = WORKSPACES
+            .iter()
+            .flat_map(|dir| ["Cargo.toml", "Cargo.lock"].map(|name| in_dir(dir, name)));
+        let named = NIX.iter().chain(&OTHERS).map(|name| (*name).to_owned());
+        let read = |name: String| {
+            let text = std::fs::read_to_string(root.join(&name))
+                .with_context(|| format!("{name} can't be read"))?;
+            Ok((name, text))
+        };
+        Ok(Self(cargo.chain(named).map(read).collect::<Result<_>>()?))
+    }
+
+    fn check(&self) -> Result<()> {
+        self.toolchain()?;
+        self.libtorch()?;
+        self.cuda()?;
+        self.wheels()?;
+        self.toolkit()?;
+        self.flake()
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    fn toml(&self, name: &str) -> Result<toml::Table> {
+        self.text(name)
+            .parse()
+            .with_context(|| format!("{name} is not TOML"))
+    }
+
+    /// A string in a TOML file.
+    fn said(&self, name: &str, path: &[&str]) -> Result<String> {
+        let table = toml::Value::Table(self.toml(name)?);
+        let value = path.iter().try_fold(&table, |value, key| value.get(key));
+        let text = value.and_then(toml::Value::as_str);
+        Ok(text
+            .with_context(|| format!("{name} says no {}", path.join(".")))?
+            .to_owned())
+    }
+
+    /// rust-toolchain.toml, of which every workspace names the first two numbers.
+    fn toolchain(&self) -> Result<()> {
+        let channel = self.said("rust-toolchain.toml", &["toolchain", "channel"])?;
+        for dir in WORKSPACES {
+            let name = in_dir(dir, "Cargo.toml");
+            let said = self
+                .said(&name, &["workspace", "package", "rust-version"])
+                .or_else(|_| self.said(&name, &["package", "rust-version"]))?;
+            ensure!(
+                channel == said || channel.starts_with(&format!("{said}.")),
+                "rust-toolchain.toml pins {channel}, and {name} has rust-version {said}"
+            );
+        }
+        Ok(())
+    }
+
+    /// The crate, the C++ library and the wheel are of one version.
+    fn libtorch(&self) -> Result<()> {
+        let libtorch = self.said("nix/versions.toml", &["libtorch", "version"])?;
+        for dir in WORKSPACES {
+            let name = in_dir(dir, "Cargo.lock");
+            let crates = self.crates(&name)?;
+            for tch in crates.get(TCH).into_iter().flatten() {
+                let bound = TCH_BINDS.iter().find(|(version, _)| version == tch);
+                let Some((_, bound)) = bound else {
+                    bail!(
+                        "{name} has tch {tch}: say in xtask/src/versions.rs which libtorch it binds"
+                    )
+                };
+                ensure!(
+                    *bound == libtorch,
+                    "{name} has tch {tch}, which binds libtorch {bound}, and nix/versions.toml pins {libtorch}"
+                );
+                ensure!(
+                    crates.get(TORCH_SYS) == Some(&vec![tch.clone()]),
+                    "{name} has tch {tch} and another torch-sys"
+                );
+            }
+        }
+        let wanted = self.text("engines/pytorch/requirements.in");
+        let wanted = wanted.lines().find_map(|line| line.strip_prefix("torch=="));
+        let wanted = wanted.context("engines/pytorch/requirements.in pins no torch")?;
+        ensure!(
+            wanted.trim() == libtorch,
+            "engines/pytorch/requirements.in has torch {wanted}, and nix/versions.toml pins libtorch {libtorch}"
+        );
+        let locked = &self.requirements()?["torch"].version;
+        ensure!(
+            *locked == libtorch,
+            "engines/pytorch/requirements.lock has torch {locked}, and nix/versions.toml pins libtorch {libtorch}"
+        );
+        Ok(())
+    }
+
+    /// The wheel is of the release of CUDA that the flake takes.
+    fn cuda(&self) -> Result<()> {
+        let cuda = self.said("nix/versions.toml", &["cuda"])?;
+        for (name, package) in self.requirements()? {
+            let is_release = name.starts_with("nvidia-cuda-");
+            ensure!(
+                !is_release || package.version.starts_with(&format!("{cuda}.")),
+                "engines/pytorch/requirements.lock has {name} {}, and nix/versions.toml pins CUDA {cuda}",
+                package.version
+            );
+        }
+        Ok(())
+    }
+
+    /// The flake's wheels are those that the lock allows, all of them, for its Python.
+    fn wheels(&self) -> Result<()> {
+        let mut locked = self.requirements()?;
+        let python = self
+            .said("nix/versions.toml", &["python"])?
+            .replace('.', "");
+        let table = self.toml("nix/wheels.toml")?;
+        let wheels = table.get("wheel").and_then(toml::Value::as_array);
+        for wheel in wheels.into_iter().flatten() {
+            let word = |key: &str| wheel.get(key).and_then(toml::Value::as_str);
+            let (Some(file), Some(sha256)) = (word("file"), word("sha256")) else {
+                bail!("nix/wheels.toml has a wheel without file or sha256")
+            };
+            let stem = file.strip_suffix(".whl").unwrap_or(file);
+            let [name, version, tag, abi, _] = stem.split('-').collect::<Vec<_>>()[..] else {
+                bail!("nix/wheels.toml: {file} is not named like a wheel")
+            };
+            let Some(package) = locked.remove(&name.replace(['_', '.'], "-").to_lowercase()) else {
+                bail!("nix/wheels.toml has {file}, and engines/pytorch/requirements.lock no {name}")
+            };
+            ensure!(
+                package.version == version && package.sha256.iter().any(|hash| hash == sha256),
+                "nix/wheels.toml has {file}, whose version or hash engines/pytorch/requirements.lock doesn't have: run nix/wheels.py"
+            );
+            ensure!(
+                abi == "none" || abi == "abi3" || tag == format!("cp{python}"),
+                "nix/wheels.toml has {file}, and nix/versions.toml pins Python {python}: run nix/wheels.py"
+            );
+        }
+        let missing = locked.iter().find(|(_, package)| !package.conditional);
+        if let Some((name, _)) = missing {
+            bail!(
+                "engines/pytorch/requirements.lock has {name}, and nix/wheels.toml doesn't: run nix/wheels.py"
+            )
+        }
+        Ok(())
+    }
+
+    /// The toolkit that is provisioned outside of Nix is of one release, the one that
+    /// its code knows.
+    fn toolkit(&self) -> Result<()> {
+        const NAME: &str = "data/cuda-toolkit.lock";
+        let locked = requirements(self.text(NAME));
+        let release = |version: &str| -> String {
+            let numbers: Vec<&str> = version.splitn(3, '.').take(2).collect();
+            numbers.join(".")
+        };
+        let compiler = locked
+            .get("nvidia-cuda-nvcc")
+            .with_context(|| format!("{NAME} has no nvidia-cuda-nvcc"))?;
+        let wanted = release(&compiler.version);
+        for (name, package) in &locked {
+            ensure!(
+                !name.starts_with("nvidia-cuda-") || release(&package.version) == wanted,
+                "{NAME} has a compiler of CUDA {wanted}, and {name} {}",
+                package.version
+            );
+        }
+        let code = self.text("xtask/src/build/cuda.rs");
+        let known = code.lines().find_map(|line| {
+            let rest = line.strip_prefix("const WHEELS_CUDA_MAJOR: u32 = ")?;
+            rest.strip_suffix(';')
+        });
+        let major = wanted.split('.').next();
+        ensure!(
+            known == major,
+            "{NAME} has CUDA {wanted}, and xtask/src/build/cuda.rs knows {}",
+            known.unwrap_or("none")
+        );
+        Ok(())
+    }
+
+    /// The flake's inputs are the locked ones, and no version stands in its code.
+    fn flake(&self) -> Result<()> {
+        let lock: serde_json::Value =
+            serde_json::from_str(self.text("flake.lock")).context("flake.lock is not JSON")?;
+        for input in ["nixpkgs", "rust-overlay"] {
+            let original = &lock["nodes"][input]["original"];
+            let word = |key: &str| original[key].as_str();
+            let [Some(kind), Some(owner), Some(repo)] = ["type", "owner", "repo"].map(word) else {
+                bail!("flake.lock doesn't say where {input} is from")
+            };
+            let branch = word("ref").map(|branch| format!("/{branch}"));
+            let url = format!("\"{kind}:{owner}/{repo}{}\"", branch.unwrap_or_default());
+            ensure!(
+                self.text("flake.nix").contains(&url),
+                "flake.lock has {input} from {url}, and flake.nix doesn't"
+            );
+        }
+        ensure!(
+            self.text("flake.nix")
+                .contains("rust-bin.fromRustupToolchainFile ./rust-toolchain.toml"),
+            "flake.nix doesn't take its toolchain from rust-toolchain.toml"
+        );
+        for name in NIX {
+            for (number, line) in self.text(name).lines().enumerate() {
+                if let Some(version) = version_in(line) {
+                    bail!(
+                        "{name}:{}: names the version {version}: it belongs into nix/versions.toml",
+                        number + 1
+                    )
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Crate → its versions.
+    fn crates(&self, lock: &str) -> Result<BTreeMap<String, Vec<String>>> {
+        let table = self.toml(lock)?;
+        let mut crates: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let packages = table.get("package").and_then(toml::Value::as_array);
+        for package in packages.into_iter().flatten() {
+            let word = |key: &str| package.get(key).and_then(toml::Value::as_str);
+            if let (Some(name), Some(version)) = (word("name"), word("version")) {
+                crates
+                    .entry(name.into())
+                    .or_default()
+                    .push(version.to_owned());
+            }
+        }
+        Ok(crates)
+    }
+
+    /// The lock of the Python engines, as Nix' Python on Linux x86-64 reads it.
+    fn requirements(&self) -> Result<BTreeMap<String, Locked>> {
+        let locked = requirements(self.text("engines/pytorch/requirements.lock"));
+        ensure!(
+            locked.contains_key("torch"),
+            "engines/pytorch/requirements.lock has no torch"
+        );
+        Ok(locked)
+    }
+}
+
+fn in_dir(dir: &str, name: &str) -> String {
+    match dir {
+        "." => name.to_owned(),
+        dir => format!("{dir}/{name}"),
+    }
+}
+
+/// Package → what is locked. Of several versions for several Pythons the last stands,
+/// which is the one for the newest.
+fn requirements(text: &str) -> BTreeMap<String, Locked> {
+    let mut all: BTreeMap<String, Locked> = BTreeMap::new();
+    for entry in text.replace("\\\n", " ").lines() {
+        let Some((name, rest)) = entry.split_once("==") else {
+            continue;
+        };
+        if name.starts_with(['#', ' ']) {
+            continue;
+        }
+        let (words, hashes) = rest.split_once(" --hash=sha256:").unwrap_or((rest, ""));
+        let (version, condition) = words.split_once(';').unwrap_or((words, ""));
+        let locked = Locked {
+            version: version.trim().to_owned(),
+            conditional: !condition.trim().is_empty(),
+            sha256: hashes
+                .split("--hash=sha256:")
+                .map(|hash| hash.trim().to_owned())
+                .collect(),
+        };
+        all.insert(name.to_lowercase().replace(['_', '.'], "-"), locked);
+    }
+    all
+}
+
+/// A version that stands in a line of Nix: three numbers between dots, or a package
+/// whose name ends in numbers (`cudaPackages_12_8`, `python313`).
+fn version_in(line: &str) -> Option<&str> {
+    let code = line.split('#').next().unwrap_or(line);
+    let mut words = code.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'));
+    words.find(|word| {
+        let numbers = word.split('.').filter(|part| part.parse::<u32>().is_ok());
+        let last = word.rsplit('.').next().unwrap_or(word);
+        let named = ["cudaPackages_", "python3", "cu1"];
+        let named = named.iter().filter_map(|stem| last.strip_prefix(stem));
+        let mut rests = named.filter(|rest| !rest.is_empty());
+        numbers.count() >= 3
+            || rests.any(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '_'))
+    })
+}
+
+#[cfg(test)]
+mod tests;

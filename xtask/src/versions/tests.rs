@@ -1,0 +1,126 @@
+//! Each source of a version, changed alone, is noticed and named.
+
+use super::*;
+
+fn checkout() -> Sources {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root.parent().expect("xtask lies in the checkout");
+    Sources::read(root).expect("every source is there")
+}
+
+/// The complaint after a change of one file.
+fn changed(name: &str, from: &str, to: &str) -> String {
+    let mut sources = checkout();
+    let text = sources.0.get_mut(name).expect("it is a source");
+    assert!(text.contains(from), "{name} has no {from:?}");
+    *text = text.replacen(from, to, 1);
+    let error = sources.check().expect_err("the sources disagree");
+    format!("{error:#}")
+}
+
+#[test]
+fn the_checkout_agrees_with_itself() {
+    checkout().check().expect("they agree");
+}
+
+#[test]
+fn another_toolchain_is_noticed() {
+    let said = changed("rust-toolchain.toml", "1.95.0", "1.96.0");
+    assert!(said.contains("pins 1.96.0"), "{said}");
+    let said = changed(
+        "Cargo.toml",
+        "rust-version = \"1.95\"",
+        "rust-version = \"1.9\"",
+    );
+    assert!(said.contains("rust-version 1.9"), "{said}");
+    let name = "engines/mistralrs/Cargo.toml";
+    let said = changed(name, "rust-version = \"1.95\"", "rust-version = \"1.94\"");
+    assert!(said.contains(name), "{said}");
+}
+
+#[test]
+fn another_libtorch_is_noticed_wherever_it_stands() {
+    let said = changed(
+        "nix/versions.toml",
+        "version = \"2.9.0\"",
+        "version = \"2.8.0\"",
+    );
+    assert!(said.contains("2.8.0"), "{said}");
+    let lock = "engines/pytorch/requirements.lock";
+    let said = changed(lock, "\ntorch==2.9.0", "\ntorch==2.9.1");
+    assert!(said.contains(lock) && said.contains("2.9.1"), "{said}");
+    let wanted = "engines/pytorch/requirements.in";
+    let said = changed(wanted, "torch==2.9.0", "torch==2.10.0");
+    assert!(said.contains(wanted), "{said}");
+    let crates = |name: &str, to: &str| {
+        let from = format!("name = \"{name}\"\nversion = \"0.22.0\"");
+        changed("Cargo.lock", &from, &from.replace("0.22.0", to))
+    };
+    let said = crates(TCH, "0.23.0");
+    assert!(said.contains("which libtorch it binds"), "{said}");
+    let said = crates(TORCH_SYS, "0.21.0");
+    assert!(said.contains("another torch-sys"), "{said}");
+}
+
+#[test]
+fn another_cuda_is_noticed() {
+    let said = changed("nix/versions.toml", "cuda = \"12.8\"", "cuda = \"13.0\"");
+    assert!(said.contains("CUDA 13.0"), "{said}");
+    let lock = "engines/pytorch/requirements.lock";
+    let said = changed(
+        lock,
+        "nvidia-cuda-runtime-cu12==12.8.90",
+        "nvidia-cuda-runtime-cu12==12.9.90",
+    );
+    assert!(said.contains("12.9.90"), "{said}");
+    let lock = "data/cuda-toolkit.lock";
+    let said = changed(lock, "nvidia-cuda-crt==13.0", "nvidia-cuda-crt==13.1");
+    assert!(said.contains("nvidia-cuda-crt 13.1"), "{said}");
+    let said = changed(
+        "xtask/src/build/cuda.rs",
+        "MAJOR: u32 = 13",
+        "MAJOR: u32 = 12",
+    );
+    assert!(said.contains("knows 12"), "{said}");
+}
+
+#[test]
+fn wheels_other_than_the_locked_are_noticed() {
+    let name = "nix/wheels.toml";
+    let said = changed(name, "torch-2.9.0-cp313-cp313", "torch-2.9.0-cp312-cp312");
+    assert!(said.contains("Python 313"), "{said}");
+    let said = changed(name, "sha256 = \"", "sha256 = \"0");
+    assert!(said.contains("wheels.py"), "{said}");
+    let said = changed(name, "idna-3.20", "idna-3.19");
+    assert!(said.contains("idna-3.19"), "{said}");
+    let said = changed(name, "file = \"idna-3.20", "file = \"idea-3.20");
+    assert!(said.contains("no idea"), "{said}");
+    let lock = "engines/pytorch/requirements.lock";
+    let said = changed(lock, "\nidna==3.20", "\nnew==1.0\nidna==3.20");
+    assert!(said.contains("has new"), "{said}");
+}
+
+#[test]
+fn a_version_or_an_input_of_the_flakes_own_is_noticed() {
+    let said = changed("flake.nix", "nixos-26.05", "nixos-25.11");
+    assert!(said.contains("nixos-26.05"), "{said}");
+    let said = changed(
+        "flake.nix",
+        "fromRustupToolchainFile ./rust-toolchain.toml",
+        "stable.latest.default",
+    );
+    assert!(said.contains("toolchain"), "{said}");
+    let set = "pkgs.\"cudaPackages_${lib.replaceStrings [ \".\" ] [ \"_\" ] release}\"";
+    let said = changed("nix/cuda.nix", set, "pkgs.cudaPackages_12_9");
+    assert!(said.contains("cudaPackages_12_9"), "{said}");
+    for (line, version) in [
+        ("  x = \"2.9.0\";", Some("2.9.0")),
+        ("  python = pkgs.python312;", Some("pkgs.python312")),
+        ("  python = pkgs.python3;", None),
+        ("  # as of 2.9.0", None),
+        ("  build = \"cu128\";", Some("cu128")),
+        ("  cuda.root cuda_nvcc x86_64-linux", None),
+    ] {
+        assert_eq!(version_in(line), version, "{line}");
+    }
+}

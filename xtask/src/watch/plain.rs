@@ -1,0 +1,167 @@
+//! Progress without a dashboard: while something is measured a bar with what runs,
+//! what came out last and when it will be done; on a stream that is no terminal, a
+//! plain line now and then.
+
+use super::Observer;
+use super::event::{Event, Stage};
+use super::state::State;
+use super::words::clock;
+use indicatif::{ProgressBar, ProgressStyle};
+use protocol::clock::now_ns;
+use std::io::IsTerminal;
+
+/// Time between two plain lines.
+const LINE_NS: u64 = 10_000_000_000;
+/// Time between two drawings of the bar: the thread that tells of a sample measures.
+const DRAW_NS: u64 = 250_000_000;
+
+/// The plain display.
+pub struct Plain {
+    state: State,
+    terminal: bool,
+    bar: Option<ProgressBar>,
+    began_ns: u64,
+    /// Launches of the stage that ended, or won't be made.
+    ended: usize,
+    line_ns: Option<u64>,
+    drawn_ns: u64,
+}
+
+impl Plain {
+    /// On this process's stderr.
+    pub fn stderr() -> Self {
+        Self {
+            state: State::new("", now_ns()),
+            terminal: std::io::stderr().is_terminal(),
+            bar: None,
+            began_ns: 0,
+            ended: 0,
+            line_ns: None,
+            drawn_ns: 0,
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) if self.terminal => bar.println(line),
+            _ => eprintln!("{line}"),
+        }
+    }
+
+    fn begin_stage(&mut self, stage: Stage, t_ns: u64) {
+        if self.end_stage() {
+            let s = t_ns.saturating_sub(self.began_ns) / 1_000_000_000;
+            let failed = match self.state.tree.failed(self.state.stage) {
+                0 => String::new(),
+                n => format!(", {n} failed"),
+            };
+            let (ended, minutes, s) = (self.ended, s / 60, s % 60);
+            self.say(&format!(
+                "Measured {ended} launches in {minutes} min {s} s{failed}"
+            ));
+        }
+        if stage == Stage::Measure || stage == Stage::Train {
+            (self.began_ns, self.ended) = (t_ns, 0);
+            self.bar = Some(match self.terminal {
+                true => ProgressBar::new(0).with_style(style()),
+                false => ProgressBar::hidden(),
+            });
+        }
+    }
+
+    /// Take away the bar; whether there was one.
+    fn end_stage(&mut self) -> bool {
+        let bar = self.bar.take();
+        bar.inspect(ProgressBar::finish_and_clear).is_some()
+    }
+
+    fn title(&self) -> String {
+        let begin = self.state.running.as_ref().map(|running| &running.begin);
+        begin.map_or(String::new(), |begin| {
+            let words = [&begin.detail, &begin.item, &begin.group].map(String::as_str);
+            let words = words.into_iter().filter(|word| !word.is_empty());
+            words.collect::<Vec<_>>().join(" · ")
+        })
+    }
+
+    fn eta(&self) -> String {
+        match self.state.eta_ns() {
+            None => "ETA after the first launch".into(),
+            Some(ns) => format!("ETA {}", clock(ns)),
+        }
+    }
+
+    fn line(&mut self, t_ns: u64) {
+        let due = self.line_ns.is_none_or(|line_ns| t_ns >= line_ns + LINE_NS);
+        if self.terminal || self.bar.is_none() || !due {
+            return;
+        }
+        self.line_ns = Some(t_ns);
+        let (behind, all) = self.state.tree.count(self.state.stage);
+        let (title, eta) = (self.title(), self.eta());
+        eprintln!("[{}/{all}] {title}, {eta}", behind + 1);
+    }
+
+    fn draw(&mut self, t_ns: u64) {
+        let Some(bar) = self.bar.as_ref().filter(|_| self.terminal) else {
+            return;
+        };
+        self.drawn_ns = t_ns;
+        let (behind, all) = self.state.tree.count(self.state.stage);
+        bar.set_length(all.into());
+        bar.set_position(behind.into());
+        let running = self.state.running.as_ref();
+        let part = running.map(|running| match &running.part {
+            None => "loading".to_owned(),
+            Some(part) => part.clone(),
+        });
+        let last = running
+            .zip(self.state.meter())
+            .and_then(|(running, (meter, name, unit))| {
+                let last = *running.live.values(meter).last()?;
+                Some(format!("{name} {last:.1} {unit}"))
+            });
+        let words = [Some(self.title()), part, last, Some(self.eta())];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        bar.set_message(words.join(" · "));
+    }
+}
+
+impl Observer for Plain {
+    fn see(&mut self, t_ns: u64, event: Event) -> bool {
+        match &event {
+            Event::Stage(stage) => self.begin_stage(*stage, t_ns),
+            Event::Over => {
+                self.end_stage();
+            }
+            Event::End { .. } | Event::Drop { .. } => self.ended += 1,
+            Event::Alert(alert) => {
+                self.say(&format!("{}: {}", alert.severity.word(), alert.text));
+            }
+            Event::Line(line) | Event::Farewell(line) => self.say(line),
+            _ => {}
+        }
+        let (began, seldom) = match &event {
+            Event::Begin(_) => (true, false),
+            Event::Sample(_) | Event::Reading(_) | Event::Share(_) => (false, true),
+            _ => (false, false),
+        };
+        self.state.apply(t_ns, event);
+        if began {
+            self.line(t_ns);
+        }
+        if !seldom || t_ns >= self.drawn_ns + DRAW_NS {
+            self.draw(t_ns);
+        }
+        true
+    }
+
+    fn is_live(&self) -> bool {
+        false
+    }
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{bar:24} {pos}/{len} [{elapsed_precise}] {wide_msg}")
+        .expect("the template is valid")
+}

@@ -1,0 +1,268 @@
+//! `--tui` in a pseudo-terminal: what is on the screen at each point of a run, what
+//! keys do to it, and that neither a key nor a panic nor a quit costs a record or
+//! the terminal.
+
+use crate::checkout::{Checkout, PROFILE, text};
+use crate::resume::{files, goes_on};
+use crate::terminal::{Ended, Terminal};
+use std::path::Path;
+
+const BENCH: [&str; 4] = ["bench", "--profile", "test", "--tui"];
+/// A request of six tokens takes a tenth of a second: there is time to press keys.
+const SLOWLY: (&str, &str) = ("FAKE_DECODE_US", "20000");
+
+fn checkout(variants: &[&str]) -> Checkout {
+    let checkout = Checkout::with(variants);
+    // Long enough to be in the middle of.
+    let longer = PROFILE
+        .replace("requests = 6", "requests = 60")
+        .replace("requests = 8", "requests = 60");
+    checkout.profile(&longer);
+    checkout
+}
+
+/// Entries of an error log, without their time: that is checked to be one.
+fn entries(path: &Path) -> Vec<String> {
+    let log = std::fs::read_to_string(path).unwrap_or_default();
+    let entries = log.lines().filter(|line| !line.starts_with(' '));
+    entries
+        .map(|entry| {
+            let (time, rest) = entry.split_once(' ').expect("an entry begins with a time");
+            let time: Result<jiff::Timestamp, _> = time.parse();
+            assert!(time.is_ok(), "{entry}");
+            rest.to_owned()
+        })
+        .collect()
+}
+
+fn is_left_as_it_was(ended: &Ended) {
+    assert!(ended.is_restored, "{}", ended.text);
+    assert!(ended.is_cooked, "{}", ended.text);
+}
+
+#[test]
+fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
+    let checkout = checkout(&[]);
+    let mut terminal = Terminal::start(&checkout, &BENCH, &[SLOWLY]);
+
+    let start = terminal.sees(&["parity on tiny-llama", "fake.cpu.f32"]);
+    for word in [
+        "cargo xtask bench",
+        "test · tiny-llama",
+        "plan",
+        "log",
+        "q quit",
+    ] {
+        assert!(start.contains(word), "no {word:?} in\n{start}");
+    }
+
+    let running = terminal.sees(&["TPOT median", "of 60", "tok/s", "MiB", "s skip"]);
+    for word in [
+        "measuring · ",
+        "▶ fake.cpu.f32",
+        "block 1",
+        "✓ parity on tiny-llama",
+    ] {
+        assert!(running.contains(word), "no {word:?} in\n{running}");
+    }
+    terminal.press("m");
+    terminal.sees(&["TTFT median"]);
+
+    terminal.press("p");
+    terminal.sees(&["p pauses after this launch"]);
+    terminal.sees(&["paused · ", "p goes on", "1/4"]);
+    let records = files(&checkout.path("data/results"));
+    let mut launches = 0;
+    for (path, bytes) in &records {
+        let record = String::from_utf8_lossy(bytes);
+        if record.contains("\"ev\":\"launch\"") {
+            launches += 1;
+            let last = record.lines().last().unwrap_or_default();
+            assert!(
+                last.contains("\"ev\":\"end\""),
+                "{}: {last}",
+                path.display()
+            );
+        }
+    }
+    assert_eq!(
+        launches, 1,
+        "the launch that ran is complete, no other begun"
+    );
+    terminal.press("p");
+    terminal.sees(&["p pause ·", "running for", "TTFT median"]);
+
+    terminal.press("q");
+    terminal.sees(&["q again stops the run"]);
+    terminal.press("q");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 130, "{}", ended.text);
+    is_left_as_it_was(&ended);
+    for word in ["--resume", "interrupted", "of a core"] {
+        assert!(ended.text.contains(word), "no {word:?} in\n{}", ended.text);
+    }
+    let before = files(&checkout.path("data/results"));
+    goes_on(&checkout, &before);
+}
+
+#[test]
+fn a_failing_engine_raises_exactly_its_alerts() {
+    let checkout = Checkout::with(&["crash_load", "unavailable", "exit"]);
+    checkout.profile(&PROFILE.replace("requests = 6", "requests = 60"));
+    let log = checkout.path("errors/log");
+    let log_name = log.display().to_string();
+    // As in `faults`: a fault at the 50th batch strikes only while timed.
+    let environment = [("FAKE_FAULT_AT", "50"), ("BENCH_ERROR_LOG", &*log_name)];
+    let mut terminal = Terminal::start(&checkout, &BENCH, &environment);
+
+    // The gate refuses two targets, and one fails while it is timed. A launch that
+    // isn't made because an earlier one failed raises none.
+    let first = terminal.sees(&["error 1 of 3", "The command is over"]);
+    for word in [
+        "fake+crash_load.cpu.f32 does not pass",
+        "Enter, Esc or Space",
+    ] {
+        assert!(first.contains(word), "no {word:?} in\n{first}");
+    }
+    terminal.press("x");
+    terminal.press("\r");
+    let second = terminal.sees(&["warning 2 of 3", "fake+unavailable.cpu.f32"]);
+    assert!(!second.contains("1 of 3"), "{second}");
+    terminal.press(" ");
+    terminal.sees(&["error 3 of 3", "fake+exit.cpu.f32", "exited with status 3"]);
+    terminal.press("\u{1b}");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 3, "{}", ended.text);
+    is_left_as_it_was(&ended);
+    assert!(ended.text.contains("Records: "), "{}", ended.text);
+
+    let entries = entries(&log);
+    let beginnings = [
+        "error [bench] fake+crash_load.cpu.f32 does not pass",
+        "warning [bench] fake+unavailable.cpu.f32 does not pass",
+        "error [bench] fake+exit.cpu.f32 · single_request: crashed",
+    ];
+    assert_eq!(entries.len(), beginnings.len(), "{entries:#?}");
+    for (entry, beginning) in entries.iter().zip(beginnings) {
+        assert!(entry.starts_with(beginning), "{entries:#?}");
+        // And each is said again where it stays to be read.
+        let said: String = entry.replacen("[bench] ", "", 1);
+        let said: String = said.replacen(' ', ": ", 1).chars().take(60).collect();
+        assert!(ended.text.contains(&said), "no {said:?} in\n{}", ended.text);
+    }
+}
+
+#[test]
+fn what_is_skipped_is_done_by_a_resumed_run() {
+    let checkout = checkout(&["ok"]);
+    let mut terminal = Terminal::start(&checkout, &BENCH, &[SLOWLY]);
+    terminal.sees(&["TPOT median", "s skip"]);
+    terminal.press("s");
+    terminal.until("a skipped item, and one that runs after it", |screen| {
+        let skipped = screen.contains("» fake");
+        skipped && screen.contains("▶ fake") && screen.contains("TPOT median")
+    });
+    // Ctrl-C is no signal now, and means the same.
+    terminal.press("\u{3}");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 130, "{}", ended.text);
+    is_left_as_it_was(&ended);
+    let before = files(&checkout.path("data/results"));
+    let skipped = before
+        .values()
+        .filter(|bytes| String::from_utf8_lossy(bytes).contains("skipped by the user"));
+    assert_eq!(skipped.count(), 1);
+    goes_on(&checkout, &before);
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_and_is_logged() {
+    let checkout = Checkout::with(&[]);
+    // A full disk under stdout makes `println!` panic.
+    let terminal = Terminal::through_shell(
+        &checkout,
+        "exec \"$@\" > /dev/full",
+        &[
+            "verify",
+            "--model",
+            "tiny-llama",
+            "--profile",
+            "test",
+            "--json",
+            "--tui",
+        ],
+        &[("BENCH_ERROR_LOG", "yes")],
+    );
+    let ended = terminal.end();
+    assert_eq!(ended.code, 101, "{}", ended.text);
+    is_left_as_it_was(&ended);
+    assert!(ended.text.contains("panicked at"), "{}", ended.text);
+    let entries = entries(&checkout.path("target/bench-errors.log"));
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert!(
+        entries[0].starts_with("panic [verify] thread main panicked at"),
+        "{entries:?}"
+    );
+}
+
+#[test]
+fn verify_shows_its_targets() {
+    let checkout = Checkout::with(&["wrong"]);
+    let arguments = [
+        "verify",
+        "--model",
+        "tiny-llama",
+        "--profile",
+        "test",
+        "--tui",
+    ];
+    let mut terminal = Terminal::start(&checkout, &arguments, &[]);
+    let screen = terminal.sees(&["error 1 of 1", "fake+wrong.cpu.f32 does not pass"]);
+    assert!(screen.contains("cargo xtask verify tiny-llama"), "{screen}");
+    terminal.press(" ");
+    let ended = terminal.end();
+    assert_eq!(ended.code, 3, "{}", ended.text);
+    is_left_as_it_was(&ended);
+    // The table, which is for stdout, comes when the picture is gone.
+    assert!(ended.text.contains("wrong_output"), "{}", ended.text);
+}
+
+#[test]
+fn without_a_terminal_there_is_plain_progress() {
+    let checkout = Checkout::with(&[]);
+    let output = checkout.xtask(&BENCH, &[]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    for word in ["No dashboard: ", "Measuring 4 of 4", "Measured 4 launches"] {
+        assert!(said.contains(word), "no {word:?} in\n{said}");
+    }
+    assert!(!said.contains('\u{1b}'), "{said}");
+}
+
+#[test]
+fn every_command_logs_its_errors() {
+    let checkout = Checkout::with(&[]);
+    let log = checkout.path("e.log");
+    let log_name = log.display().to_string();
+    let alias = [("TEST_BURN_ERROR_LOG", &*log_name)];
+    let no_profile = checkout.xtask(&["bench", "--profile", "nope"], &alias);
+    assert_eq!(no_profile.status.code(), Some(1), "{}", text(&no_profile));
+    let no_run = checkout.xtask(&["compare", "a", "b"], &alias);
+    assert_eq!(no_run.status.code(), Some(2), "{}", text(&no_run));
+    let usage = checkout.xtask(&["bench", "--nope"], &alias);
+    assert_eq!(usage.status.code(), Some(2), "{}", text(&usage));
+    let help = checkout.xtask(&["bench", "--help"], &alias);
+    assert!(help.status.success() && text(&help).contains("--tui"));
+    let entries = entries(&log);
+    assert_eq!(entries.len(), 3, "{entries:#?}");
+    assert!(
+        entries[0].starts_with("error [bench] no profile \"nope\""),
+        "{entries:#?}"
+    );
+    assert!(text(&no_profile).contains("error: no profile \"nope\""));
+    assert!(entries[1].starts_with("error [compare] "), "{entries:#?}");
+    assert!(
+        entries[2].starts_with("error [bench] unexpected argument"),
+        "{entries:#?}"
+    );
+}

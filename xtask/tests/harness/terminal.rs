@@ -1,0 +1,170 @@
+//! A command in a pseudo-terminal, and what is on its screen. Waits are for what the
+//! screen shows, not for time; a command that ends or hangs instead fails the test
+//! with its last screen.
+
+use crate::checkout::Checkout;
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, SlavePty, native_pty_system};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Wide enough for everything to stand beside each other.
+const SIZE: PtySize = PtySize {
+    rows: 40,
+    cols: 120,
+    pixel_width: 0,
+    pixel_height: 0,
+};
+/// How long something may take that takes seconds; only a hang is longer.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// A command and its terminal.
+pub struct Terminal {
+    screen: Arc<Mutex<vt100::Parser>>,
+    child: Box<dyn Child + Send + Sync>,
+    keys: Box<dyn Write + Send>,
+    master: Box<dyn MasterPty + Send>,
+    /// Held open, so that the terminal is there to be asked when the command is gone.
+    slave: Box<dyn SlavePty + Send>,
+    reader: JoinHandle<()>,
+}
+
+/// How a command left its terminal.
+pub struct Ended {
+    /// Exit status.
+    pub code: u32,
+    /// What is on the screen.
+    pub text: String,
+    /// Whether lines are echoed and edited by the terminal again.
+    pub is_cooked: bool,
+    /// Whether what stood there before is shown again, with the cursor.
+    pub is_restored: bool,
+}
+
+impl Terminal {
+    /// Start `cargo xtask` in a checkout.
+    pub fn start(checkout: &Checkout, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let command = checkout.command(arguments, environment);
+        let mut builder = CommandBuilder::new(command.get_program());
+        builder.args(command.get_args());
+        Self::run(builder, &command)
+    }
+
+    /// The same through a shell, with something done to its streams: `"$@"` is the
+    /// command.
+    pub fn through_shell(
+        checkout: &Checkout,
+        script: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let command = checkout.command(arguments, environment);
+        let mut builder = CommandBuilder::new("/bin/sh");
+        builder.args(["-c", script, "sh"]);
+        builder.arg(command.get_program());
+        builder.args(command.get_args());
+        Self::run(builder, &command)
+    }
+
+    fn run(mut builder: CommandBuilder, like: &std::process::Command) -> Self {
+        builder.cwd(like.get_current_dir().unwrap_or(Path::new(".")));
+        for (name, value) in like.get_envs() {
+            builder.env(name, value.unwrap_or_default());
+        }
+        builder.env("TERM", "xterm-256color");
+        let pair = native_pty_system().openpty(SIZE);
+        let pair = pair.expect("a pseudo-terminal can be had");
+        let child = pair.slave.spawn_command(builder);
+        let child = child.expect("the binary can be started");
+        let mut output = pair
+            .master
+            .try_clone_reader()
+            .expect("its output can be read");
+        let keys = pair.master.take_writer().expect("keys can be pressed");
+        let [rows, columns] =
+            [SIZE.rows, SIZE.cols].map(|n| n.try_into().expect("the terminal has a size"));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
+        let drawn = Arc::clone(&screen);
+        let reader = std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = output.read(&mut bytes) {
+                drawn
+                    .lock()
+                    .expect("no test panics there")
+                    .process(&bytes[..n]);
+            }
+        });
+        Self {
+            screen,
+            child,
+            keys,
+            master: pair.master,
+            slave: pair.slave,
+            reader,
+        }
+    }
+
+    /// What is on the screen.
+    pub fn text(&self) -> String {
+        let screen = self.screen.lock().expect("no test panics there");
+        screen.screen().contents()
+    }
+
+    /// Wait until the screen has all of these; what it then shows.
+    pub fn sees(&mut self, words: &[&str]) -> String {
+        self.until(&format!("{words:?}"), |text| {
+            words.iter().all(|word| text.contains(word))
+        })
+    }
+
+    /// Wait until the screen is as wanted; what it then shows.
+    pub fn until(&mut self, what: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let ended = self.child.try_wait().expect("it can be waited for");
+            let text = self.text();
+            if is_wanted(&text) {
+                return text;
+            }
+            assert!(ended.is_none(), "ended ({ended:?}) before {what}:\n{text}");
+            assert!(Instant::now() < deadline, "never saw {what}:\n{text}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Press keys.
+    pub fn press(&mut self, keys: &str) {
+        let written = self.keys.write_all(keys.as_bytes());
+        written
+            .and_then(|()| self.keys.flush())
+            .expect("the terminal is there");
+    }
+
+    /// Wait until the command is over.
+    pub fn end(mut self) -> Ended {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "never ended:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mode = self.master.get_termios().expect("it is a terminal");
+        let mode: libc::termios = mode.into();
+        // Without it the output ends, and all of it has been read.
+        drop(self.slave);
+        drop(self.keys);
+        let _ = self.reader.join();
+        let parser = self.screen.lock().expect("no test panics there");
+        let screen = parser.screen();
+        Ended {
+            code: status.exit_code(),
+            text: screen.contents(),
+            is_cooked: mode.c_lflag & libc::ICANON != 0 && mode.c_lflag & libc::ECHO != 0,
+            is_restored: !screen.alternate_screen() && !screen.hide_cursor(),
+        }
+    }
+}
