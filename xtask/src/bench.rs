@@ -1,8 +1,10 @@
 //! `cargo xtask bench-all` and `bench`: plan, fetch, build, verify, measure,
 //! check, render. Each stage is another module's; here stands their order.
 
+mod judging;
+
 use crate::build::{self, Programs};
-use crate::engine::session::Patience;
+use crate::deadline;
 use crate::exclusive::exclusive;
 use crate::fetch;
 use crate::plan::{self, Choice};
@@ -11,26 +13,27 @@ use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
 use crate::results;
 use crate::run::capacity;
-use crate::run::check::{Judge, check};
 use crate::run::pending::pending;
 use crate::run::pilot;
-use crate::run::record::{Appender, write_whole};
+use crate::run::record::write_whole;
 use crate::run::trace::Tracing;
-use crate::verify::command::{limit, load_golden, threads};
-use crate::verify::question::Question;
-use crate::verify::target::{not_verified, verify};
+use crate::verify::command::{load_golden, threads};
 use crate::{calibrate, page, run, shard, twins};
 use anyhow::{Context, Result, bail};
+use judging::{check_outputs, verify_targets};
 use schema::budget::Budget;
 use schema::origin::{Origin, Shard};
 use schema::plan::Plan;
-use schema::record::Status;
 use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Exit status of a run that `--stop-after` ended: resume it.
+pub const TIME_IS_UP: u8 = 4;
 
 /// What the command line says.
 #[derive(Debug, Default)]
@@ -48,12 +51,15 @@ pub struct Options {
     /// Run (id, path or `latest`) whose decision on what there is time for is taken
     /// over; `None` = a pilot decides.
     pub budget_from: Option<String>,
+    /// Begin nothing new after so long, and say how to go on.
+    pub stop_after: Option<Duration>,
     /// Render the site at the end.
     pub site: bool,
 }
 
 /// Run it.
 pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let began = Instant::now();
     let results_dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
     let registry = repo.registry()?;
     let _only_one = exclusive(repo)?;
@@ -61,12 +67,36 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         Some(run) => reopen(repo, &registry, &results::find(&results_dir, run)?)?,
         None => create(repo, &registry, &results_dir, options)?,
     };
+    if let Some(after) = options.stop_after {
+        // Only now: who is told to go on with a run must find one.
+        deadline::set(began + after);
+    }
+    let done = to_the_end(repo, &registry, &results_dir, options, &opened);
+    if done.is_err() && deadline::has_stopped() {
+        let verb = if options.site { "bench-all" } else { "bench" };
+        println!(
+            "Time is up; what was measured is kept. Go on with `cargo xtask {verb} --resume {}`",
+            opened.1.id
+        );
+        return Ok(ExitCode::from(TIME_IS_UP));
+    }
+    done
+}
+
+/// Measure what is left of a run, trace, and show it.
+fn to_the_end(
+    repo: &Repo,
+    registry: &Registry,
+    results_dir: &Path,
+    options: &Options,
+    opened: &Opened,
+) -> Result<ExitCode> {
     let (run_dir, shard) = (opened.0.clone(), opened.1.origin.shard);
-    let mut run = measure(repo, &registry, &opened)?;
+    let mut run = measure(repo, registry, opened)?;
     // One part of a plan traces for all.
     if options.site && shard.is_none_or(|shard| shard.has(0)) {
         // Last, and in launches of its own: tracing slows down what it looks at.
-        let (run_dir, header, programs, prompts) = &opened;
+        let (run_dir, header, programs, prompts) = opened;
         let tracing = Tracing {
             repo,
             plan: &header.plan,
@@ -84,7 +114,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     } else if options.site {
         println!(
             "Report:  {}",
-            page::render_with(repo, &results_dir, run)?.display()
+            page::render_with(repo, results_dir, run)?.display()
         );
     }
     Ok(if failed {
@@ -341,93 +371,4 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
         "There is a GPU here, but no target of engines.toml runs on it yet: measuring the CPU"
     );
     Ok("cpu".into())
-}
-
-/// Put every target that has no judgement yet through the gate.
-fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Programs) -> Result<()> {
-    let known = Run::load(run_dir)?.verify;
-    let golden = load_golden(repo, &plan.model)?;
-    let limits = repo.parity_limits()?;
-    let mut batches: Vec<u32> = plan
-        .scenarios
-        .iter()
-        .flat_map(|s| &s.cases)
-        .map(|case| case.concurrency)
-        .collect();
-    batches.sort_unstable();
-    batches.dedup();
-    let model_dir = repo.model_dir(&plan.model);
-    let mut file = Appender::open(&run_dir.join("verify.jsonl"))?;
-    for target in plan
-        .targets
-        .iter()
-        .filter(|target| !known.contains_key(&target.id))
-    {
-        crate::interrupt::check()?;
-        let record = match programs.get(target) {
-            Err(failure) => not_verified(target, &plan.model, failure),
-            Ok(program) => {
-                let question = Question {
-                    golden: &golden,
-                    limit: limit(&limits, &target.precision)?,
-                    model_dir: &model_dir,
-                    threads: plan.threads,
-                    batches: &batches,
-                    patience: Patience::of(plan),
-                };
-                verify(target, program, &question).record
-            }
-        };
-        if record.status == Status::NotRun {
-            bail!("interrupted");
-        }
-        let verdict = if record.status == Status::Ok {
-            "verified"
-        } else {
-            record.status.id()
-        };
-        eprintln!("Parity: {} {verdict} {}", target.id, record.reason);
-        file.append(&record)?;
-    }
-    file.sync()
-}
-
-fn check_outputs(
-    repo: &Repo,
-    registry: &Registry,
-    run_dir: &Path,
-    programs: &Programs,
-    prompts: &Prompts,
-) -> Result<()> {
-    let run = Run::load(run_dir)?;
-    let judges = registry.judges();
-    let usable = |target: &&Target| {
-        let verified = run
-            .verify
-            .get(&target.id)
-            .is_none_or(|record| record.status == Status::Ok);
-        verified && programs.has(target)
-    };
-    let judge = judges.iter().find(usable);
-    let model_dir = repo.model_dir(&run.header.plan.model);
-    let judge = judge.and_then(|target| {
-        let program = programs.get(target).ok()?;
-        Some(Judge {
-            target,
-            program,
-            model_dir: &model_dir,
-        })
-    });
-    if judge.is_none() {
-        eprintln!(
-            "No reference engine on this machine: the timed outputs stay unchecked, and the report says so"
-        );
-    }
-    check(
-        &run,
-        run_dir,
-        prompts,
-        &repo.parity_limits()?,
-        judge.as_ref(),
-    )
 }

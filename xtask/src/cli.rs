@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use schema::origin::Shard;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The benchmark that Rust teams trust when they choose an LLM inference engine.
 #[derive(Parser)]
@@ -202,6 +203,9 @@ struct BenchArgs {
     /// Take over what this run of the same plan decided there is time for, instead of a pilot.
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     budget_from: Option<String>,
+    /// Begin nothing new after so many minutes: exit status 4, and --resume goes on.
+    #[arg(long, value_name = "MINUTES")]
+    stop_after: Option<u32>,
     /// Record into this directory instead of data/results.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -357,6 +361,9 @@ impl BenchArgs {
             resume: self.resume,
             shard: self.shard,
             budget_from: self.budget_from,
+            stop_after: self
+                .stop_after
+                .map(|min| Duration::from_secs(60 * u64::from(min))),
             site,
         }
     }

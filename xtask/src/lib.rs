@@ -11,6 +11,7 @@ pub mod build;
 pub mod calibrate;
 pub mod cli;
 pub mod compare;
+pub mod deadline;
 pub mod doctor;
 pub mod engine;
 pub mod environment;

@@ -31,6 +31,7 @@ use schema::record::{Status, VerifyRecord};
 use schema::twin::original;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 use weights::Weights;
 
 /// Measure everything in `pending`. A target's failure is recorded and the rest
@@ -54,12 +55,12 @@ pub fn run(
     // target and scenario would be measured in vain.
     let mut lost: BTreeSet<(String, String)> = BTreeSet::new();
     for item in pending {
-        crate::interrupt::check()?;
         let key = (item.launch.target.clone(), item.launch.scenario.clone());
         if lost.contains(&key) {
             progress.skip(&item.launch);
             continue;
         }
+        crate::deadline::next_piece(at_least(plan, &item))?;
         let target = plan
             .targets
             .iter()
@@ -90,6 +91,13 @@ pub fn run(
     }
     progress.finish();
     Ok(())
+}
+
+/// What the cases of a launch take at the very least, by their own durations.
+fn at_least(plan: &Plan, item: &Pending) -> Duration {
+    let cases = scenario(plan, &item.launch.scenario).cases.iter();
+    let planned = cases.filter(|case| item.launch.cases.contains(&case.id));
+    Duration::from_secs_f64(planned.map(|case| case.duration_s).sum())
 }
 
 /// Why a case of a target may not be timed, if so: the target is not verified, or

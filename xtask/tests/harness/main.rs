@@ -12,6 +12,7 @@ mod open_loop;
 mod programs;
 mod reproduce;
 mod resume;
+mod stop;
 mod surroundings;
 mod synthetic;
 mod telemetry;
