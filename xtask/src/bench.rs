@@ -61,6 +61,10 @@ pub struct Options {
 pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let began = Instant::now();
     let results_dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    if let Some(why) = no_gpu_for(repo, options)? {
+        println!("{why}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let registry = repo.registry()?;
     let _only_one = exclusive(repo)?;
     let opened = match &options.resume {
@@ -81,6 +85,23 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::from(TIME_IS_UP));
     }
     done
+}
+
+/// Why there is nothing to do, where the engines of a bundle need a GPU that isn't here
+/// and nobody said what to measure instead.
+fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
+    let is_ours = options.profile.is_none() && options.resume.is_none();
+    let needs_gpu = repo.bundle()?.is_some_and(|bundle| bundle.cuda);
+    if !(is_ours && needs_gpu) {
+        return Ok(None);
+    }
+    let gpu = crate::doctor::Gpu::read();
+    let absent = gpu.absent.unwrap_or_else(|| "the driver finds none".into());
+    Ok(gpu.devices.is_empty().then(|| {
+        format!(
+            "There is no NVIDIA GPU here ({absent}), and the engines of this bundle need one: nothing was measured. `--profile cpu` measures what runs without."
+        )
+    }))
 }
 
 /// Measure what is left of a run, trace, and show it.

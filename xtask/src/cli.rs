@@ -3,7 +3,7 @@
 
 use crate::repo::Repo;
 use crate::{
-    adapters, bench, calibrate, compare, doctor, export, fetch, merge, page, plan, reproduce,
+    adapters, bench, calibrate, compare, dist, doctor, export, fetch, merge, page, plan, reproduce,
     results, run, simulate, test, tidy, verify,
 };
 use anyhow::Result;
@@ -88,6 +88,11 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Pack programs, data and harness into archives for machines without a toolchain.
+    #[command(
+        after_help = "Example:\n  cargo xtask dist\n  cargo xtask dist lmrs candle --target-cpu x86-64-v3\n  cargo xtask dist --cuda"
+    )]
+    Dist(dist::Options),
     /// What this machine has, its measured ceilings, what is missing and how to get it.
     #[command(after_help = "Example:\n  cargo xtask doctor\n  cargo xtask doctor --json")]
     Doctor {
@@ -288,6 +293,7 @@ impl Cli {
                 cuda,
                 json,
             } => crate::build::command(&repo, &engines, cuda, json),
+            Verb::Dist(options) => dist::command(&repo, &options),
             Verb::Doctor { json, quick } => {
                 let options = doctor::Options {
                     build_dir: repo.build_dir.clone(),

@@ -5,6 +5,7 @@
 mod checkout;
 mod compare;
 mod faults;
+mod fleet;
 mod input;
 mod matrix;
 mod merge;
