@@ -52,7 +52,7 @@ for label in $(jq -r '.[]' <<<"$RUNNERS"); do
         after=$(basename "${runs[0]}")
     else
         # 3: merged, but a target failed, which is in the record.
-        xtask merge "${runs[@]}" || test $? -eq 3
+        xtask merge "${runs[@]}" --out data/results || test $? -eq 3
         after=latest
     fi
     if [ -z "$before" ]; then
@@ -60,7 +60,7 @@ for label in $(jq -r '.[]' <<<"$RUNNERS"); do
         continue
     fi
     status=0
-    said=$(xtask compare "$before" "$after") || status=$?
+    said=$(xtask compare "$before" "$after" --out data/results) || status=$?
     case $status in
     0)
         printf 'No regression against %s.\n\n' "$before" >>verdict.md

@@ -12,7 +12,10 @@ const COREUTILS: [&str; 6] = ["cat", "ls", "nproc", "sha256sum", "sort", "uname"
 
 fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().expect("xtask lies in the checkout").to_owned()
+    xtask
+        .parent()
+        .expect("xtask lies in the checkout")
+        .to_owned()
 }
 
 fn text(output: &Output) -> String {
@@ -52,7 +55,12 @@ impl Unpacked {
                 tar.unpack(&here).expect("it can be unpacked");
             }
         }
-        assert_eq!(archives, 1 + engines.len(), "a base, and one each: {}", text(&output));
+        assert_eq!(
+            archives,
+            1 + engines.len(),
+            "a base, and one each: {}",
+            text(&output)
+        );
         let mut tops = std::fs::read_dir(&here).expect("it was made").flatten();
         let top = tops.next().expect("all is in one directory").path();
         assert!(tops.next().is_none(), "all is in one directory");
@@ -107,7 +115,11 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
             serde_json::from_str(&bundle.read(&format!("sbom/{part}.cdx.json"))).expect("JSON");
         let components = components["components"].as_array().expect("a list").len();
         assert!(components > 10, "{part}: {components}");
-        assert!(bundle.read(&format!("licenses/{part}.txt")).contains("serde_json"));
+        assert!(
+            bundle
+                .read(&format!("licenses/{part}.txt"))
+                .contains("serde_json")
+        );
     }
 
     let output = bundle.run("bench-all", &["--profile", "smoke"]);
@@ -125,7 +137,11 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
         match cell.target.as_str() {
             "pytorch.cpu.f32" => {
                 assert_eq!(cell.status, Status::Unavailable, "{}", cell.reason);
-                assert!(cell.reason.contains("python3 can't be started"), "{}", cell.reason);
+                assert!(
+                    cell.reason.contains("python3 can't be started"),
+                    "{}",
+                    cell.reason
+                );
                 lacking += 1;
             }
             _ => {
@@ -134,13 +150,19 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
             }
         }
     }
-    assert!(measured >= 20 && lacking > 0, "{measured} measured, {lacking} lacking");
+    assert!(
+        measured >= 20 && lacking > 0,
+        "{measured} measured, {lacking} lacking"
+    );
     assert!(!run.checks.is_empty(), "a judge is in the base");
     let index = bundle.read("target/site/index.html");
     assert!(index.contains("lmrs") && index.contains("Candle"));
 
     // What it was made from is in the record, though there is no checkout around it.
-    let head = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root()).output();
+    let head = Command::new("git")
+        .args(["rev-parse", "HEAD"])
+        .current_dir(root())
+        .output();
     let head = head.ok().filter(|o| o.status.success());
     let head = head.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
     assert_eq!(run.header.provenance.git_revision, head);
@@ -154,18 +176,34 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
     std::fs::remove_dir_all(bundle.top.join("programs/lmrs")).expect("it is ours");
     let output = bundle.run("xtask", &["build", "lmrs"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("unpack its engine's archive"), "{}", text(&output));
+    assert!(
+        text(&output).contains("unpack its engine's archive"),
+        "{}",
+        text(&output)
+    );
     let output = bundle.run("xtask", &["dist"]);
-    assert!(text(&output).contains("is a bundle already"), "{}", text(&output));
+    assert!(
+        text(&output).contains("is a bundle already"),
+        "{}",
+        text(&output)
+    );
 
     if xtask::doctor::Gpu::read().devices.is_empty() {
         bundle.replace("bundle.json", "\"cuda\": false", "\"cuda\": true");
         let output = bundle.run("bench-all", &[]);
         assert!(output.status.success(), "{}", text(&output));
-        assert!(text(&output).contains("There is no NVIDIA GPU here"), "{}", text(&output));
+        assert!(
+            text(&output).contains("There is no NVIDIA GPU here"),
+            "{}",
+            text(&output)
+        );
     }
     bundle.replace("bench-all", "needed='", "needed='no_such_flag ");
     let output = bundle.run("bench-all", &[]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("this one lacks: no_such_flag\n"), "{}", text(&output));
+    assert!(
+        text(&output).contains("this one lacks: no_such_flag\n"),
+        "{}",
+        text(&output)
+    );
 }

@@ -11,6 +11,7 @@ mod matrix;
 mod merge;
 mod open_loop;
 mod programs;
+mod published;
 mod reproduce;
 mod resume;
 mod stop;
