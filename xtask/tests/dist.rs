@@ -68,8 +68,8 @@ impl Unpacked {
         std::fs::create_dir(&bin).expect("it is ours");
         for name in COREUTILS {
             let path = std::env::var_os("PATH").expect("there is a PATH");
-            let found = std::env::split_paths(&path).map(|dir| dir.join(name));
-            let found = found.into_iter().find(|file| file.is_file());
+            let mut places = std::env::split_paths(&path).map(|dir| dir.join(name));
+            let found = places.find(|file| file.is_file());
             let found = found.unwrap_or_else(|| panic!("no {name} here"));
             std::os::unix::fs::symlink(found, bin.join(name)).expect("a link can be made");
         }

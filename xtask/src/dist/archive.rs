@@ -17,6 +17,8 @@ pub fn pack(dir: &str, part: &Part) -> Result<Vec<u8>> {
         header.set_size(entry.bytes.len() as u64);
         header.set_mode(if entry.is_program { 0o755 } else { 0o644 });
         header.set_mtime(mtime);
+        header.set_uid(0);
+        header.set_gid(0);
         tar.append_data(&mut header, format!("{dir}/{path}"), entry.bytes.as_slice())
             .with_context(|| format!("{path} can't be packed"))?;
     }

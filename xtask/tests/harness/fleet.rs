@@ -102,7 +102,7 @@ fn every_scheduler_names_the_shard_in_its_own_way() {
     script(&bench, "#!/bin/sh\necho \"$@\"\nexit ${STATUS:-0}\n");
     let bench = bench.to_str().expect("it is UTF-8");
     let said = |environment: &[(&str, &str)]| {
-        let all = [&[("BENCH", bench)], environment].concat();
+        let all = [&[("BENCH", bench)][..], environment].concat();
         let output = run("shard.sh", dir.path(), &all);
         let words = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         (words, output.status.code())
