@@ -1,7 +1,10 @@
 //! `cargo xtask bench-all` and `bench`: plan, fetch, build, verify, measure,
 //! check, render. Each stage is another module's; here stands their order.
 
+mod judging;
+
 use crate::build::{self, Programs};
+use crate::deadline;
 use crate::exclusive::exclusive;
 use crate::fetch;
 use crate::plan::{self, Choice};
@@ -10,7 +13,6 @@ use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
 use crate::results;
 use crate::run::capacity;
-use crate::run::check::{Judge, check};
 use crate::run::pending::pending;
 use crate::run::pilot;
 use crate::run::record::write_whole;
@@ -20,16 +22,20 @@ use crate::verify::of_run::verify_targets;
 use crate::watch::event::{Event, Stage};
 use crate::{calibrate, page, run, shard, twins, watch};
 use anyhow::{Context, Result, bail};
+use judging::check_outputs;
 use schema::budget::Budget;
 use schema::origin::{Origin, Shard};
 use schema::plan::Plan;
-use schema::record::Status;
 use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Exit status of a run that `--stop-after` ended: resume it.
+pub const TIME_IS_UP: u8 = 4;
 
 /// What the command line says.
 #[derive(Debug, Default)]
@@ -47,26 +53,74 @@ pub struct Options {
     /// Run (id, path or `latest`) whose decision on what there is time for is taken
     /// over; `None` = a pilot decides.
     pub budget_from: Option<String>,
+    /// Begin nothing new after so long, and say how to go on.
+    pub stop_after: Option<Duration>,
     /// Render the site at the end.
     pub site: bool,
 }
 
 /// Run it.
 pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let began = Instant::now();
     let results_dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    if let Some(why) = no_gpu_for(repo, options)? {
+        println!("{why}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let registry = repo.registry()?;
     let _only_one = exclusive(repo)?;
     let opened = match &options.resume {
         Some(run) => reopen(repo, &registry, &results::find(&results_dir, run)?)?,
         None => create(repo, &registry, &results_dir, options)?,
     };
+    if let Some(after) = options.stop_after {
+        // Only now: who is told to go on with a run must find one.
+        deadline::set(began + after);
+    }
+    let done = to_the_end(repo, &registry, &results_dir, options, &opened);
+    if done.is_err() && deadline::has_stopped() {
+        let verb = if options.site { "bench-all" } else { "bench" };
+        println!(
+            "Time is up; what was measured is kept. Go on with `cargo xtask {verb} --resume {}`",
+            opened.1.id
+        );
+        return Ok(ExitCode::from(TIME_IS_UP));
+    }
+    done
+}
+
+/// Why there is nothing to do, where the engines of a bundle need a GPU that isn't here
+/// and nobody said what to measure instead.
+fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
+    let is_ours = options.profile.is_none() && options.resume.is_none();
+    let needs_gpu = repo.bundle()?.is_some_and(|bundle| bundle.cuda);
+    if !(is_ours && needs_gpu) {
+        return Ok(None);
+    }
+    let gpu = crate::doctor::Gpu::read();
+    let absent = gpu.absent.unwrap_or_else(|| "the driver finds none".into());
+    Ok(gpu.devices.is_empty().then(|| {
+        format!(
+            "There is no NVIDIA GPU here ({absent}), and the engines of this bundle need one: nothing was measured. `--profile cpu` measures what runs without."
+        )
+    }))
+}
+
+/// Measure what is left of a run, trace, and show it.
+fn to_the_end(
+    repo: &Repo,
+    registry: &Registry,
+    results_dir: &Path,
+    options: &Options,
+    opened: &Opened,
+) -> Result<ExitCode> {
     let (run_dir, shard) = (opened.0.clone(), opened.1.origin.shard);
-    let mut run = measure(repo, &registry, &opened)?;
+    let mut run = measure(repo, registry, opened)?;
     // One part of a plan traces for all.
     if options.site && shard.is_none_or(|shard| shard.has(0)) {
         // Last, and in launches of its own: tracing slows down what it looks at.
         watch::stage(Stage::Trace);
-        let (run_dir, header, programs, prompts) = &opened;
+        let (run_dir, header, programs, prompts) = opened;
         let tracing = Tracing {
             repo,
             plan: &header.plan,
@@ -85,7 +139,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         watch::stage(Stage::Render);
         println!(
             "Report:  {}",
-            page::render_with(repo, &results_dir, run)?.display()
+            page::render_with(repo, results_dir, run)?.display()
         );
     }
     Ok(if failed {
@@ -365,44 +419,4 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
         "There is a GPU here, but no target of engines.toml runs on it yet: measuring the CPU",
     );
     Ok("cpu".into())
-}
-
-fn check_outputs(
-    repo: &Repo,
-    registry: &Registry,
-    run_dir: &Path,
-    programs: &Programs,
-    prompts: &Prompts,
-) -> Result<()> {
-    let run = Run::load(run_dir)?;
-    let judges = registry.judges();
-    let usable = |target: &&Target| {
-        let verified = run
-            .verify
-            .get(&target.id)
-            .is_none_or(|record| record.status == Status::Ok);
-        verified && programs.has(target)
-    };
-    let judge = judges.iter().find(usable);
-    let model_dir = repo.model_dir(&run.header.plan.model);
-    let judge = judge.and_then(|target| {
-        let program = programs.get(target).ok()?;
-        Some(Judge {
-            target,
-            program,
-            model_dir: &model_dir,
-        })
-    });
-    if judge.is_none() {
-        watch::warn(
-            "No reference engine on this machine: the timed outputs stay unchecked, and the report says so",
-        );
-    }
-    check(
-        &run,
-        run_dir,
-        prompts,
-        &repo.parity_limits()?,
-        judge.as_ref(),
-    )
 }

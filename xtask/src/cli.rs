@@ -3,7 +3,7 @@
 
 use crate::repo::Repo;
 use crate::{
-    adapters, bench, calibrate, compare, doctor, export, fetch, merge, page, plan, reproduce,
+    adapters, bench, calibrate, compare, dist, doctor, export, fetch, merge, page, plan, reproduce,
     results, run, simulate, test, tidy, verify, watch,
 };
 use anyhow::Result;
@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use schema::origin::Shard;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The benchmark that Rust teams trust when they choose an LLM inference engine.
 #[derive(Parser)]
@@ -87,6 +88,11 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Pack programs, data and harness into archives for machines without a toolchain.
+    #[command(
+        after_help = "Example:\n  cargo xtask dist\n  cargo xtask dist lmrs candle --target-cpu x86-64-v3\n  cargo xtask dist --cuda"
+    )]
+    Dist(dist::Options),
     /// What this machine has, its measured ceilings, what is missing and how to get it.
     #[command(after_help = "Example:\n  cargo xtask doctor\n  cargo xtask doctor --json")]
     Doctor {
@@ -198,6 +204,9 @@ struct BenchArgs {
     /// Take over what this run of the same plan decided there is time for, instead of a pilot.
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     budget_from: Option<String>,
+    /// Begin nothing new after so many minutes: exit status 4, and --resume goes on.
+    #[arg(long, value_name = "MINUTES")]
+    stop_after: Option<u32>,
     /// Record into this directory instead of data/results.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -288,6 +297,7 @@ impl Cli {
                 cuda,
                 json,
             } => crate::build::command(&repo, &engines, cuda, json),
+            Verb::Dist(options) => dist::command(&repo, &options),
             Verb::Doctor { json, quick } => {
                 let options = doctor::Options {
                     build_dir: repo.build_dir.clone(),
@@ -361,6 +371,9 @@ impl BenchArgs {
             resume: self.resume,
             shard: self.shard,
             budget_from: self.budget_from,
+            stop_after: self
+                .stop_after
+                .map(|min| Duration::from_secs(60 * u64::from(min))),
             site,
         }
     }

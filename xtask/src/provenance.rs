@@ -40,14 +40,21 @@ pub fn before_building(
     plan: &Plan,
     prompts: &Prompts,
 ) -> Result<Provenance> {
-    let (git_revision, git_dirty) = git(&repo.root);
+    // A bundle has no checkout around it, and says what it was made from.
+    let (git_revision, git_dirty, lockfiles) = match repo.bundle()? {
+        Some(bundle) => (bundle.git_revision, bundle.git_dirty, bundle.lockfiles),
+        None => {
+            let (revision, dirty) = git(&repo.root);
+            (revision, dirty, lockfiles(&repo.root, registry))
+        }
+    };
     let mut facts = doctor::facts(&repo.root);
     facts.insert("prompts_sha256".into(), prompts.sha256());
     facts.extend(model_work::facts(&repo.model_dir(&plan.model)));
     Ok(Provenance {
         git_revision,
         git_dirty,
-        lockfiles: lockfiles(&repo.root, registry),
+        lockfiles,
         model_files: model_files(repo, plan)?,
         facts,
         pins: pins::read(repo, registry),
@@ -99,7 +106,8 @@ pub fn same_sources(root: &Path, a: &str, b: &str) -> Option<bool> {
     }
 }
 
-fn git(root: &Path) -> (Option<String>, Option<bool>) {
+/// The checkout's revision, and whether it differs from it.
+pub(crate) fn git(root: &Path) -> (Option<String>, Option<bool>) {
     let Ok(shell) = Shell::new() else {
         return (None, None);
     };
@@ -123,7 +131,7 @@ fn git(root: &Path) -> (Option<String>, Option<bool>) {
 
 /// The lockfiles that decide a number, relative to the repository: its own and
 /// those of the engines that can't live in it. One that isn't there is absent.
-fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, String> {
+pub(crate) fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, String> {
     let own = [
         "Cargo.lock",
         "data/models.lock",

@@ -2,6 +2,7 @@
 //! from them.
 
 use anyhow::{Context, Result};
+use schema::bundle::Bundle;
 use schema::hypothesis::Hypotheses;
 use schema::model::{Models, ModelsLock};
 use schema::parity::ParityLimits;
@@ -22,9 +23,12 @@ pub struct Repo {
 }
 
 impl Repo {
-    /// The checkout that the working directory is in, else the one this program
-    /// was built from.
+    /// What `BENCH_ROOT` names (a bundle's launcher sets it), else the checkout that the
+    /// working directory is in, else the one this program was built from.
     pub fn find() -> Result<Self> {
+        if let Some(root) = std::env::var_os("BENCH_ROOT").filter(|root| !root.is_empty()) {
+            return Ok(Self::at(PathBuf::from(root)));
+        }
         let cwd = std::env::current_dir().context("the working directory is gone")?;
         let built_from = Path::new(env!("CARGO_MANIFEST_DIR"))
             .parent()
@@ -54,6 +58,11 @@ impl Repo {
             build_dir,
             models_dir,
         }
+    }
+
+    /// What this is made from, where it is a bundle of `cargo xtask dist` and no checkout.
+    pub fn bundle(&self) -> Result<Option<Bundle>> {
+        Ok(Bundle::load(&self.root)?)
     }
 
     /// `data/results`.

@@ -44,6 +44,9 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
             "warnings",
         ])
     })?;
+    step("workflows and scripts", &mut || {
+        crate::lint::lint(repo).map(drop)
+    })?;
     step("unit and integration tests", &mut || {
         cargo(&["test", "--release", "--locked", "--quiet"])?;
         print_fault_matrix(repo)

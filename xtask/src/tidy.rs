@@ -1,6 +1,8 @@
 //! The house rules that a machine can check. Each rule is a pure function from a
 //! file to complaints, and has a test of its own.
 
+mod workflows;
+
 use crate::repo::Repo;
 use crate::versions;
 use anyhow::{Context, Result, bail};
@@ -13,20 +15,24 @@ const LINES_MAX: usize = 450;
 /// the largest data that belongs.
 const BYTES_MAX: usize = 700_000;
 /// The only folders and files at the root: others need a reason.
-const ROOT: [&str; 19] = [
+const ROOT: [&str; 23] = [
     ".cargo",
     ".ci",
     ".github",
     ".gitignore",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
+    "SECURITY.md",
     "data",
+    "deny.toml",
     "engines",
+    "examples",
     "flake.lock",
     "flake.nix",
     "nix",
@@ -94,6 +100,10 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
         }
         if name.starts_with("xtask/src/") && name.ends_with(".rs") {
             complaints.extend(check_knows_no_engine(name, text, &engines));
+        }
+        let may_be = name.starts_with(".github/workflows/") || name.starts_with("examples/");
+        if may_be && name.ends_with(".yml") {
+            complaints.extend(workflows::check(name, text));
         }
         if name.ends_with(".md") {
             complaints.extend(check_links(root, name, text));

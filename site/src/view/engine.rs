@@ -104,7 +104,7 @@ pub fn page(shown: &Shown, id: &str) -> EnginePage {
                 format!("Cargo package {package}, program {bin}")
             }
             Some(Build::Python { script, .. }) => format!("Python program {script}"),
-            Some(Build::Prebuilt { path }) => format!("the program {path}, as found"),
+            Some(Build::Prebuilt { path, .. }) => format!("the program {path}, as found"),
             None => "not in the registry any more".into(),
         },
         versions: said(&|log| log.ready.iter().map(|r| r.version.clone()).collect()),

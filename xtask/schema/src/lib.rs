@@ -7,6 +7,7 @@
 
 pub mod adoption;
 pub mod budget;
+pub mod bundle;
 pub mod calibration;
 pub mod capacity;
 pub mod document;

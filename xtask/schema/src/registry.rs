@@ -109,6 +109,9 @@ pub enum Build {
     Prebuilt {
         /// Its path, absolute or relative to the repository.
         path: String,
+        /// What must be here to run it.
+        #[serde(default)]
+        needs: Vec<Need>,
     },
     /// A Python program in the project's virtual environment.
     Python {
@@ -143,8 +146,8 @@ impl Build {
     /// What it needs.
     pub fn needs(&self) -> &[Need] {
         match self {
-            Self::Cargo { needs, .. } => needs,
-            Self::Prebuilt { .. } | Self::Python { .. } => &[],
+            Self::Cargo { needs, .. } | Self::Prebuilt { needs, .. } => needs,
+            Self::Python { .. } => &[],
         }
     }
 }

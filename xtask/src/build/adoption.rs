@@ -10,18 +10,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Program id → its costs, of every program that is there.
+/// Program id → its costs, of every program that is there. A bundle's were measured
+/// where they were built.
 pub fn adoption(repo: &Repo, programs: &Programs) -> BTreeMap<String, Adoption> {
+    if let Ok(Some(bundle)) = repo.bundle() {
+        let mut known = bundle.adoption;
+        known.retain(|id, _| matches!(programs.made.get(id), Some(Ok(_))));
+        for (id, adoption) in &mut known {
+            adoption.targets = targets_of(programs, id);
+        }
+        return known;
+    }
     let made = programs.made.iter();
     made.filter_map(|(id, made)| Some((id.clone(), of(repo, id, programs, made.as_ref().ok()?))))
         .collect()
 }
 
 fn of(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adoption {
-    let targets = programs.of.iter().filter(|(_, program)| *program == id);
     let mut adoption = Adoption {
         engine: made.engine.clone(),
-        targets: targets.map(|(target, _)| target.clone()).collect(),
+        targets: targets_of(programs, id),
         adapter_lines: adapter_lines(&repo.root.join("engines").join(&made.engine)),
         built: made.built,
         ..Adoption::default()
@@ -45,6 +53,11 @@ fn of(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adoption {
         }
     }
     adoption
+}
+
+fn targets_of(programs: &Programs, id: &str) -> Vec<String> {
+    let targets = programs.of.iter().filter(|(_, program)| *program == id);
+    targets.map(|(target, _)| target.clone()).collect()
 }
 
 /// Size after `strip`; the file itself stays as it is.

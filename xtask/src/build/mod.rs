@@ -8,6 +8,7 @@ mod cuda_driver;
 mod engine_tests;
 mod failure;
 mod needs;
+mod prebuilt;
 mod python;
 mod report;
 mod tracer;
@@ -17,8 +18,8 @@ pub use cargo::cargo_command;
 pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
 pub use engine_tests::test_engines;
 pub use needs::libtorch_dir;
-pub use python::{packages_dir, venv_dir};
-pub use tracer::tracer;
+pub use python::{environment_at, packages_dir, venv_dir};
+pub use tracer::{tracer, tracer_file};
 
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;
@@ -54,6 +55,14 @@ impl Programs {
     pub fn get(&self, target: &Target) -> Result<&Program, &EngineFailure> {
         let made = self.made[&self.of[&target.id]].as_ref();
         made.map(|made| &made.program)
+    }
+
+    /// A target's program, what it is called and how it came to be; `None` where it
+    /// wasn't asked for or isn't there.
+    pub fn made(&self, target: &Target) -> Option<(&str, &Build, &Program)> {
+        let id = self.of.get(&target.id)?;
+        let made = self.made.get(id)?.as_ref().ok()?;
+        Some((id, &made.how, &made.program))
     }
 
     /// Whether a target was asked for and its program is there.
@@ -158,7 +167,9 @@ fn make(
                 needs,
             },
         ),
-        Build::Prebuilt { path } => prebuilt(repo, path).map(as_found),
+        Build::Prebuilt { path, needs } => {
+            prebuilt::program(repo, registry, path, needs).map(as_found)
+        }
         Build::Python {
             script,
             requirements,
@@ -193,7 +204,7 @@ pub fn command(repo: &Repo, names: &[String], cuda: bool, json: bool) -> Result<
 /// The targets whose programs are wanted: of the engines named (or all that aren't
 /// hidden), those on the usual backends, or those that need a CUDA toolkit. A target
 /// named in full is wanted as it is.
-fn choose(
+pub fn choose(
     registry: &Registry,
     backends: &[String],
     names: &[String],
@@ -236,15 +247,6 @@ fn choose(
         bail!("nothing {what} in engines/engines.toml; a target named in full is built as it is");
     }
     Ok(chosen)
-}
-
-fn prebuilt(repo: &Repo, path: &str) -> Result<Program, EngineFailure> {
-    let file = repo.root.join(path);
-    if !file.is_file() {
-        return Err(unavailable(format!("{} is not there", file.display())));
-    }
-    let argv = vec![file.display().to_string()];
-    Ok(Program::new(argv, vec![file], &repo.root, &repo.build_dir))
 }
 
 /// A failure to build: this machine lacks something.

@@ -138,8 +138,12 @@ fn provision(
         .lines()
         .filter(|line| line.contains("==") && !line.starts_with('#'))
         .count();
+    let much = match packages {
+        0..10 => "",
+        _ => ", some GB, a few minutes the first time",
+    };
     eprintln!(
-        "Making the Python environment {} with {} from {}: {packages} packages, some GB, a few minutes the first time",
+        "Making the Python environment {} with {} from {}: {packages} packages{much}",
         venv.display(),
         String::from_utf8_lossy(&version.stdout).trim(),
         requirements.display()

@@ -12,8 +12,15 @@ const PACKAGE: &str = "kernel-tracer";
 /// Its library, without what a system puts around such names.
 const LIBRARY: &str = "kernel_tracer";
 
-/// Build it; the library's path.
+/// Build it, or take a bundle's; the library's path.
 pub fn tracer(repo: &Repo) -> Result<PathBuf, EngineFailure> {
+    if matches!(repo.bundle(), Ok(Some(_))) {
+        let file = repo.root.join("lib").join(tracer_file());
+        return match file.is_file() {
+            true => Ok(file),
+            false => Err(unavailable(format!("{} is not there", file.display()))),
+        };
+    }
     let arguments = ["build", "--release", "--locked", "--package", PACKAGE];
     let status = cargo_command()
         .args(arguments)
@@ -27,7 +34,11 @@ pub fn tracer(repo: &Repo) -> Result<PathBuf, EngineFailure> {
         let command = arguments.join(" ");
         return Err(unavailable(format!("`cargo {command}` failed ({status})")));
     }
+    Ok(repo.build_dir.join("release").join(tracer_file()))
+}
+
+/// What the library's file is called.
+pub fn tracer_file() -> String {
     use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
-    let name = format!("{DLL_PREFIX}{LIBRARY}{DLL_SUFFIX}");
-    Ok(repo.build_dir.join("release").join(name))
+    format!("{DLL_PREFIX}{LIBRARY}{DLL_SUFFIX}")
 }

@@ -76,6 +76,7 @@ pub fn check(
     )?);
     let mut cut: BTreeMap<(&str, &str), CellPrompts> = BTreeMap::new();
     for cell in &cells {
+        crate::deadline::next_piece(std::time::Duration::ZERO)?;
         let planned = scenario(&run.header.plan, cell.scenario);
         let key = (cell.scenario, cell.case);
         let cell_prompts = match cut.entry(key) {

@@ -31,6 +31,7 @@ use schema::record::{Status, VerifyRecord};
 use schema::twin::original;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use weights::Weights;
 
 /// Measure everything in `pending`. A target's failure is recorded and the rest
@@ -56,6 +57,7 @@ pub fn run(
             told::dropped(&item.launch, status);
             continue;
         }
+        crate::deadline::next_piece(at_least(plan, &item))?;
         let target = plan
             .targets
             .iter()
@@ -88,6 +90,13 @@ pub fn run(
         }
     }
     Ok(())
+}
+
+/// What the cases of a launch take at the very least, by their own durations.
+fn at_least(plan: &Plan, item: &Pending) -> Duration {
+    let cases = scenario(plan, &item.launch.scenario).cases.iter();
+    let planned = cases.filter(|case| item.launch.cases.contains(&case.id));
+    Duration::from_secs_f64(planned.map(|case| case.duration_s).sum())
 }
 
 /// Why a case of a target may not be timed, if so: the target is not verified, or

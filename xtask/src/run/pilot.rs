@@ -2,7 +2,7 @@
 //! run's time is shared out, and who is fastest and slowest. Nothing it times is
 //! published.
 
-use super::record::write_whole;
+use super::record::{Appender, write_whole};
 use crate::budget;
 use crate::build::Programs;
 use crate::engine::EngineFailure;
@@ -12,13 +12,14 @@ use crate::twins;
 use crate::verify::question::load_for_cases;
 use crate::watch;
 use crate::watch::event::Stage;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use protocol::clock::now_ns;
 use schema::budget::{Budget, Pilot, Round};
 use schema::plan::Plan;
 use schema::record::{Status, VerifyRecord};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// A first round this long says enough; a shorter one is warm-up for a second.
 const LONG_ROUND_S: f64 = 5.0;
@@ -41,9 +42,13 @@ pub struct Pilots<'a> {
 
 /// Learn the pace of every verified target and decide what there is no time for,
 /// and who runs twice.
-/// The decision is written once and stands when the run is resumed.
+/// The decision is written once and stands when the run is resumed; so does what each
+/// target showed, where a run is stopped before it can be made.
 pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     let plan = setting.plan;
+    let path = run_dir.join("pilot.jsonl");
+    let known = known(&path)?;
+    let mut file = Appender::open(&path)?;
     let mut pilots = Vec::new();
     watch::stage(Stage::Pilot);
     super::told::group(
@@ -62,6 +67,11 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         if !verified {
             continue;
         }
+        if let Some(pilot) = known.iter().find(|pilot| pilot.target == target.id) {
+            pilots.push(pilot.clone());
+            continue;
+        }
+        crate::deadline::next_piece(Duration::ZERO)?;
         watch::begin("pilot", target.id.as_str());
         let mut pilot = Pilot {
             target: target.id.clone(),
@@ -94,6 +104,8 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             )),
         }
         watch::end(&pilot.failure);
+        file.append(&pilot)?;
+        file.sync()?;
         pilots.push(pilot);
     }
     let budget = decide(plan, pilots, setting.baseline);
@@ -105,6 +117,19 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     }
     write_whole(&run_dir.join("budget.json"), &budget)?;
     Ok(budget)
+}
+
+/// What earlier goes of this run have learnt.
+fn known(path: &Path) -> Result<Vec<Pilot>> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text.with_context(|| format!("{} can't be read", path.display()))?,
+    };
+    // A last line without its end was cut short by a kill.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let pilots = whole.lines().map(serde_json::from_str);
+    let pilots: Result<Vec<Pilot>, _> = pilots.collect();
+    pilots.with_context(|| format!("{} holds what is no pilot", path.display()))
 }
 
 /// Who runs twice, and what there is no time for.

@@ -117,6 +117,7 @@ impl Tracing<'_> {
             let Ok(program) = self.programs.get(target) else {
                 continue; // said when it was built
             };
+            crate::deadline::next_piece(std::time::Duration::ZERO)?;
             match self.of_target(target, program, &tracer, &run.verify)? {
                 Ok(analysis) => eprintln!("Kernels: {} {}", target.id, words(&analysis)),
                 Err(why) => {

@@ -6,6 +6,7 @@ use super::question::Question;
 use super::target::{not_verified, verify};
 use super::told;
 use crate::build::Programs;
+use crate::deadline;
 use crate::engine::session::Patience;
 use crate::repo::Repo;
 use crate::run::record::Appender;
@@ -16,6 +17,7 @@ use schema::plan::Plan;
 use schema::record::Status;
 use schema::run::Run;
 use std::path::Path;
+use std::time::Duration;
 
 /// Put every target of `plan` without a judgement through the gate. One that the user
 /// skips has none, and a resumed run asks again.
@@ -43,6 +45,7 @@ pub fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Progr
         .filter(|target| !known.contains_key(&target.id))
     {
         watch::checkpoint()?;
+        deadline::next_piece(Duration::ZERO)?;
         told::begin(&plan.model, target);
         let program = programs.get(target);
         let record = match program {

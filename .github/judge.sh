@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Puts the shards of each machine together and holds the result against the newest run of
+# such a machine that is published here. The verdict goes to verdict.md and to the job's
+# summary. A regression fails nothing: whoever reads the pull request decides.
+# In: shards/shard-<label>-<i>of<n>/<run>/, RUNNERS (a JSON list of labels), XTASK (a
+# program, where it isn't `cargo xtask`). Out: data/results/, verdict.md.
+set -euo pipefail
+
+xtask() {
+    if [ -n "${XTASK:-}" ]; then
+        "$XTASK" "$@"
+    else
+        cargo xtask "$@"
+    fi
+}
+
+# What makes two runs' numbers those of one machine.
+host() {
+    jq -c '[.provenance.facts.cpu_model, .provenance.facts.gpu, .plan.profile, .plan.model]' "$1"
+}
+
+# The newest published run like the one in $1; nothing where there is none.
+published() {
+    local like newest='' header
+    like=$(host "$1/run.json")
+    for header in data/results/*/run.json; do
+        if [ -e "$header" ] && [ "$(host "$header")" = "$like" ]; then
+            newest=$(basename "$(dirname "$header")")
+        fi
+    done
+    printf '%s' "$newest"
+}
+
+mkdir -p data/results
+: >verdict.md
+verdict=none
+for label in $(jq -r '.[]' <<<"$RUNNERS"); do
+    printf '## %s\n\n' "$label" >>verdict.md
+    runs=()
+    for header in shards/shard-"$label"-*/*/run.json; do
+        if [ -e "$header" ]; then
+            runs+=("$(dirname "$header")")
+        fi
+    done
+    if [ "${#runs[@]}" -eq 0 ]; then
+        printf 'Nothing was measured.\n\n' >>verdict.md
+        continue
+    fi
+    before=$(published "${runs[0]}")
+    if [ "${#runs[@]}" -eq 1 ]; then
+        cp -r "${runs[0]}" data/results/
+        after=$(basename "${runs[0]}")
+    else
+        # 3: merged, but a target failed, which is in the record.
+        xtask merge "${runs[@]}" --out data/results || test $? -eq 3
+        after=latest
+    fi
+    if [ -z "$before" ]; then
+        printf 'The first run of such a machine: there is nothing to compare it with.\n\n' >>verdict.md
+        continue
+    fi
+    status=0
+    said=$(xtask compare "$before" "$after" --out data/results) || status=$?
+    case $status in
+    0)
+        printf 'No regression against %s.\n\n' "$before" >>verdict.md
+        if [ "$verdict" = none ]; then
+            verdict=fine
+        fi
+        ;;
+    1)
+        printf '**Slower than %s**, or failing at what worked:\n\n' "$before" >>verdict.md
+        verdict=regression
+        ;;
+    *) printf 'It can not be said whether anything changed since %s.\n\n' "$before" >>verdict.md ;;
+    esac
+    # shellcheck disable=SC2016 # it is a fence of Markdown's
+    printf '```text\n%s\n```\n\n' "$said" >>verdict.md
+done
+cat verdict.md >>"${GITHUB_STEP_SUMMARY:-/dev/stdout}"
+echo "verdict=$verdict" >>"${GITHUB_OUTPUT:-/dev/stdout}"

@@ -1,0 +1,55 @@
+//! Whether what was timed is right: by whom the timed outputs are judged. How stands in
+//! `run::check`.
+
+use crate::build::Programs;
+use crate::prompts::Prompts;
+use crate::repo::Repo;
+use crate::run::check::{Judge, check};
+use crate::watch;
+use anyhow::Result;
+use schema::record::Status;
+use schema::registry::{Registry, Target};
+use schema::run::Run;
+use std::path::Path;
+
+/// Have every timed output that has no judgement yet judged by the reference, or who
+/// may stand in for it.
+pub(super) fn check_outputs(
+    repo: &Repo,
+    registry: &Registry,
+    run_dir: &Path,
+    programs: &Programs,
+    prompts: &Prompts,
+) -> Result<()> {
+    let run = Run::load(run_dir)?;
+    let judges = registry.judges();
+    let usable = |target: &&Target| {
+        let verified = run
+            .verify
+            .get(&target.id)
+            .is_none_or(|record| record.status == Status::Ok);
+        verified && programs.has(target)
+    };
+    let judge = judges.iter().find(usable);
+    let model_dir = repo.model_dir(&run.header.plan.model);
+    let judge = judge.and_then(|target| {
+        let program = programs.get(target).ok()?;
+        Some(Judge {
+            target,
+            program,
+            model_dir: &model_dir,
+        })
+    });
+    if judge.is_none() {
+        watch::warn(
+            "No reference engine on this machine: the timed outputs stay unchecked, and the report says so",
+        );
+    }
+    check(
+        &run,
+        run_dir,
+        prompts,
+        &repo.parity_limits()?,
+        judge.as_ref(),
+    )
+}

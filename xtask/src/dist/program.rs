@@ -1,0 +1,49 @@
+//! The programs in an archive: without symbols, at the path where the bundle's registry
+//! looks for them.
+
+use super::part::Part;
+use super::{crates, registry};
+use crate::build::Programs;
+use crate::repo::Repo;
+use anyhow::{Context, Result, bail};
+use schema::registry::Target;
+use std::path::Path;
+use std::process::Command;
+
+/// Add the programs of `targets` that could be built, each once, and say what is in them.
+pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part) -> Result<()> {
+    let mut packages = Vec::new();
+    for target in targets {
+        let Some((id, how, program)) = programs.made(target) else {
+            continue;
+        };
+        let (Some(path), Some(file)) = (registry::program_path(id, how), program.files.first())
+        else {
+            continue;
+        };
+        if !part.entries.contains_key(&path) {
+            part.add(&path, stripped(file)?, true);
+            packages.extend(crates::of_program(repo, how)?);
+        }
+    }
+    match packages.is_empty() {
+        true => Ok(()),
+        false => part.describe(packages),
+    }
+}
+
+/// A program's bytes without symbols and debug information; the file stays as it is.
+pub fn stripped(file: &Path) -> Result<Vec<u8>> {
+    let out = tempfile::NamedTempFile::new().context("no temporary file can be made")?;
+    let output = Command::new("strip")
+        .arg("-o")
+        .arg(out.path())
+        .arg(file)
+        .output()
+        .context("strip can't be started: install binutils")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{} can't be stripped: {}", file.display(), said.trim());
+    }
+    Ok(std::fs::read(out.path())?)
+}

@@ -1,0 +1,232 @@
+//! The house rules for GitHub's workflows: pinned actions, few permissions, no stranger's
+//! code on our machines, nobody's text in a shell. They hold where no linter can be
+//! installed; what they don't look at is actionlint's and zizmor's (`crate::lint`).
+
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+struct Workflow {
+    on: Value,
+    permissions: Option<Value>,
+    concurrency: Option<Value>,
+    jobs: BTreeMap<String, Job>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    #[serde(rename = "runs-on", default)]
+    runs_on: Value,
+    #[serde(rename = "if")]
+    condition: Option<String>,
+    #[serde(rename = "timeout-minutes")]
+    timeout: Option<Value>,
+    permissions: Option<Value>,
+    #[serde(default)]
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    uses: Option<String>,
+    run: Option<String>,
+    #[serde(default)]
+    with: BTreeMap<String, Value>,
+}
+
+/// What is wrong with a workflow.
+pub fn check(name: &str, text: &str) -> Vec<String> {
+    let mut complaints = unpinned(name, text);
+    let workflow: Workflow = match serde_saphyr::from_str(text) {
+        Ok(workflow) => workflow,
+        Err(error) => {
+            complaints.push(format!("{name}: no workflow: {error}"));
+            return complaints;
+        }
+    };
+    let mut complain = |what: String| complaints.push(format!("{name}: {what}"));
+    // Jobs say what they need, so the workflow itself gives nothing.
+    if workflow.permissions.as_ref().is_none_or(grants) {
+        complain("begins without `permissions: {}`: each job says what it needs".into());
+    }
+    if workflow.concurrency.is_none() {
+        complain("has no `concurrency`".into());
+    }
+    for trigger in ["pull_request_target", "workflow_run"] {
+        if names(&workflow.on, trigger) {
+            complain(format!(
+                "`on: {trigger}` gives a stranger's code our rights"
+            ));
+        }
+    }
+    let strangers = names(&workflow.on, "pull_request");
+    for (id, job) in &workflow.jobs {
+        if job.permissions.is_none() {
+            complain(format!("job {id} doesn't say which permissions it needs"));
+        }
+        if job.timeout.is_none() {
+            complain(format!("job {id} has no `timeout-minutes`"));
+        }
+        if names(&job.runs_on, "self-hosted") {
+            let is_ours = "github.event.repository.fork == false";
+            let condition = job.condition.as_deref().unwrap_or_default();
+            if strangers || !condition.contains(is_ours) {
+                complain(format!(
+                    "job {id} is self-hosted: no pull request may start it, and `if: {is_ours}` must stand there"
+                ));
+            }
+        }
+        for step in &job.steps {
+            if step.run.as_ref().is_some_and(|run| run.contains("${{")) {
+                complain(format!(
+                    "job {id} puts `${{{{ … }}}}` into a script: give it a variable by `env`"
+                ));
+            }
+            let is_checkout = |uses: &String| uses.starts_with("actions/checkout@");
+            let keeps = step.with.get("persist-credentials") != Some(&Value::Bool(false));
+            if step.uses.as_ref().is_some_and(is_checkout) && keeps {
+                complain(format!(
+                    "job {id} checks out without `persist-credentials: false`"
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+/// Every action by commit, with its version in a comment, which YAML forgets.
+fn unpinned(name: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim().trim_start_matches("- ");
+        let Some(action) = line.strip_prefix("uses:").map(str::trim) else {
+            continue;
+        };
+        let (action, comment) = action.split_once(" # ").unwrap_or((action, ""));
+        let commit = action
+            .split_once('@')
+            .map_or("", |(_, commit)| commit.trim());
+        let is_commit = commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_pinned = is_commit && comment.starts_with('v');
+        if !(is_pinned || action.starts_with("./")) {
+            complaints.push(format!(
+                "{name}:{}: {action}: pin it by commit, and say the version: `@<40 hex digits> # v1.2.3`",
+                number + 1
+            ));
+        }
+    }
+    complaints
+}
+
+/// Whether permissions give anything at all.
+fn grants(permissions: &Value) -> bool {
+    !permissions.as_object().is_some_and(|all| all.is_empty())
+}
+
+/// Whether a word is the value, or in the list, or a key of the map.
+fn names(value: &Value, word: &str) -> bool {
+    match value {
+        Value::String(one) => one == word,
+        Value::Array(all) => all.iter().any(|one| one == word),
+        Value::Object(all) => all.contains_key(word),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FINE: &str = "\
+on: workflow_dispatch
+permissions: {}
+concurrency: x
+jobs:
+  a:
+    if: github.event.repository.fork == false
+    runs-on: [self-hosted, linux]
+    timeout-minutes: 5
+    permissions:
+      contents: read
+    steps:
+      - uses: actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2
+        with:
+          persist-credentials: false
+      - uses: ./local
+      - run: echo \"$TITLE\"
+        env:
+          TITLE: ${{ github.event.pull_request.title }}
+";
+
+    #[test]
+    fn a_careful_workflow_is_fine_and_each_planted_mistake_is_found() {
+        assert_eq!(check("a.yml", FINE), Vec::<String>::new());
+        let commit = "de0fac2e4500dabe0009e67214ff5f5447ce83dd";
+        let mistakes = [
+            (
+                format!("@{commit} # v6.0.2"),
+                "@v6".into(),
+                "pin it by commit",
+            ),
+            (
+                format!("@{commit} # v6.0.2"),
+                format!("@{commit}"),
+                "say the version",
+            ),
+            (
+                "\"$TITLE\"".into(),
+                "${{ github.head_ref }}".into(),
+                "into a script",
+            ),
+            (
+                "permissions: {}\n".into(),
+                String::new(),
+                "without `permissions: {}`",
+            ),
+            (
+                "permissions: {}\n".into(),
+                "permissions: write-all\n".into(),
+                "without `permissions",
+            ),
+            ("concurrency: x\n".into(), String::new(), "no `concurrency`"),
+            (
+                "    timeout-minutes: 5\n".into(),
+                String::new(),
+                "timeout-minutes",
+            ),
+            (
+                "    permissions:\n      contents: read\n".into(),
+                String::new(),
+                "which permissions",
+            ),
+            (
+                "workflow_dispatch".into(),
+                "[push, pull_request]".into(),
+                "is self-hosted",
+            ),
+            (
+                "workflow_dispatch".into(),
+                "\n  pull_request_target:\n".into(),
+                "a stranger's code",
+            ),
+            (
+                "    if: github.event.repository.fork == false\n".into(),
+                String::new(),
+                "is self-hosted",
+            ),
+            (
+                "persist-credentials: false".into(),
+                "fetch-depth: 0".into(),
+                "checks out without",
+            ),
+            ("jobs:".into(), "jobs: [".into(), "no workflow"),
+        ];
+        for (from, to, expected) in mistakes {
+            let text = FINE.replacen(&from, &to, 1);
+            assert_ne!(text, FINE, "{from}");
+            let found = check("a.yml", &text).join("\n");
+            assert!(found.contains(expected), "{expected}: {found:?}");
+        }
+    }
+}
