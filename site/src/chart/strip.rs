@@ -59,7 +59,7 @@ impl Strip {
         let range = self.range();
         let bottom = TOP + ROW * self.rows.len() as f64;
         let mut svg = Svg::new(WIDTH, bottom + 10.0);
-        let mut not_drawn = Vec::new();
+        let (mut not_drawn, mut edge) = (Vec::new(), Vec::new());
         let mut table = Table {
             head: ["Target", "Launch", "n", "Median", "Samples in order"]
                 .map(String::from)
@@ -112,11 +112,7 @@ impl Strip {
                 ]);
             }
             if beyond > 0 {
-                not_drawn.push(format!(
-                    "{}: {beyond} drawn at the edge, beyond {}",
-                    row.name,
-                    fmt::ratio(range, None).0
-                ));
+                edge.push(format!("{beyond} of {}", row.name));
             }
             svg.close();
         }
@@ -132,6 +128,13 @@ impl Strip {
             "Dots are samples in order of completion, bars the median of a launch. The line in the middle of a strip is the target’s own median; up is slower. All strips reach {} times that either way, on a log scale.{thinned}",
             fmt::ratio(range, None).0.trim_end_matches('×')
         );
+        let reading = match edge.as_slice() {
+            [] => reading,
+            some => format!(
+                "{reading} Samples beyond that are drawn at the edge: {}.",
+                some.join(", ")
+            ),
+        };
         Figure {
             svg: svg.finish(&self.id, &self.finding, &reading),
             id: self.id,
@@ -300,7 +303,7 @@ mod tests {
         let mut samples = vec![1e6; 60];
         samples[59] = 1e9;
         let figure = strip(&[&samples]);
-        assert_eq!(figure.not_drawn, ["a: 1 drawn at the edge, beyond 1.10×"]);
+        assert!(figure.reading.ends_with("drawn at the edge: 1 of a."));
         assert_eq!(figure.svg.matches("h0").count(), DRAWN_MAX);
         assert!(figure.reading.contains("drawn at even steps"));
     }

@@ -124,7 +124,7 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
             words(one)
         ),
         [least, .., most] => format!(
-            "{leads}. Scenario by scenario, its best target is between {} and {} times as good as the baseline {}.",
+            "{leads}. Scenario by scenario, its best target is between {} and {} as good as the baseline {}.",
             words(least),
             words(most),
             shown.baseline()
