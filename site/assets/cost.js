@@ -73,7 +73,10 @@
       : "The tables are for the numbers above; the first sentence and the chart stay as printed.";
   };
   form.addEventListener("input", compute);
-  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    compute();
+  });
   form.addEventListener("reset", () => setTimeout(compute));
   form.hidden = false;
   compute();

@@ -13,14 +13,24 @@ const count = (page, selector) =>
   page.evaluate((s) => [...document.querySelectorAll(s)].filter((e) => e.getClientRects().length).length, selector);
 
 async function engines(page) {
-  const press = page.locator(".legend [aria-pressed]").first();
+  // The baseline has no ratio to itself, so it need not be drawn.
+  const drawnAtAll = await page.evaluate(() =>
+    [...document.querySelectorAll(".legend > [data-e]")].findIndex((engine) =>
+      [...document.querySelectorAll(`svg.chart g[data-e="${engine.dataset.e}"]`)].some((g) => g.getClientRects().length),
+    ),
+  );
+  const press = page.locator(".legend [aria-pressed]").nth(Math.max(drawnAtAll, 0));
   const name = (await press.textContent()).trim();
   const drawn = await count(page, "svg.chart g[data-e]:not(.off)");
-  const rows = await count(page, "tbody tr");
+  const number = await page.evaluate(
+    (nth) => document.querySelectorAll(".legend > [data-e]")[nth].dataset.e,
+    Math.max(drawnAtAll, 0),
+  );
+  const rows = () => count(page, `tbody tr:has(th [data-e="${number}"])`);
   await press.click();
   expect((await press.getAttribute("aria-pressed")) === "false", "an engine's button shows no change");
   expect((await count(page, "svg.chart g[data-e]:not(.off)")) < drawn, "an engine switched off is still drawn");
-  expect((await count(page, "tbody tr")) < rows, "an engine switched off is still in the tables");
+  expect((await rows()) === 0, "an engine switched off is still in the tables");
   expect((await hash(page)).includes(`off=${encodeURIComponent(name)}`), "the link doesn't say which engine is off");
   await press.click();
   expect((await count(page, "svg.chart g[data-e]:not(.off)")) === drawn, "an engine switched on again is not drawn");
@@ -107,8 +117,9 @@ async function keyboard(page) {
   const says = page.locator("figure [role=status]").first();
   const first = await says.textContent();
   expect(first.includes(" · "), "the keyboard reads no mark");
+  const marks = await frame.evaluate((f) => [...f.querySelectorAll("g title")].filter((t) => t.parentNode.getClientRects().length).length);
   await page.keyboard.press("ArrowRight");
-  expect((await says.textContent()) !== first, "the keyboard stays on one mark");
+  expect(marks < 2 || (await says.textContent()) !== first, "the keyboard stays on one mark");
   await page.keyboard.press("Escape");
   expect((await says.textContent()) === "", "Escape leaves the read-out");
   const at = await page.evaluate(() => {
