@@ -230,7 +230,7 @@ fn predictions_are_judged_by_interval_and_labelled_with_where() {
         "Synthetic prediction never.",
     );
     assert!(
-        gpu.contains("Not by this run: it ran nothing on cuda."),
+        gpu.contains("Of the run shown: it ran nothing on cuda."),
         "{gpu}"
     );
 }

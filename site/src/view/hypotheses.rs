@@ -154,7 +154,7 @@ fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict,
     // With several runs the reasons differ; that of the first stands for them.
     let why = match (verdict, &unmeasured, judged.first()) {
         (Verdict::NotMeasured, Some(why), _) => why.clone(),
-        (Verdict::NotMeasured, None, Some(first)) => format!("Not by this run: {}.", first.why),
+        (Verdict::NotMeasured, None, Some(first)) => format!("Of the run shown: {}.", first.why),
         _ => String::new(),
     };
     let (words, tone) = words(verdict);
@@ -214,7 +214,15 @@ fn predicted(hypothesis: &Hypothesis) -> String {
             format!("{title}: {}", bounds(*min, *max, unit))
         }
         Claim::Ratio { min, max, .. } => {
-            format!("{title}: {} better", bounds(*min, *max, Unit::Ratio))
+            // Under 1 better is worse, and reads so.
+            match max.is_some_and(|max| max < 1.0) {
+                true => {
+                    let turned = |x: &Option<f64>| x.map(|x| 1.0 / x);
+                    let bounds = bounds(turned(max), turned(min), Unit::Ratio);
+                    format!("{title}: {bounds} worse")
+                }
+                false => format!("{title}: {} better", bounds(*min, *max, Unit::Ratio)),
+            }
         }
         Claim::Highest { .. } => format!("{title}: the highest"),
         Claim::Lowest { .. } => format!("{title}: the lowest"),
@@ -230,6 +238,9 @@ fn predicted(hypothesis: &Hypothesis) -> String {
 
 fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> FindingView {
     let mut evidence: Vec<&Evidence> = finding.evidence.iter().collect();
+    if matches!(hypothesis.claim, Claim::Variation { .. }) {
+        evidence.sort_by(|a, b| b.value.total_cmp(&a.value));
+    }
     // What speaks against comes first, unless one that agrees is enough.
     match hypothesis.any {
         false => evidence.sort_by_key(|e| Reverse(e.verdict)),

@@ -84,15 +84,25 @@ pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
     }
 }
 
-/// The sentence at the top: the largest gap of the first run that has one.
+/// Whether a kind's limit was measured on the machine, and isn't arithmetic alone.
+fn is_measured(kind: Kind) -> bool {
+    matches!(kind, Kind::Decode | Kind::Prefill)
+}
+
+/// The sentence at the top: the widest gap of the first run that has one to a limit that
+/// was measured; to one of arithmetic where no run has.
 fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
     if found.is_empty() {
         return "No run that may be published has been recorded, so no gap is known.".into();
     }
-    let first = found
-        .iter()
-        .find_map(|(shown, all)| Some((shown, all.iter().find(|o| o.gain_ci95.is_some())?)));
-    let Some((shown, top)) = first else {
+    let first = |measured: bool| {
+        found.iter().find_map(|(shown, all)| {
+            let fits = |o: &&Opportunity| is_measured(o.kind) || !measured;
+            let mut all = all.iter().filter(fits);
+            Some((shown, all.find(|o| o.gain_ci95.is_some())?))
+        })
+    };
+    let Some((shown, top)) = first(true).or_else(|| first(false)) else {
         return "No gap to a limit could be told from none in the runs here.".into();
     };
     let (measured, interval) = measured(top);
@@ -142,6 +152,9 @@ fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
         None => o.scenario.clone(),
         Some(s) if o.span.0 == o.span.1 => {
             format!("{}, {}", shown.title(s), case_label(s.axis, o.span.1))
+        }
+        Some(s) if s.axis == schema::scenario::Axis::Batch => {
+            format!("{}, batch {} to {}", shown.title(s), o.span.0, o.span.1)
         }
         Some(s) => format!(
             "{}, {} to {}",

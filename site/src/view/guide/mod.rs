@@ -101,10 +101,21 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
 
 /// The sentence at the top.
 fn answer(shown: &[Shown], workloads: &[WorkloadView]) -> String {
-    let found: Vec<String> = workloads
+    // By place: each is named once, with all that is taken there.
+    let mut places: Vec<(&str, Vec<String>)> = Vec::new();
+    for (w, r) in workloads
         .iter()
         .flat_map(|w| w.recommendations.iter().map(move |r| (w, r)))
-        .map(|(w, r)| format!("for {} work {}", w.title.to_lowercase(), r.short))
+    {
+        let taken = format!("{}: {}", w.title.to_lowercase(), r.short);
+        match places.iter_mut().find(|(place, _)| *place == r.place) {
+            Some((_, all)) => all.push(taken),
+            None => places.push((&r.place, vec![taken])),
+        }
+    }
+    let found: Vec<String> = places
+        .iter()
+        .map(|(place, all)| format!("On {place}, take for {}.", all.join("; ")))
         .collect();
     let open: Vec<String> = workloads
         .iter()
@@ -119,10 +130,10 @@ fn answer(shown: &[Shown], workloads: &[WorkloadView]) -> String {
         (true, _) => format!(
             "Of {of} here none may carry a recommendation: that takes a model of 1 B parameters or more and a profile that may be published."
         ),
-        (false, true) => format!("Take {}.", found.join("; ")),
+        (false, true) => found.join(" "),
         (false, false) => format!(
-            "Take {}. For {} no run here can say.",
-            found.join("; "),
+            "{} For {} no run here can say.",
+            found.join(" "),
             join(&open)
         ),
     }
@@ -147,7 +158,7 @@ fn workload_view(input: &Input, fit: &[&Shown], workload: &Workload) -> Workload
         title: workload.title,
         about: workload.about,
         rule: format!(
-            "Decided by {} of the scenario {} at the {} size that most targets have a number for, because {}.",
+            "Decided by {} of the scenario {} at the {} size that half of the targets or more have a number for, because {}.",
             names.join(" or "),
             workload.scenario,
             if workload.largest {
@@ -190,13 +201,12 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         settings: setup::settings(shown, target, asked.case),
         watch: setup::watch(shown, target, cell, asked.metric),
         short: format!(
-            "{}{} on {}",
+            "{}{}",
             value_of(&asked, &decision.choice),
             match decision.tied.len() {
                 1 => String::new(),
                 n => format!(", tied with {}", plural(n as u64 - 1, "other", "others")),
-            },
-            place::machine_and_model(shown)
+            }
         ),
     })
 }
@@ -268,11 +278,11 @@ fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
         let interval = interval.unwrap_or_default();
         let p = c.p_holm.map_or(NONE.into(), fmt::p_value);
         let verdict = match c.verdict {
-            Verdict::Better => "better",
-            _ => "not detectably better",
+            Verdict::Better => "detectably",
+            _ => "not detectably",
         };
         parts.push(format!(
-            "Against the next, {}, it is {ratio} {interval} better: {verdict} (p {p}, Holm)",
+            "Against the next, {}, it is {ratio} {interval} better, {verdict} so (p {p}, Holm)",
             c.against
         ));
     }
@@ -287,10 +297,10 @@ fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
         .floor(&asked.scenario.id, &asked.case.id, asked.metric);
     parts.push(match floor {
         Some(floor) => format!(
-            "nothing under the noise floor of {} counts as a difference",
+            "Nothing under the noise floor of {} counts as a difference",
             fmt::ratio(floor.ratio, None).0
         ),
-        None => "no noise floor was measured in this case".into(),
+        None => "No noise floor was measured in this case".into(),
     });
     let planned = shown
         .targets()
@@ -303,7 +313,7 @@ fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
             plural(absent as u64, "planned target has", "planned targets have")
         ));
     }
-    format!("{}.", parts.join("; "))
+    format!("{}.", parts.join(". "))
 }
 
 /// The choice among weights that are not quantised, where the choice is.

@@ -169,11 +169,14 @@ pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<S
             .map(|note| format!("Its adapter declares: {note}")),
     );
     all.push(match shown.run.verify.get(&target.id) {
-        Some(record) => format!(
-            "Verified scope: {}. {}",
-            verified_scope(record),
-            record.reason
-        ),
+        Some(record) => {
+            let text = format!(
+                "Verified scope: {}. {}",
+                verified_scope(record),
+                record.reason
+            );
+            text.trim_end().to_owned()
+        }
         None => "This run did not verify it.".into(),
     });
     let disturbed = flag(cell);

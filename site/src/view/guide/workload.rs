@@ -86,8 +86,10 @@ pub struct Asked<'a> {
 }
 
 impl Workload {
-    /// The work as the run measured it: at the size asked for, of those that most targets
-    /// have a number for. `None` where nobody has one.
+    /// The work as the run measured it: at the most extreme size asked for that at least
+    /// half of those have a number for who have one at any size. Who is too slow for the
+    /// large sizes must not keep the others from being judged there; and where few are
+    /// left, there is nobody to choose from. `None` where nobody has one.
     pub fn asked<'a>(&self, shown: &Shown<'a>) -> Option<Asked<'a>> {
         let scenario = shown.scenarios().iter().find(|s| s.id == self.scenario)?;
         self.metrics.iter().find_map(|&metric| {
@@ -103,10 +105,16 @@ impl Workload {
                 let value = i64::from(case.axis_value(scenario.axis));
                 if self.largest { value } else { -value }
             };
+            let most = scenario
+                .cases
+                .iter()
+                .map(|case| measured(case).len())
+                .max()?;
             let case = scenario
                 .cases
                 .iter()
-                .max_by_key(|case| (measured(case).len(), size(case)))?;
+                .filter(|case| 2 * measured(case).len() >= most)
+                .max_by_key(|case| size(case))?;
             let cells = measured(case);
             (!cells.is_empty()).then_some(Asked {
                 scenario,
