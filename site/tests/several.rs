@@ -196,6 +196,17 @@ fn a_run_that_may_not_be_published_carries_nothing_however_large_its_model() {
 }
 
 #[test]
+fn a_large_model_s_run_without_numbers_recommends_nothing() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    large(&mut world, 0);
+    world.runs[0].launches.clear();
+    let guide = page(&world, "guide.html");
+    let said = "Of 1 run here 1 may carry a recommendation, but no number in them allows one.";
+    assert!(guide.contains(said), "{guide}");
+    assert!(page(&world, "roadmap.html").contains("No gap to a limit could be told"));
+}
+
+#[test]
 fn of_the_same_machine_model_and_profile_only_the_first_run_speaks() {
     let mut world = world(vec![
         run("cpu", 5, 22),

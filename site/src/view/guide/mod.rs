@@ -87,20 +87,20 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
         .iter()
         .map(|workload| workload_view(input, &fit, workload))
         .collect();
-    let answer = answer(shown, &workloads);
+    let answer = answer(shown, fit.len() as u64, &workloads);
     GuidePage {
         frame: place::frame(input, PATH, "Deployment guide", &answer),
         answer,
         workloads,
         runs: place::run_lines(shown, |shown| match refusal(shown) {
             Some(why) => format!("no recommendation rests on it: {why}"),
-            None => "recommendations rest on it".into(),
+            None => "recommendations may rest on it".into(),
         }),
     }
 }
 
 /// The sentence at the top.
-fn answer(shown: &[Shown], workloads: &[WorkloadView]) -> String {
+fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> String {
     // By place: each is named once, with all that is taken there.
     let mut places: Vec<(&str, Vec<String>)> = Vec::new();
     for (w, r) in workloads
@@ -127,6 +127,9 @@ fn answer(shown: &[Shown], workloads: &[WorkloadView]) -> String {
         (true, _) if shown.is_empty() => {
             "Nothing has been measured yet, so nothing is recommended.".into()
         }
+        (true, _) if fit > 0 => format!(
+            "Of {of} here {fit} may carry a recommendation, but no number in them allows one."
+        ),
         (true, _) => format!(
             "Of {of} here none may carry a recommendation: that takes a model of 1 B parameters or more and a profile that may be published."
         ),
