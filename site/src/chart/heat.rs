@@ -92,7 +92,8 @@ impl Heat {
         let mut lefts = Vec::new();
         let mut x = LEFT;
         for (heading, cases) in &self.groups {
-            let room = (step * cases.len() as f64 / 7.4) as usize;
+            // A heading is bold: a character of it is wider than one of a label.
+            let room = (step * cases.len() as f64 / 8.4) as usize;
             for (line, text) in two_lines(heading, room.max(1)).iter().enumerate() {
                 let y = 14.0 + 15.0 * line as f64;
                 svg.text("gh", (x, y), Anchor::Start, text);
