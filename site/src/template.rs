@@ -12,7 +12,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-const TEMPLATES: [(&str, &str); 10] = [
+const TEMPLATES: [(&str, &str); 12] = [
     ("base.html", include_str!("../templates/base.html")),
     ("macros.html", include_str!("../templates/macros.html")),
     ("index.html", include_str!("../templates/index.html")),
@@ -22,6 +22,11 @@ const TEMPLATES: [(&str, &str); 10] = [
     ("run.html", include_str!("../templates/run.html")),
     ("coverage.html", include_str!("../templates/coverage.html")),
     ("kernels.html", include_str!("../templates/kernels.html")),
+    ("micro.html", include_str!("../templates/micro.html")),
+    (
+        "micro_index.html",
+        include_str!("../templates/micro_index.html"),
+    ),
     (
         "methodology.html",
         include_str!("../templates/methodology.html"),

@@ -7,6 +7,7 @@ use schema::registry::Registry;
 use schema::run::Run;
 use schema::scenario::Scenario;
 use serde::Serialize;
+use stats::micro::SuiteAnalysis;
 
 /// One row.
 #[derive(Debug, Serialize)]
@@ -104,10 +105,56 @@ pub fn export(
             ));
         }
     }
+    let suites = stats::micro::analyse(run);
+    rows.extend(suites.iter().flat_map(|suite| micro(run, suite)));
     match format {
         Format::Json => Ok(serde_json::to_string_pretty(&rows)? + "\n"),
         Format::Csv => csv(&rows),
     }
+}
+
+/// The rows of a micro suite: its variants stand where targets do.
+fn micro<'a>(run: &'a Run, suite: &'a SuiteAnalysis) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    for cell in &suite.cells {
+        let planned = run.header.plan.micro.suite(&suite.id);
+        let Some(variant) = planned.and_then(|planned| planned.variant(&cell.target)) else {
+            continue;
+        };
+        let facts = &run.header.provenance.facts;
+        let device = facts.get(match variant.backend.as_str() {
+            "cuda" | "vulkan" => "gpu",
+            _ => "cpu_model",
+        });
+        let row = |metric, unit, n, value, ci: Option<(f64, f64)>| Row {
+            run: &run.header.id,
+            target: &variant.id,
+            engine: &variant.engine,
+            backend: &variant.backend,
+            device: device.cloned().unwrap_or_default(),
+            precision: &variant.precision,
+            model: &run.header.plan.model,
+            scenario: &cell.scenario,
+            case: &cell.case,
+            metric,
+            unit,
+            n,
+            value,
+            ci_low: ci.map(|ci| ci.0),
+            ci_high: ci.map(|ci| ci.1),
+            status: cell.status.id(),
+            reason: &cell.reason,
+        };
+        if cell.metrics.is_empty() {
+            rows.push(row("", "", cell.requests, None, None));
+        }
+        for metric in &cell.metrics {
+            let about = metric.id.describe();
+            let value = Some(metric.value);
+            rows.push(row(about.name, about.unit, metric.n, value, metric.ci95));
+        }
+    }
+    rows
 }
 
 fn csv(rows: &[Row]) -> Result<String> {

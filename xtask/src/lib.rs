@@ -20,6 +20,7 @@ pub mod fetch;
 pub mod gpu;
 pub mod interrupt;
 pub mod merge;
+pub mod micro;
 pub mod model_work;
 pub mod page;
 pub mod plan;

@@ -3,6 +3,7 @@
 
 use super::frame::reason_path;
 use super::{Shown, metric};
+use crate::chart::style::Style;
 use crate::fmt::{self, Unit};
 use crate::html::escape;
 use schema::record::Status;
@@ -146,6 +147,10 @@ pub fn rests_on(cell: &Cell, metric: &Metric) -> String {
             "n = {}, {launches}",
             plural(metric.n, "request", "requests")
         ),
+        Sample::Reading => format!(
+            "n = {}, {launches}",
+            plural(metric.n, "reading", "readings")
+        ),
         Sample::Gap => format!("n = {}, {launches}", plural(metric.n, "gap", "gaps")),
         Sample::Invocation => format!("n = {}", plural(metric.n, "launch", "launches")),
     }
@@ -175,7 +180,11 @@ pub fn status_words(status: Status) -> &'static str {
 
 /// A target's marker as in the charts, for tables.
 pub fn swatch(shown: &Shown, target: &str) -> String {
-    let style = shown.style(target);
+    mark(shown.style(target))
+}
+
+/// A marker for tables.
+pub fn mark(style: Style) -> String {
     format!(
         "<svg class=\"sw\" viewBox=\"-7 -7 14 14\" aria-hidden=\"true\"><path class=\"{}\" d=\"{}\"/></svg>",
         escape(&style.mark_class()),

@@ -3,7 +3,7 @@
 
 use super::cells::{CellView, status_words, swatch, view};
 use super::frame::{Frame, engine_path, scenario_path};
-use super::{Shown, adoption, case_label};
+use super::{Shown, adoption, case_label, micro};
 use crate::chart::Table;
 use crate::html::slug;
 use crate::markdown::safe_href;
@@ -28,6 +28,7 @@ pub struct EnginePage {
     adoption: Option<Table>,
     targets: Vec<TargetView>,
     unplanned: Vec<String>,
+    below: Vec<micro::Below>,
 }
 
 #[derive(Serialize)]
@@ -92,6 +93,7 @@ pub fn page(shown: &Shown, id: &str) -> EnginePage {
     EnginePage {
         frame: Frame::new(shown.input, Some(shown.run), &engine_path(id), name, &about),
         id: id.to_owned(),
+        below: micro::below(shown, id),
         about,
         homepage_links: homepage.starts_with("http") && safe_href(&homepage),
         homepage,

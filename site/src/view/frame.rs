@@ -76,6 +76,9 @@ impl Frame {
             if super::kernels::has_page(shown) {
                 items.push((super::kernels::PATH.into(), "Kernels"));
             }
+            if super::micro::has_pages(shown) {
+                items.push((super::micro::PATH.into(), "Below"));
+            }
             items.push(("coverage.html".into(), "Coverage"));
             items.push((run_path(&shown.header.id), "Run"));
         }

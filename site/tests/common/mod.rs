@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test program uses its own part.
 
 mod launch;
+pub mod micro;
 mod registry;
 mod scenarios;
 mod simulation;
@@ -15,6 +16,7 @@ use launch::{Noise, SPEEDS, launch};
 use registry::targets;
 use scenarios::SHAPES;
 use schema::adoption::{Adoption, Built};
+use schema::micro::Suite;
 use schema::model::{Model, Models, Source};
 use schema::parity::{Limit, ParityLimits};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
@@ -31,6 +33,7 @@ use std::collections::BTreeMap;
 pub struct World {
     pub runs: Vec<Run>,
     pub scenarios: Vec<Scenario>,
+    pub suites: Vec<Suite>,
     pub registry: Registry,
     pub models: Models,
     pub profiles: Vec<Profile>,
@@ -43,6 +46,7 @@ impl World {
         site::Input {
             runs: &self.runs,
             scenarios: &self.scenarios,
+            suites: &self.suites,
             registry: &self.registry,
             models: &self.models,
             profiles: &self.profiles,
@@ -135,6 +139,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 budget_s: 0.0,
                 slo: None,
                 noise_floor: false,
+                micro: Default::default(),
                 targets: targets(),
                 scenarios,
                 launches,
@@ -150,6 +155,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
         calibration: None,
         checks: checks(),
         kernels: Vec::new(),
+        micro: Vec::new(),
     }
 }
 
@@ -263,6 +269,7 @@ pub fn world(runs: Vec<Run>) -> World {
     World {
         runs,
         scenarios: scenarios(),
+        suites: vec![micro::suite()],
         registry: registry(),
         models: Models {
             models: vec![Model {
@@ -308,6 +315,7 @@ fn profile(id: &str, publishable: bool) -> Profile {
         budget_s: 0.0,
         slo: None,
         noise_floor: false,
+        micro: None,
         scenarios: BTreeMap::new(),
     }
 }

@@ -12,6 +12,7 @@ pub mod capacity;
 pub mod error;
 pub mod golden;
 pub mod kernels;
+pub mod micro;
 pub mod model;
 pub mod origin;
 pub mod parity;

@@ -20,6 +20,7 @@ pub use python::VENV;
 pub use tracer::tracer;
 
 use crate::engine::{EngineFailure, Program};
+use crate::micro::MicroPrograms;
 use crate::repo::Repo;
 use anyhow::{Result, bail};
 use schema::adoption::Built;
@@ -35,6 +36,8 @@ pub struct Programs {
     /// Target id → program.
     of: BTreeMap<String, String>,
     made: BTreeMap<String, Result<Made, EngineFailure>>,
+    /// Those of the micro suites, which no target has.
+    pub micro: MicroPrograms,
 }
 
 /// A program and how it came to be.
@@ -52,6 +55,12 @@ impl Programs {
     pub fn get(&self, target: &Target) -> Result<&Program, &EngineFailure> {
         let made = self.made[&self.of[&target.id]].as_ref();
         made.map(|made| &made.program)
+    }
+
+    /// The same with those of the micro suites.
+    pub fn with_micro(mut self, micro: MicroPrograms) -> Self {
+        self.micro = micro;
+        self
     }
 
     /// Whether a target was asked for and its program is there.
@@ -85,6 +94,15 @@ pub fn direct(
 ) -> Result<Program, EngineFailure> {
     let id = format!("{engine}-direct");
     make(repo, registry, &id, &direct.build).map(|(program, _)| program)
+}
+
+/// Build the program of a micro suite.
+pub fn micro(
+    repo: &Repo,
+    registry: &Registry,
+    program: &schema::micro::Program,
+) -> Result<Program, EngineFailure> {
+    make(repo, registry, &program.id, &program.build).map(|(program, _)| program)
 }
 
 /// Build the real server that a client's tests start.

@@ -25,6 +25,7 @@ pub mod holm;
 mod judge;
 pub mod kernels;
 pub mod metrics;
+pub mod micro;
 pub mod mser;
 pub mod noise;
 pub mod open_loop;

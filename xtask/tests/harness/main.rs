@@ -8,6 +8,7 @@ mod faults;
 mod input;
 mod matrix;
 mod merge;
+mod micro;
 mod open_loop;
 mod programs;
 mod reproduce;

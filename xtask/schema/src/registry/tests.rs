@@ -128,6 +128,9 @@ fn the_baseline_of_a_run_is_its_nearest_kin() {
     };
     let of = |ids: &[&str]| registry.baseline_of(&planned(ids)).to_owned();
     assert_eq!(of(&["b.cpu.f32", "a.cuda.f32", "a.cpu.f32"]), "a.cpu.f32");
-    assert_eq!(of(&["b.cpu.f32", "a+opt.cuda.f32", "a.cuda.f32"]), "a.cuda.f32");
+    assert_eq!(
+        of(&["b.cpu.f32", "a+opt.cuda.f32", "a.cuda.f32"]),
+        "a.cuda.f32"
+    );
     assert_eq!(of(&["b.cpu.f32", "a+opt.cuda.f32"]), "a.cpu.f32");
 }
