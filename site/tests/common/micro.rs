@@ -73,6 +73,7 @@ pub fn with_micro(mut run: Run) -> Run {
             samples: 20,
             sample_ns: 1_000_000,
             warmup_ns: 2_000_000,
+            cell_ns: 0,
         }],
     };
     for invocation in 0..blocks {

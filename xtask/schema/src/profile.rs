@@ -66,15 +66,19 @@ pub struct MicroSizes {
     pub sample_ms: f64,
     /// Least duration of the untimed calls before (ms).
     pub warmup_ms: f64,
+    /// Most time that the samples of a launch and case may take (s), by a first look; what
+    /// takes longer is over budget. 0 = any.
+    #[serde(default)]
+    pub cell_s: f64,
     /// The suites it runs, each with its cases; no case = all of them.
     pub suites: BTreeMap<String, Vec<String>>,
 }
 
 impl MicroSizes {
     fn check(&self, publishable: bool, invocations: u32) -> Result<(), String> {
-        let ms = [self.sample_ms, self.warmup_ms];
-        if self.samples == 0 || !ms.iter().all(|ms| ms.is_finite() && *ms >= 0.0) {
-            return Err("samples must be at least 1, and both times 0 ms or more".into());
+        let times = [self.sample_ms, self.warmup_ms, self.cell_s];
+        if self.samples == 0 || !times.iter().all(|t| t.is_finite() && *t >= 0.0) {
+            return Err("samples must be at least 1, and all times 0 or more".into());
         }
         if publishable && self.samples * invocations < SAMPLES_MIN {
             return Err(format!(

@@ -156,6 +156,7 @@ fn measure(
             .map_err(|why| EngineFailure::new(Status::WrongOutput, why))
     };
     let (error_before, values) = check(session)?;
+    within_budget(suite, session)?;
     let timed = session.time(Time {
         samples: suite.samples,
         sample_ns: suite.sample_ns,
@@ -174,6 +175,33 @@ fn measure(
         error_max: error_before.max(error_after),
         peak_rss_bytes: peak_rss_bytes(session.pid()),
     })
+}
+
+/// A first look at what the samples will take: one, which isn't kept.
+fn within_budget(suite: &PlannedSuite, session: &mut Session) -> Result<(), EngineFailure> {
+    if suite.cell_ns == 0 {
+        return Ok(());
+    }
+    let look = session.time(Time {
+        samples: 1,
+        sample_ns: 0,
+        warmup_ns: 0,
+    })?;
+    let of_sample = (look.ns[0] / look.calls).max(suite.sample_ns);
+    let all_ns = of_sample.saturating_mul(u64::from(suite.samples));
+    if all_ns <= suite.cell_ns {
+        return Ok(());
+    }
+    let s = |ns: u64| ns as f64 / 1e9;
+    Err(EngineFailure::new(
+        Status::OverBudget,
+        format!(
+            "{} readings of it would take {:.1} s, and a launch has {:.1} s for a case",
+            suite.samples,
+            s(all_ns),
+            s(suite.cell_ns)
+        ),
+    ))
 }
 
 /// The record file, and what it says of the cases so far.

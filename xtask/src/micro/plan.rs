@@ -117,6 +117,7 @@ fn suite(
         samples: sizes.samples,
         sample_ns: ns(sizes.sample_ms),
         warmup_ns: ns(sizes.warmup_ms),
+        cell_ns: ns(sizes.cell_s * 1e3),
     }))
 }
 

@@ -62,6 +62,7 @@ fn run(ns: &Ns) -> Run {
             samples: 3,
             sample_ns: 1,
             warmup_ns: 1,
+            cell_ns: 0,
         }],
         launches: launches.collect(),
     };

@@ -7,8 +7,8 @@ use crate::resume::files;
 use schema::record::Status;
 use stats::micro::SuiteAnalysis;
 
-const VARIANTS: [&str; 8] = [
-    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang",
+const VARIANTS: [&str; 9] = [
+    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow",
 ];
 
 const SUITE: &str = r#"
@@ -55,7 +55,7 @@ fn checkout() -> Checkout {
     let profile = std::fs::read_to_string(checkout.path("data/profiles/test.toml"))
         .expect("the profile was written");
     checkout.profile(&format!(
-        "{profile}\n[micro]\nsamples = 4\nsample_ms = 0.01\nwarmup_ms = 0.01\nsuites = {{ adding = [] }}\n"
+        "{profile}\n[micro]\nsamples = 4\nsample_ms = 0.01\nwarmup_ms = 0.01\ncell_s = 0.3\nsuites = {{ adding = [] }}\n"
     ));
     checkout
 }
@@ -90,6 +90,7 @@ fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
         ("panic", Status::Crashed, "told to panic"),
         ("crash", Status::Crashed, "killed by signal"),
         ("hang", Status::Timeout, "nothing came"),
+        ("slow", Status::OverBudget, "would take"),
         ("absent", Status::Unavailable, "not there"),
     ] {
         let cell = analysis.cell("ill", variant).expect("it is planned");

@@ -1,6 +1,6 @@
 //! `fake-micro`: a micro program of known output that fails in every way on request, by
 //! the name of its variant: `ok`, `noisy` (within a limit), `wrong`, `stale` (right
-//! before it is timed, wrong after), `refuse`, `panic`, `crash`, `hang`. The failures
+//! before it is timed, wrong after), `refuse`, `panic`, `crash`, `hang`, `slow`. The failures
 //! are the second case's; the others go well. It sums the numbers up to `n`.
 
 use protocol::engine::EngineError;
@@ -20,8 +20,8 @@ struct Summing {
     sum: u64,
 }
 
-const VARIANTS: [&str; 8] = [
-    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang",
+const VARIANTS: [&str; 9] = [
+    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow",
 ];
 
 impl Suite for Summing {
@@ -58,6 +58,10 @@ impl Suite for Summing {
             "hang" if self.fails => loop {
                 std::thread::park();
             },
+            "slow" if self.fails => {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

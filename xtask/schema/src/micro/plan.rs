@@ -52,6 +52,9 @@ pub struct PlannedSuite {
     pub sample_ns: u64,
     /// Least duration of the untimed calls before (ns).
     pub warmup_ns: u64,
+    /// Most time that the samples of a launch and case may take (ns); 0 = any.
+    #[serde(default)]
+    pub cell_ns: u64,
 }
 
 impl PlannedSuite {
