@@ -227,7 +227,15 @@ mod tests {
     fn a_block_s_edge_is_no_boundary() {
         // Every feature at every distance from the edge of a block.
         let features = [
-            "word", "  x", "don't", "'lls", "é東", "\u{3000} y", "12", "\n\n", "\u{3000}\u{3000}x",
+            "word",
+            "  x",
+            "don't",
+            "'lls",
+            "é東",
+            "\u{3000} y",
+            "12",
+            "\n\n",
+            "\u{3000}\u{3000}x",
         ];
         for feature in features {
             for lead in 0..140 {
@@ -237,7 +245,11 @@ mod tests {
                     format!("{before}\n{feature} b"),
                     format!("{before}b{feature}.{feature}"),
                 ] {
-                    assert_eq!(pieces_of(&text), expected(&text), "{feature:?} after {lead}");
+                    assert_eq!(
+                        pieces_of(&text),
+                        expected(&text),
+                        "{feature:?} after {lead}"
+                    );
                 }
             }
         }

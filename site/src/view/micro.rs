@@ -60,6 +60,7 @@ pub struct MicroPage {
     variants: Table,
     chart: Figure,
     cases: Vec<CaseView>,
+    records: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -287,7 +288,16 @@ impl SuiteView<'_> {
             variants: self.variants(shown),
             chart: self.chart(),
             cases: planned.cases.iter().map(|case| self.case(case)).collect(),
+            records: self.records(shown),
         }
+    }
+
+    /// The record files, with their hashes.
+    fn records(&self, shown: &Shown) -> Vec<(String, String)> {
+        let logs = shown.run.micro.iter();
+        logs.filter(|log| log.launch.suite == self.planned.id)
+            .map(|log| (log.file.display().to_string(), log.sha256.clone()))
+            .collect()
     }
 
     /// Who ran, and what their programs said of themselves.

@@ -67,7 +67,7 @@ pub struct MicroSizes {
     /// Least duration of the untimed calls before (ms).
     pub warmup_ms: f64,
     /// Most time that the samples of a launch and case may take (s), by a first look; what
-    /// takes longer is over budget. 0 = any.
+    /// takes longer is over budget, but for a suite's baseline. 0 = any.
     #[serde(default)]
     pub cell_s: f64,
     /// The suites it runs, each with its cases; no case = all of them.

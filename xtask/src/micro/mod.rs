@@ -41,9 +41,16 @@ pub(crate) struct Context<'a> {
     pub(crate) scratch: &'a Path,
 }
 
-/// A case that a variant failed at: it isn't tried again in this run, because a cell
-/// needs every launch.
-type Lost = BTreeSet<(String, String, String)>;
+/// Suite, variant and case; a twin's count as its original's.
+type Cell = (String, String, String);
+
+/// What is known of the run's cells so far.
+struct Known {
+    /// Failed at: not tried again in this run, because a cell needs every launch.
+    lost: BTreeSet<Cell>,
+    /// Measured at least once, so that how long it takes needs no look any more.
+    measured: BTreeSet<Cell>,
+}
 
 /// Measure what is left of a run's micro suites. A failure is recorded and the rest
 /// goes on; only what makes recording itself impossible is an error.
@@ -75,17 +82,23 @@ fn run(
         programs,
         scratch: scratch.path(),
     };
-    let mut lost: Lost = logs
-        .iter()
-        .flat_map(|log| log.failed.iter().map(move |failed| key(log, &failed.case)))
-        .collect();
+    let mut known = Known {
+        lost: logs
+            .iter()
+            .flat_map(|log| log.failed.iter().map(move |failed| key(log, &failed.case)))
+            .collect(),
+        measured: logs
+            .iter()
+            .flat_map(|log| log.cases.iter().map(move |done| key(log, &done.case)))
+            .collect(),
+    };
     let left: Vec<(&MicroLaunch, &PlannedSuite)> = plan
         .micro
         .launches
         .iter()
         .filter(|launch| is_ours(launch.invocation))
         .filter_map(|launch| Some((launch, plan.micro.suite(&launch.suite)?)))
-        .filter(|(launch, suite)| !cases_left(suite, launch, logs, &lost).is_empty())
+        .filter(|(launch, suite)| !cases_left(suite, launch, logs, &known).is_empty())
         .collect();
     if left.is_empty() {
         return Ok(());
@@ -103,7 +116,7 @@ fn run(
             suite,
             launch,
             logs,
-            &mut lost,
+            &mut known,
             &mut references,
             &mut progress,
         )?;
@@ -119,11 +132,11 @@ fn one(
     suite: &PlannedSuite,
     launch: &MicroLaunch,
     logs: &[MicroLog],
-    lost: &mut Lost,
+    known: &mut Known,
     references: &mut References,
     progress: &mut Progress,
 ) -> Result<()> {
-    let mut cases = cases_left(suite, launch, logs, lost);
+    let mut cases = cases_left(suite, launch, logs, known);
     let shown = shown(launch, cases.clone());
     if cases.is_empty() {
         progress.skip(&shown);
@@ -135,21 +148,26 @@ fn one(
     loop {
         crate::interrupt::check()?;
         let patience = Patience::of(context.plan);
+        let cell = |case: &String| {
+            let variant = original(&launch.variant).to_owned();
+            (suite.id.clone(), variant, case.clone())
+        };
+        let measured = cases.iter().filter(|case| known.measured.contains(&cell(case)));
+        let measured: Vec<String> = measured.cloned().collect();
         let wanted = launch::Wanted {
             suite,
             launch,
             cases: &cases,
             attempt,
             patience,
+            measured: &measured,
         };
         let outcome = launch::launch(context, &wanted, references)?;
         if outcome.end.status == Status::NotRun {
             anyhow::bail!("{}", outcome.end.reason);
         }
-        for case in &outcome.failed {
-            let variant = original(&launch.variant).to_owned();
-            lost.insert((suite.id.clone(), variant, case.clone()));
-        }
+        known.lost.extend(outcome.failed.iter().map(cell));
+        known.measured.extend(outcome.done.iter().map(cell));
         let resolved = cases.len();
         cases.retain(|case| !outcome.done.contains(case) && !outcome.failed.contains(case));
         let goes_on = !cases.is_empty() && cases.len() < resolved;
@@ -166,7 +184,7 @@ fn cases_left(
     suite: &PlannedSuite,
     launch: &MicroLaunch,
     logs: &[MicroLog],
-    lost: &Lost,
+    known: &Known,
 ) -> Vec<String> {
     let done = |case: &str| {
         let mut of = logs.iter().filter(|log| is_of(log, launch));
@@ -174,7 +192,9 @@ fn cases_left(
     };
     let is_lost = |case: &str| {
         let variant = original(&launch.variant).to_owned();
-        lost.contains(&(suite.id.clone(), variant, case.to_owned()))
+        known
+            .lost
+            .contains(&(suite.id.clone(), variant, case.to_owned()))
     };
     let ids = suite.cases.iter().map(|case| case.id.clone());
     ids.filter(|case| !done(case) && !is_lost(case)).collect()

@@ -98,7 +98,10 @@ fn the_seed_alone_decides_the_order() {
 #[test]
 fn names_narrow_it_and_what_is_not_there_is_refused() {
     assert_eq!(planned(1, &["micro/*"], &[]).unwrap().suites.len(), 1);
-    assert_eq!(planned(1, &["micro/s", "other"], &[]).unwrap().suites.len(), 1);
+    assert_eq!(
+        planned(1, &["micro/s", "other"], &[]).unwrap().suites.len(),
+        1
+    );
     assert!(planned(1, &["other"], &[]).unwrap().is_empty());
     let refused = planned(1, &["micro/t"], &[]).unwrap_err();
     assert!(refused.0.contains("micro/s"), "{refused}");
