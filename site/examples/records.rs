@@ -42,9 +42,11 @@ fn main() -> Result<()> {
         faults.join("; ")
     );
     let prices = schema::prices::Prices::newest(&root.join("data/prices"))?;
+    let suites = schema::micro::Suite::load_all(&root.join("data/scenarios/micro"))?;
     let pages = site::render(&site::Input {
         runs: &runs,
         scenarios: &scenarios,
+        suites: &suites,
         registry: &registry,
         models: &models,
         profiles: &profiles,

@@ -9,6 +9,7 @@ use schema::run::Run;
 use serde::Serialize;
 use serde_json::Value;
 use stats::analysis::Analysis;
+use stats::micro::SuiteAnalysis;
 
 /// The columns in order, and what each holds.
 pub const COLUMNS: [(&str, &str); 17] = [
@@ -70,12 +71,20 @@ pub struct Row<'a> {
 
 /// Whether a target computes on a GPU.
 pub fn on_gpu(target: &Target) -> bool {
-    ["cuda", "vulkan", "wgpu"].contains(&target.backend.as_str())
+    is_gpu(&target.backend)
+}
+
+fn is_gpu(backend: &str) -> bool {
+    ["cuda", "vulkan", "wgpu"].contains(&backend)
 }
 
 /// What a target computed on, as the device names itself; empty where unknown.
 pub fn device(run: &Run, target: &Target) -> String {
-    let fact = if on_gpu(target) { "gpu" } else { "cpu_model" };
+    device_of(run, &target.backend)
+}
+
+fn device_of(run: &Run, backend: &str) -> String {
+    let fact = if is_gpu(backend) { "gpu" } else { "cpu_model" };
     let facts = &run.header.provenance.facts;
     facts.get(fact).cloned().unwrap_or_default()
 }
@@ -117,6 +126,45 @@ pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
                 completed,
                 None,
             ));
+        }
+        for metric in &cell.metrics {
+            let about = metric.id.describe();
+            let (value, ci) = (Some(metric.value), metric.ci95);
+            rows.push(row(about.name, about.unit, metric.n, value, ci));
+        }
+    }
+    rows
+}
+
+/// The rows of a micro suite: its variants stand where targets do.
+pub fn suite_rows<'a>(run: &'a Run, suite: &'a SuiteAnalysis) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    for cell in &suite.cells {
+        let planned = run.header.plan.micro.suite(&suite.id);
+        let Some(variant) = planned.and_then(|planned| planned.variant(&cell.target)) else {
+            continue;
+        };
+        let row = |metric, unit, n, value, ci: Option<(f64, f64)>| Row {
+            run: &run.header.id,
+            target: &variant.id,
+            engine: &variant.engine,
+            backend: &variant.backend,
+            device: device_of(run, &variant.backend),
+            precision: &variant.precision,
+            model: &run.header.plan.model,
+            scenario: &cell.scenario,
+            case: &cell.case,
+            metric,
+            unit,
+            n,
+            value,
+            ci_low: ci.map(|ci| ci.0),
+            ci_high: ci.map(|ci| ci.1),
+            status: cell.status.id(),
+            reason: &cell.reason,
+        };
+        if cell.metrics.is_empty() {
+            rows.push(row("", "", cell.requests, None, None));
         }
         for metric in &cell.metrics {
             let about = metric.id.describe();

@@ -22,6 +22,7 @@ pub use write::write;
 use anyhow::{Context, Result, bail, ensure};
 use authored::Authored;
 use schema::hypothesis::Hypotheses;
+use schema::micro::Suite;
 use schema::model::Models;
 use schema::parity::ParityLimits;
 use schema::prices::Prices;
@@ -43,6 +44,8 @@ pub struct Input<'a> {
     pub runs: &'a [Run],
     /// The scenarios' texts and metrics.
     pub scenarios: &'a [Scenario],
+    /// The micro suites' texts.
+    pub suites: &'a [Suite],
     /// The engines, and which target is the baseline.
     pub registry: &'a Registry,
     /// The models.
@@ -159,6 +162,13 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
             "kernels.html",
             &view::kernels::page(newest),
         )?;
+    }
+    if view::micro::has_pages(newest.run) {
+        let index = view::micro::index(newest);
+        site.page(view::micro::PATH.into(), "micro_index.html", &index)?;
+        for (path, page) in view::micro::pages(newest) {
+            site.page(path, "micro.html", &page)?;
+        }
     }
     for scenario in newest.scenarios() {
         site.page(

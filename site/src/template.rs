@@ -13,7 +13,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-const TEMPLATES: [(&str, &str); 20] = [
+const TEMPLATES: [(&str, &str); 22] = [
     ("base.html", include_str!("../templates/base.html")),
     ("macros.html", include_str!("../templates/macros.html")),
     ("several.html", include_str!("../templates/several.html")),
@@ -39,6 +39,11 @@ const TEMPLATES: [(&str, &str); 20] = [
     ("data.html", include_str!("../templates/data.html")),
     ("glossary.html", include_str!("../templates/glossary.html")),
     ("text.html", include_str!("../templates/text.html")),
+    ("micro.html", include_str!("../templates/micro.html")),
+    (
+        "micro_index.html",
+        include_str!("../templates/micro_index.html"),
+    ),
     (
         "methodology.html",
         include_str!("../templates/methodology.html"),

@@ -7,6 +7,7 @@ use crate::build::{self, Programs};
 use crate::deadline;
 use crate::exclusive::exclusive;
 use crate::fetch;
+use crate::micro::{self, MicroPrograms};
 use crate::plan::{self, Choice};
 use crate::prompts::Prompts;
 use crate::provenance::{binaries, provenance};
@@ -152,6 +153,20 @@ fn to_the_end(
 /// Verify, measure and check what is still to be done of a run, and load it.
 /// Only one run may measure on a machine at a time: see [`exclusive`].
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
+    let (run_dir, header, programs, _) = opened;
+    let engines = match header.plan.targets.is_empty() {
+        true => Ok(()),
+        false => measure_engines(repo, registry, opened),
+    };
+    let micro = engines.and_then(|()| micro::of_run(repo, run_dir, header, &programs.micro));
+    micro.with_context(|| {
+        let id = &header.id;
+        format!("what was measured is kept; go on with `cargo xtask bench-all --resume {id}`")
+    })?;
+    Ok(Run::load(run_dir)?)
+}
+
+fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<()> {
     let (run_dir, header, programs, prompts) = opened;
     let plan = &header.plan;
     watch::stage(Stage::Calibrate);
@@ -217,16 +232,9 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
         prompts,
         &capacities,
         left,
-    )
-    .with_context(|| {
-        format!(
-            "what was measured is kept; go on with `cargo xtask bench-all --resume {}`",
-            header.id
-        )
-    })?;
+    )?;
     watch::stage(Stage::Check);
-    check_outputs(repo, registry, run_dir, programs, prompts)?;
-    Ok(Run::load(run_dir)?)
+    check_outputs(repo, registry, run_dir, programs, prompts)
 }
 
 /// A run with its header written, and what it takes to measure it.
@@ -248,13 +256,15 @@ fn create(
     if !wrong.is_empty() {
         bail!("data/scenarios: {}", wrong.join("; "));
     }
-    let plan = plan::plan(
+    let mut plan = plan::plan(
         &profile,
         &scenarios,
         &registry.targets(),
         &options.choice,
         threads(),
     )?;
+    let suites = repo.suites()?;
+    plan.micro = micro::plan(&profile, &suites, &repo.micro_registry()?, &options.choice)?;
     let decided = shard::prepare(&plan, results_dir, options)?;
     let origin = Origin {
         shard: options.shard,
@@ -282,10 +292,11 @@ pub(crate) fn begin(
     budget: Option<Budget>,
 ) -> Result<Opened> {
     eprintln!(
-        "Profile {}: {} targets × {} scenarios × {} invocations, model {}, {} threads",
+        "Profile {}: {} targets × {} scenarios and {} micro suites, {} invocations, model {}, {} threads",
         plan.profile,
         plan.targets.len(),
         plan.scenarios.len(),
+        plan.micro.suites.len(),
         plan.invocations,
         plan.model,
         plan.threads
@@ -392,6 +403,10 @@ fn title(plan: &Plan) -> String {
 
 fn build_for(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Programs> {
     watch::stage(Stage::Build);
+    let micro = MicroPrograms::build(repo, registry, &plan.micro)?;
+    if plan.targets.is_empty() {
+        return Ok(Programs::default().with_micro(micro));
+    }
     let planned = plan.targets.iter().map(|t| registry.program_id(t));
     let planned: BTreeSet<Option<String>> = planned.collect();
     // A judge whose program is built anyway costs nothing; one there should be.
@@ -403,7 +418,8 @@ fn build_for(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Programs> 
         true => others.into_iter().skip(1).collect(),
         false => free,
     };
-    build::build(repo, registry, plan.targets.iter().chain(&judges))
+    let programs = build::build(repo, registry, plan.targets.iter().chain(&judges))?;
+    Ok(programs.with_micro(micro))
 }
 
 /// `gpu` where there is a GPU and a target to run on it, else `cpu`.

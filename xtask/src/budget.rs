@@ -251,6 +251,7 @@ mod tests {
             budget_s: 100.0,
             slo: None,
             noise_floor: false,
+            micro: Default::default(),
             targets: vec![],
             scenarios: vec![
                 scenario(

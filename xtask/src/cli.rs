@@ -189,7 +189,7 @@ struct BenchArgs {
     /// Engine or target ids, comma-separated; by default all of the profile's backends.
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     engines: Vec<String>,
-    /// Scenario ids, comma-separated; by default all.
+    /// Scenario ids, comma-separated; by default all. `micro/*`: the micro suites.
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     scenarios: Vec<String>,
     /// Another model than the profile's.

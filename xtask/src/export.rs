@@ -5,7 +5,7 @@ use anyhow::Result;
 use schema::registry::Registry;
 use schema::run::Run;
 use schema::scenario::Scenario;
-use site::export::{csv, rows};
+use site::export::{csv, rows, suite_rows};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -25,7 +25,9 @@ pub fn export(
 ) -> Result<String> {
     let baseline = registry.baseline_of(&run.header.plan.targets);
     let analysis = stats::analyse::analyse(run, scenarios, baseline);
-    let rows = rows(run, &analysis);
+    let mut rows = rows(run, &analysis);
+    let suites = stats::micro::analyse(run);
+    rows.extend(suites.iter().flat_map(|suite| suite_rows(run, suite)));
     match format {
         Format::Json => Ok(serde_json::to_string_pretty(&rows)? + "\n"),
         Format::Csv => csv(&rows),

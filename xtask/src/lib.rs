@@ -23,6 +23,7 @@ pub mod gpu;
 pub mod interrupt;
 pub mod lint;
 pub mod merge;
+pub mod micro;
 pub mod model_work;
 pub mod nix_shell;
 pub mod page;

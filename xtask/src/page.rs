@@ -145,6 +145,7 @@ fn render(
     let others = load_all(results_dir, Some(&first.header.id));
     let runs: Vec<Run> = std::iter::once(first).chain(others).collect();
     let (scenarios, registry, models) = (repo.scenarios()?, repo.registry()?, repo.models()?);
+    let suites = repo.suites()?;
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
     let path = repo.simulation_path();
     let simulation = path.exists().then(|| Simulation::load(&path)).transpose()?;
@@ -153,6 +154,7 @@ fn render(
     let input = site::Input {
         runs: &runs,
         scenarios: &scenarios,
+        suites: &suites,
         registry: &registry,
         models: &models,
         profiles: &profiles,

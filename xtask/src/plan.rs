@@ -5,6 +5,7 @@ mod narrow;
 
 pub use crate::random::SplitMix64;
 use narrow::narrow_targets;
+use schema::micro::{MicroPlan, is_micro};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::profile::{Profile, Sizes};
 use schema::registry::Target;
@@ -34,7 +35,8 @@ impl std::fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// Resolve a profile into a plan. `threads` stands for the profile's 0.
+/// Resolve a profile into a plan, without its micro suites ([`crate::micro::plan`]).
+/// `threads` stands for the profile's 0.
 pub fn plan(
     profile: &Profile,
     scenarios: &[Scenario],
@@ -42,8 +44,17 @@ pub fn plan(
     choice: &Choice,
     threads: u32,
 ) -> Result<Plan, PlanError> {
-    let targets = profile_targets(profile, all_targets, &choice.engines)?;
-    let scenarios = choose_scenarios(profile, scenarios, &choice.scenarios)?;
+    let asked = choice.scenarios.iter().filter(|id| !is_micro(id));
+    let asked: Vec<String> = asked.cloned().collect();
+    // Where only micro suites were asked for, no engine is built or verified.
+    let micro_alone = asked.is_empty() && !choice.scenarios.is_empty();
+    let (targets, scenarios) = match micro_alone {
+        true => (Vec::new(), Vec::new()),
+        false => (
+            profile_targets(profile, all_targets, &choice.engines)?,
+            choose_scenarios(profile, scenarios, &asked)?,
+        ),
+    };
     let scenarios = narrow_targets(profile, scenarios, &targets, choice)?;
     let launches = order(&targets, &scenarios, profile.invocations, profile.seed);
     Ok(Plan {
@@ -69,6 +80,7 @@ pub fn plan(
         targets,
         scenarios,
         launches,
+        micro: MicroPlan::default(),
     })
 }
 

@@ -62,9 +62,9 @@ pub fn before_building(
     })
 }
 
-/// Target id → sha256 of its program.
+/// Target id → sha256 of its program; those of the micro suites by their own ids.
 pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, String>> {
-    let mut binaries = BTreeMap::new();
+    let mut binaries = programs.micro.sha256()?;
     for target in &plan.targets {
         if let Ok(program) = programs.get(target) {
             binaries.insert(target.id.clone(), program.sha256()?);

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result};
 use schema::bundle::Bundle;
 use schema::hypothesis::Hypotheses;
+use schema::micro::{MicroRegistry, Suite};
 use schema::model::{Models, ModelsLock};
 use schema::parity::ParityLimits;
 use schema::profile::Profile;
@@ -108,6 +109,17 @@ impl Repo {
     /// `data/scenarios/*.toml`.
     pub fn scenarios(&self) -> Result<Vec<Scenario>> {
         Ok(Scenario::load_all(&self.root.join("data/scenarios"))?)
+    }
+
+    /// `engines/micro.toml`; an empty one where there is none.
+    pub fn micro_registry(&self) -> Result<MicroRegistry> {
+        Ok(MicroRegistry::load(&self.root.join("engines/micro.toml"))?)
+    }
+
+    /// `data/scenarios/micro/*.toml`.
+    pub fn suites(&self) -> Result<Vec<Suite>> {
+        let dir = self.root.join("data/scenarios").join(schema::micro::DIR);
+        Ok(Suite::load_all(&dir)?)
     }
 
     /// `data/parity.toml`.

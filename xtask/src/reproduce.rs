@@ -20,6 +20,7 @@ use crate::repo::Repo;
 use crate::results;
 use crate::shard::plan_sha256;
 use anyhow::{Context, Result, bail, ensure};
+use schema::micro::scenario_id;
 use schema::origin::{Origin, Reproduced};
 use schema::pins::Pins;
 use schema::plan::Plan;
@@ -153,6 +154,7 @@ fn header_alone(path: &Path) -> Result<Run> {
         calibration: None,
         checks: BTreeMap::new(),
         kernels: Vec::new(),
+        micro: Vec::new(),
     })
 }
 
@@ -171,9 +173,11 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
         );
     }
     for wanted in scenarios {
-        let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();
+        let engines = plan.scenarios.iter().map(|s| s.id.clone());
+        let micro = plan.micro.suites.iter().map(|s| scenario_id(&s.id));
+        let ids: Vec<String> = engines.chain(micro).collect();
         ensure!(
-            ids.contains(&wanted.as_str()),
+            ids.contains(wanted),
             "no scenario {wanted:?} in that run: it has {}",
             ids.join(", ")
         );
@@ -185,6 +189,12 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
     let targets: Vec<String> = plan.targets.iter().map(|t| t.id.clone()).collect();
     plan.launches
         .retain(|l| targets.contains(&l.target) && named(scenarios, &l.scenario));
+    let micro = &mut plan.micro;
+    micro
+        .suites
+        .retain(|suite| engines.is_empty() && named(scenarios, &scenario_id(&suite.id)));
+    let suites: Vec<String> = micro.suites.iter().map(|suite| suite.id.clone()).collect();
+    micro.launches.retain(|l| suites.contains(&l.suite));
     Ok(plan)
 }
 

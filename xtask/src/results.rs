@@ -50,20 +50,14 @@ pub fn ids(results_dir: &Path) -> Vec<String> {
 pub fn print_summary(repo: &Repo, run: &Run) -> Result<bool> {
     let registry = repo.registry()?;
     let baseline = registry.baseline_of(&run.header.plan.targets);
-    let analysis = stats::analyse::analyse(run, &repo.scenarios()?, baseline);
-    let ok = analysis
-        .cells
-        .iter()
-        .filter(|cell| cell.status == Status::Ok)
-        .count();
-    println!("{ok} of {} cells measured", analysis.cells.len());
+    let mut cells = stats::analyse::analyse(run, &repo.scenarios()?, baseline).cells;
+    let suites = stats::micro::analyse(run).into_iter();
+    cells.extend(suites.flat_map(|suite| suite.cells));
+    let ok = cells.iter().filter(|c| c.status == Status::Ok).count();
+    println!("{ok} of {} cells measured", cells.len());
     let mut failed = false;
     let mut last = None;
-    for cell in analysis
-        .cells
-        .iter()
-        .filter(|cell| cell.status != Status::Ok)
-    {
+    for cell in cells.iter().filter(|cell| cell.status != Status::Ok) {
         let fault = !matches!(
             cell.status,
             Status::Unavailable | Status::Unsupported | Status::OverBudget

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Of burn. A test compares it with the lockfile.
-const VERSION: &str = "0.22.1";
+pub const VERSION: &str = "0.22.1";
 
 /// The engine.
 pub struct Burn {

@@ -10,6 +10,7 @@ pub mod backend;
 pub mod config;
 pub mod engine;
 pub mod linear;
+pub mod micro;
 pub mod model;
 #[cfg(test)]
 mod tests;

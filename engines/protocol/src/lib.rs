@@ -16,10 +16,12 @@
 //! ```
 //!
 //! or, for an engine that batches by itself, [`scheduler::Scheduler`] and
-//! `protocol::main_scheduled`.
+//! `protocol::main_scheduled`. What times a piece of an engine instead of requests is
+//! a micro program: [`micro`].
 
 pub mod clock;
 pub mod engine;
+pub mod micro;
 pub mod scheduler;
 pub mod wire;
 

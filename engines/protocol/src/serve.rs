@@ -19,6 +19,9 @@ mod score;
 mod summary;
 mod weights;
 
+pub(crate) use build_info::collect as build_info;
+pub(crate) use output::{claim_stdout, exit_when_unheard};
+
 use crate::engine::{Engine, EngineError};
 use crate::scheduler::Scheduler;
 use crate::wire::{Event, Failure, FailureKind, Hello, Load, Loaded, PROTOCOL, Request};
@@ -64,7 +67,7 @@ pub fn main_through<E: Engine, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCo
 
 fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
     // First of all, so that nothing a library prints can get into the stream.
-    let stream = match output::claim_stdout() {
+    let stream = match claim_stdout() {
         Ok(stream) => stream,
         Err(err) => {
             eprintln!("cannot redirect standard output: {err}");
@@ -74,7 +77,7 @@ fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
     if let Some(argument) = std::env::args().nth(1) {
         return usage(&argument, stream);
     }
-    output::exit_when_unheard(&stream);
+    exit_when_unheard(&stream);
     match serve::<A, _, _>(input::stdin(), wrap(stream)) {
         Ok(status) => ExitCode::from(status),
         // Nobody listens any more, so there is nobody to complain to either.
@@ -149,7 +152,7 @@ fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
 fn introduce<A: Adapter>(load: &Load) -> Hello {
     let mut hello = A::hello(load);
     hello.protocol = PROTOCOL;
-    for (key, value) in build_info::collect() {
+    for (key, value) in build_info() {
         hello.build.entry(key).or_insert(value);
     }
     hello
@@ -157,7 +160,7 @@ fn introduce<A: Adapter>(load: &Load) -> Hello {
 
 /// Tell rayon and OpenMP how many threads to start. Both read the environment
 /// once, when first used, so it is set before the engine is even asked who it is.
-fn set_threads(threads: u32) {
+pub(crate) fn set_threads(threads: u32) {
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         // SAFETY: no thread of ours but the watchdog on the output runs yet, and
         // that one never reads the environment.
@@ -166,7 +169,7 @@ fn set_threads(threads: u32) {
 }
 
 /// Why a call into the engine gave no result.
-enum Stop {
+pub(crate) enum Stop {
     /// It said so; the process lives on.
     Failed(EngineError),
     /// It panicked: its state is anybody's guess, so the process ends.
@@ -174,15 +177,25 @@ enum Stop {
 }
 
 impl Stop {
-    /// Tell the harness that the engine is of no more use.
-    fn last_words(self, out: &mut impl Write) -> io::Result<u8> {
-        let (error, status) = match self {
+    /// As an error, and the status to exit with.
+    fn parts(self) -> (EngineError, u8) {
+        match self {
             Stop::Failed(error) => (error, LOAD_FAILED),
             Stop::Panicked(message) => (
                 EngineError::internal(format!("the engine panicked: {message}")),
                 PANICKED,
             ),
-        };
+        }
+    }
+
+    /// As an error of the call, where the process goes on.
+    pub(crate) fn into_error(self) -> EngineError {
+        self.parts().0
+    }
+
+    /// Tell the harness that the engine is of no more use.
+    fn last_words(self, out: &mut impl Write) -> io::Result<u8> {
+        let (error, status) = self.parts();
         let failure = Failure {
             id: None,
             kind: error.kind,
@@ -194,7 +207,7 @@ impl Stop {
 }
 
 /// Call into the engine; a panic becomes [`Stop::Panicked`].
-fn guarded<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Result<T, Stop> {
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Result<T, Stop> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(Stop::Failed),
         Err(payload) => {

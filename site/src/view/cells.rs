@@ -146,6 +146,10 @@ pub fn rests_on(cell: &Cell, metric: &Metric) -> String {
             "n = {}, {launches}",
             plural(metric.n, "request", "requests")
         ),
+        Sample::Reading => format!(
+            "n = {}, {launches}",
+            plural(metric.n, "reading", "readings")
+        ),
         Sample::Gap => format!("n = {}, {launches}", plural(metric.n, "gap", "gaps")),
         Sample::Invocation => format!("n = {}", plural(metric.n, "launch", "launches")),
     }

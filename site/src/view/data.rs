@@ -32,6 +32,9 @@ pub struct Download {
 /// The files of the run that is shown.
 pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
     let (run, analysis) = (shown.run, shown.analysis);
+    let mut rows = export::rows(run, analysis);
+    let suites = shown.micro.iter();
+    rows.extend(suites.flat_map(|suite| export::suite_rows(run, suite)));
     let dir = format!("data/{}", slug(&run.header.id));
     let mut all = vec![
         Download {
@@ -44,7 +47,7 @@ pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
             path: format!("{dir}/results.csv"),
             about: "The same values as tidy rows, one per cell and metric (RFC 4180)",
             media: "text/csv",
-            bytes: export::csv(&export::rows(run, analysis))?.into_bytes(),
+            bytes: export::csv(&rows)?.into_bytes(),
         },
         Download {
             path: format!("{dir}/records.sha256"),

@@ -4,7 +4,7 @@
 use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
 use super::frame::{Frame, engine_path, scenario_path};
-use super::{Shown, adoption, case_label, standing};
+use super::{Shown, adoption, case_label, micro, standing};
 use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
@@ -31,6 +31,7 @@ pub struct EnginePage {
     chart: Option<Figure>,
     targets: Vec<TargetView>,
     unplanned: Vec<String>,
+    below: Vec<micro::Below>,
 }
 
 #[derive(Serialize)]
@@ -96,6 +97,7 @@ pub fn page(shown: &Shown, id: &str) -> EnginePage {
         frame: Frame::new(shown.input, Some(shown.run), &engine_path(id), name, &about),
         id: id.to_owned(),
         answer: standing::of_engine(shown, id),
+        below: micro::below(shown, id),
         about,
         homepage_links: homepage.starts_with("http") && safe_href(&homepage),
         homepage,

@@ -83,6 +83,9 @@ impl Frame {
             if super::kernels::has_page(shown) {
                 items.push((super::kernels::PATH.into(), "Kernels"));
             }
+            if super::micro::has_pages(shown) {
+                items.push((super::micro::PATH.into(), "Below"));
+            }
             items.push((super::compare::PATH.into(), "Compare"));
             items.push((super::cost::PATH.into(), "Cost"));
             items.push(("coverage.html".into(), "Coverage"));

@@ -29,6 +29,7 @@ pub mod index;
 pub mod instrument;
 pub mod kernels;
 pub mod methodology;
+pub mod micro;
 pub mod noise;
 pub mod pins;
 pub mod place;
@@ -51,6 +52,7 @@ use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::{Axis, Scenario};
 use stats::analysis::{Analysis, Cell, Comparison, Metric, MetricId, Role, Verdict};
+use stats::micro::SuiteAnalysis;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -62,6 +64,8 @@ pub struct Shown<'a> {
     pub run: &'a Run,
     /// What it says.
     pub analysis: &'a Analysis,
+    /// What its micro suites say.
+    pub micro: Vec<SuiteAnalysis>,
     cells: BTreeMap<(&'a str, &'a str, &'a str), &'a Cell>,
     styles: BTreeMap<&'a str, Style>,
 }
@@ -78,6 +82,7 @@ impl<'a> Shown<'a> {
             input,
             run,
             analysis,
+            micro: stats::micro::analyse(run),
             cells,
             styles: styles(&run.header.plan.targets),
         }

@@ -83,6 +83,7 @@ pub fn words(id: MetricId) -> MetricWords {
             Sample::Request => "requests",
             Sample::Gap => "gaps between tokens",
             Sample::Invocation => "launches",
+            Sample::Reading => "readings",
         },
     }
 }

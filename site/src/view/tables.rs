@@ -138,6 +138,7 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
                 Sample::Request => "requests",
                 Sample::Gap => "gaps between tokens",
                 Sample::Invocation => "launches",
+                Sample::Reading => "readings",
             },
             noise_floor: noise::suffix(shown, &scenario.id, &case.id, id),
             rows: measured

@@ -4,6 +4,7 @@
 
 mod hypotheses;
 mod launch;
+pub mod micro;
 pub mod prices;
 mod provenance;
 mod registry;
@@ -18,6 +19,7 @@ use launch::{Noise, SPEEDS, launch};
 use registry::targets;
 use scenarios::SHAPES;
 use schema::hypothesis::Hypotheses;
+use schema::micro::Suite;
 use schema::model::{Model, Models, Source};
 use schema::parity::{Limit, ParityLimits};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
@@ -37,6 +39,7 @@ pub struct World {
     pub prices: Option<Prices>,
     pub runs: Vec<Run>,
     pub scenarios: Vec<Scenario>,
+    pub suites: Vec<Suite>,
     pub registry: Registry,
     pub models: Models,
     pub profiles: Vec<Profile>,
@@ -50,6 +53,7 @@ impl World {
         site::Input {
             runs: &self.runs,
             scenarios: &self.scenarios,
+            suites: &self.suites,
             registry: &self.registry,
             models: &self.models,
             profiles: &self.profiles,
@@ -146,6 +150,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 budget_s: 0.0,
                 slo: None,
                 noise_floor: false,
+                micro: Default::default(),
                 targets: targets(),
                 scenarios,
                 launches,
@@ -161,6 +166,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
         calibration: None,
         checks: checks(),
         kernels: Vec::new(),
+        micro: Vec::new(),
     }
 }
 
@@ -224,6 +230,7 @@ pub fn world(runs: Vec<Run>) -> World {
         prices: Some(prices::prices()),
         runs,
         scenarios: scenarios(),
+        suites: vec![micro::suite()],
         registry: registry(),
         models: Models {
             models: vec![Model {
@@ -270,6 +277,7 @@ fn profile(id: &str, publishable: bool) -> Profile {
         budget_s: 0.0,
         slo: None,
         noise_floor: false,
+        micro: None,
         scenarios: BTreeMap::new(),
     }
 }

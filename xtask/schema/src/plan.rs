@@ -2,6 +2,7 @@
 //! made purely (from scenarios, profile, registry and seed), stands in `run.json`,
 //! and is all that `--resume` needs.
 
+use crate::micro::MicroPlan;
 use crate::profile::Slo;
 use crate::registry::Target;
 use crate::scenario::{Axis, LoadShape};
@@ -43,6 +44,9 @@ pub struct Plan {
     pub scenarios: Vec<PlannedScenario>,
     /// The order of work: blocks of launches, each block in its own random order.
     pub launches: Vec<Launch>,
+    /// The suites below the engines.
+    #[serde(default, skip_serializing_if = "MicroPlan::is_empty")]
+    pub micro: MicroPlan,
 }
 
 /// A scenario with its sizes resolved.

@@ -51,6 +51,43 @@ pub struct Profile {
     pub noise_floor: bool,
     /// Sizes by scenario id. A scenario that isn't named isn't run.
     pub scenarios: BTreeMap<String, Sizes>,
+    /// How the micro suites are measured; absent = they aren't.
+    #[serde(default)]
+    pub micro: Option<MicroSizes>,
+}
+
+/// How the micro suites are measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MicroSizes {
+    /// Samples per launch and case.
+    pub samples: u32,
+    /// Least duration of a sample (ms): as many calls as that takes.
+    pub sample_ms: f64,
+    /// Least duration of the untimed calls before (ms).
+    pub warmup_ms: f64,
+    /// Most time that the samples of a launch and case may take (s), by a first look; what
+    /// takes longer is over budget, but for a suite's baseline. 0 = any.
+    #[serde(default)]
+    pub cell_s: f64,
+    /// The suites it runs, each with its cases; no case = all of them.
+    pub suites: BTreeMap<String, Vec<String>>,
+}
+
+impl MicroSizes {
+    fn check(&self, publishable: bool, invocations: u32) -> Result<(), String> {
+        let times = [self.sample_ms, self.warmup_ms, self.cell_s];
+        if self.samples == 0 || !times.iter().all(|t| t.is_finite() && *t >= 0.0) {
+            return Err("samples must be at least 1, and all times 0 or more".into());
+        }
+        if publishable && self.samples * invocations < SAMPLES_MIN {
+            return Err(format!(
+                "{} samples × {invocations} invocations is under the {SAMPLES_MIN}-sample floor of a publishable profile",
+                self.samples
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// Service-level objective: limits on latency at the 90th percentile.
@@ -159,6 +196,11 @@ impl Profile {
                     sizes.requests, profile.invocations
                 ));
             }
+        }
+        if let Some(micro) = &profile.micro
+            && let Err(why) = micro.check(profile.publishable, profile.invocations)
+        {
+            return fail(format!("[micro]: {why}"));
         }
         if profile.publishable && profile.invocations < INVOCATIONS_MIN {
             return fail(format!(

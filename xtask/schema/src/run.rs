@@ -7,6 +7,7 @@ use crate::calibration::Calibration;
 use crate::capacity::Capacity;
 use crate::error::{DataError, check_id, read_json};
 use crate::kernels::TracedLaunch;
+use crate::micro::MicroLog;
 use crate::origin::Origin;
 use crate::pins::Pins;
 use crate::plan::Plan;
@@ -119,6 +120,8 @@ pub struct Run {
     pub checks: BTreeMap<(String, String, String), CheckRecord>,
     /// Launches whose kernels were traced, the newest per target. Nobody timed them.
     pub kernels: Vec<TracedLaunch>,
+    /// Record files of the micro suites, sorted by path.
+    pub micro: Vec<MicroLog>,
 }
 
 impl Run {
@@ -128,6 +131,8 @@ impl Run {
         if let Some(shard) = self.header.origin.shard {
             let launches = &mut self.header.plan.launches;
             launches.retain(|launch| shard.has(launch.invocation));
+            let micro = &mut self.header.plan.micro.launches;
+            micro.retain(|launch| shard.has(launch.invocation));
         }
         self
     }
@@ -165,6 +170,7 @@ impl Run {
         let budget = read_json_if_there(&dir.join("budget.json"))?;
         let calibration = read_json_if_there(&dir.join("calibration.json"))?;
         let capacities = read_lines(&dir.join("capacity.jsonl"))?;
+        let micro = MicroLog::load_all(dir, &header.plan.micro)?;
         Ok(Self {
             header,
             launches,
@@ -175,6 +181,7 @@ impl Run {
             calibration,
             checks,
             kernels: TracedLaunch::load_all(dir)?,
+            micro,
         })
     }
 }
@@ -265,7 +272,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-fn jsonl_files(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
+pub(crate) fn jsonl_files(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
     let entries =
         std::fs::read_dir(dir).map_err(|e| DataError::new(dir, format!("can't be listed: {e}")))?;
     let mut files: Vec<_> = entries
@@ -281,7 +288,7 @@ fn read_json_if_there<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Opt
 }
 
 /// All whole lines of a JSON Lines file; none where the file isn't there.
-fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
+pub(crate) fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
     if !path.exists() {
         return Ok(Vec::new());
     }

@@ -22,6 +22,7 @@ pub use python::{environment_at, packages_dir, venv_dir};
 pub use tracer::{tracer, tracer_file};
 
 use crate::engine::{EngineFailure, Program};
+use crate::micro::MicroPrograms;
 use crate::repo::Repo;
 use crate::watch;
 use anyhow::{Result, bail};
@@ -38,6 +39,8 @@ pub struct Programs {
     /// Target id → program.
     of: BTreeMap<String, String>,
     made: BTreeMap<String, Result<Made, EngineFailure>>,
+    /// Those of the micro suites, which no target has.
+    pub micro: MicroPrograms,
 }
 
 /// A program and how it came to be.
@@ -63,6 +66,12 @@ impl Programs {
         let id = self.of.get(&target.id)?;
         let made = self.made.get(id)?.as_ref().ok()?;
         Some((id, &made.how, &made.program))
+    }
+
+    /// The same with those of the micro suites.
+    pub fn with_micro(mut self, micro: MicroPrograms) -> Self {
+        self.micro = micro;
+        self
     }
 
     /// Whether a target was asked for and its program is there.
@@ -99,6 +108,15 @@ pub fn direct(
 ) -> Result<Program, EngineFailure> {
     let id = format!("{engine}-direct");
     make(repo, registry, &id, &direct.build).map(|(program, _)| program)
+}
+
+/// Build the program of a micro suite.
+pub fn micro(
+    repo: &Repo,
+    registry: &Registry,
+    program: &schema::micro::Program,
+) -> Result<Program, EngineFailure> {
+    make(repo, registry, &program.id, &program.build).map(|(program, _)| program)
 }
 
 /// Build the real server that a client's tests start.

@@ -71,8 +71,13 @@ fn noise_floors(
     };
     // Floors need no baseline, and no target has an empty id.
     let floors = stats::analyse(run, scenarios, "").floors.into_iter();
+    let suites = stats::micro::analyse(run).into_iter();
+    let of_suites = suites
+        .flat_map(|suite| suite.floors)
+        .filter(|floor| metric.unwrap_or(stats::micro::METRICS[0]) == floor.metric);
     floors
         .filter(|floor| asked(&floor.scenario) == Some(floor.metric))
+        .chain(of_suites)
         .map(|floor| ((floor.scenario, floor.case), floor.ratio.ln()))
         .collect()
 }

@@ -1,18 +1,19 @@
-//! An engine's events as they are read, and everything that can be wrong with them
+//! A program's events as they are read, and everything that can be wrong with them
 //! turned into one [`EngineFailure`].
 
 use super::EngineFailure;
 use super::process::{Output, Process, describe_exit};
 use protocol::wire::{Done, Event, Failure, FailureKind};
 use schema::record::Status;
+use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 
 /// Read one event; a deadline without one is a failure.
-pub(super) fn next_event(
+pub(crate) fn next_event<E: DeserializeOwned>(
     process: &mut Process,
     deadline: Instant,
     doing: &str,
-) -> Result<(Event, u64), EngineFailure> {
+) -> Result<(E, u64), EngineFailure> {
     let began = Instant::now();
     event_before(process, deadline, doing)?.ok_or_else(|| {
         let waited_s = began.elapsed().as_secs();
@@ -25,11 +26,11 @@ pub(super) fn next_event(
 
 /// Read one event; `None` at the deadline. Waits in short steps so that an interrupt
 /// is noticed.
-pub(super) fn event_before(
+pub(super) fn event_before<E: DeserializeOwned>(
     process: &mut Process,
     deadline: Instant,
     doing: &str,
-) -> Result<Option<(Event, u64)>, EngineFailure> {
+) -> Result<Option<(E, u64)>, EngineFailure> {
     let mut is_gone = false;
     loop {
         if let Some(why) = crate::watch::control::given_up() {
@@ -92,14 +93,18 @@ pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailu
 }
 
 pub(super) fn refusal(failure: Failure) -> EngineFailure {
-    let status = match failure.kind {
+    EngineFailure::new(status_of(failure.kind), failure.message)
+}
+
+/// What a failure by the program's own word is in a record.
+pub(crate) fn status_of(kind: FailureKind) -> Status {
+    match kind {
         FailureKind::Oom => Status::Oom,
         FailureKind::Unsupported => Status::Unsupported,
         FailureKind::Unavailable => Status::Unavailable,
         FailureKind::BadRequest => Status::ProtocolError,
         FailureKind::Internal => Status::Crashed,
-    };
-    EngineFailure::new(status, failure.message)
+    }
 }
 
 pub(super) fn unexpected(wanted: &str, event: &Event) -> EngineFailure {

@@ -3,7 +3,7 @@
 //! `process` owns the operating system's side (start, pipes, death), `session`
 //! the protocol's. Neither knows which engine it is.
 
-mod events;
+pub(crate) mod events;
 pub mod process;
 pub mod session;
 

@@ -129,6 +129,7 @@ fn id(runs: &[&Run]) -> String {
         names.push_str(&run.header.id);
         let logs = run.launches.iter().chain(&run.twins);
         logs.for_each(|log| names += &log.sha256);
+        run.micro.iter().for_each(|log| names += &log.sha256);
     }
     format!(
         "{}-{}-merged-{:.8}",

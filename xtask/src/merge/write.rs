@@ -81,7 +81,8 @@ fn copy(part: &Part, root: &Path) -> Result<()> {
         let relative = file.strip_prefix(&part.dir).unwrap_or(&file);
         let dir = relative.parent().and_then(Path::to_str);
         let is_record = relative.extension().is_some_and(|ext| ext == "jsonl")
-            && dir.is_some_and(|dir| targets.iter().any(|target| target.id == original(dir)));
+            && dir.is_some_and(|dir| targets.iter().any(|target| target.id == original(dir)))
+            || relative.starts_with(schema::micro::DIR);
         let is_first_trace = relative.starts_with(TRACES_DIR) && !root.join(relative).exists();
         let to = match is_record || is_first_trace {
             true => root.join(relative),

@@ -59,6 +59,7 @@ mod tests {
             budget_s: 0.0,
             slo: None,
             noise_floor: false,
+            micro: None,
             scenarios: [(
                 "open".to_owned(),
                 Sizes {

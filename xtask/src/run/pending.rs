@@ -143,6 +143,7 @@ mod tests {
             budget_s: 0.0,
             slo: None,
             noise_floor: false,
+            micro: Default::default(),
             targets: vec![],
             scenarios: vec![PlannedScenario {
                 id: "s".into(),

@@ -79,6 +79,8 @@ pub enum Stage {
     Capacity,
     /// The plan is measured.
     Measure,
+    /// What lies below the engines is measured.
+    Micro,
     /// Timed outputs are judged.
     Check,
     /// Kernels are traced.
@@ -100,6 +102,7 @@ impl Stage {
             Stage::Pilot => "pilot",
             Stage::Capacity => "capacity",
             Stage::Measure => "measuring",
+            Stage::Micro => "micro suites",
             Stage::Check => "checking outputs",
             Stage::Trace => "tracing kernels",
             Stage::Render => "rendering",
@@ -198,7 +201,13 @@ pub static REQUEST_METERS: Meters = Meters {
     work: "tok",
 };
 
-/// One sample: a request, or a step of training.
+/// Of calls of a micro suite.
+pub static MICRO_METERS: Meters = Meters {
+    names: &[("call", "ms")],
+    work: "calls",
+};
+
+/// One sample: a request, a reading of a micro suite, or a step of training.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// When it was complete, `CLOCK_MONOTONIC`.

@@ -60,7 +60,7 @@ impl Plain {
                 "Measured {ended} launches in {minutes} min {s} s{failed}"
             ));
         }
-        if stage == Stage::Measure || stage == Stage::Train {
+        if matches!(stage, Stage::Measure | Stage::Micro | Stage::Train) {
             (self.began_ns, self.ended) = (t_ns, 0);
             self.bar = Some(match self.terminal {
                 true => ProgressBar::new(0).with_style(style()),

@@ -163,18 +163,28 @@ fn metric(
     evidence: &Evidence,
     setting: &Setting,
 ) -> Option<(Metric, Vec<f64>)> {
+    let in_order: Vec<Vec<f64>> = evidence
+        .complete
+        .iter()
+        .map(|attempt| samples(id, scenario, case, attempt, setting))
+        .collect();
+    from_samples(id, &in_order, evidence.requests())
+}
+
+/// A metric from its samples, invocation by invocation in the order they came;
+/// `None` unless each has some. Percentiles by the number of `requests`.
+pub(crate) fn from_samples(
+    id: MetricId,
+    in_order: &[Vec<f64>],
+    requests: u64,
+) -> Option<(Metric, Vec<f64>)> {
     let per_request = id.describe().sample != Sample::Invocation;
-    let mut by_invocation = Vec::new();
-    let mut in_order = Vec::new();
-    for attempt in &evidence.complete {
-        let samples = samples(id, scenario, case, attempt, setting);
-        // The median of the one value of an invocation is that value.
-        by_invocation.push(median(&samples)?);
-        in_order.push(samples);
-    }
+    // The median of the one value of an invocation is that value.
+    let medians = in_order.iter().map(|samples| median(samples));
+    let by_invocation: Vec<f64> = medians.collect::<Option<_>>()?;
     let pooled = sorted(&in_order.concat())?;
     let shape = if per_request {
-        Some(shape(&pooled, evidence.requests())?)
+        Some(shape(&pooled, requests)?)
     } else {
         None
     };
@@ -186,7 +196,7 @@ fn metric(
         cv_invocations: cv(&by_invocation),
         by_invocation,
         shape,
-        course: per_request.then(|| course(&in_order)),
+        course: per_request.then(|| course(in_order)),
     };
     Some((metric, pooled))
 }

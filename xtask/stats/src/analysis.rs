@@ -147,6 +147,8 @@ pub enum MetricId {
     OfferedPerS,
     ShortfallPercent,
     ScheduleLagNs,
+    CallNs,
+    FirstCallNs,
 }
 
 /// A metric of a cell.

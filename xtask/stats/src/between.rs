@@ -13,6 +13,7 @@ use crate::holm::holm;
 use crate::metrics::{Better, leading_metric};
 use crate::sameness;
 use crate::unpaired::{UnpairedRatio, unpaired_ratio};
+use schema::micro::is_micro;
 use schema::record::Status;
 use schema::run::Run;
 use schema::scenario::Scenario;
@@ -99,7 +100,11 @@ pub fn between(
         .chain(only_after)
         .map(|cell| {
             let scenario = scenarios.iter().find(|s| s.id == cell.scenario);
-            let metric = metric.or_else(|| scenario.and_then(leading_metric));
+            let of_scenario = || match is_micro(&cell.scenario) {
+                true => Some(crate::micro::METRICS[0]),
+                false => scenario.and_then(leading_metric),
+            };
+            let metric = metric.or_else(of_scenario);
             let sides = (before.find(cell), after.find(cell));
             let mut change = change(cell, metric, sides);
             let tested = test(a.run, b.run, metric, sides);
@@ -134,7 +139,9 @@ struct Index {
 impl Index {
     fn new(run: &Run, scenarios: &[Scenario]) -> Self {
         // Comparisons inside the run aren't asked for, so no baseline is named.
-        let analysis = analyse(run, scenarios, "");
+        let mut analysis = analyse(run, scenarios, "");
+        let suites = crate::micro::analyse(run).into_iter();
+        analysis.cells.extend(suites.flat_map(|suite| suite.cells));
         let places = analysis.cells.iter().map(key).zip(0..).collect();
         Self { analysis, places }
     }

@@ -29,6 +29,7 @@ mod judge;
 pub mod kernels;
 pub mod median;
 pub mod metrics;
+pub mod micro;
 pub mod mser;
 pub mod noise;
 pub mod open_loop;

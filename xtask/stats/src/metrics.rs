@@ -25,6 +25,8 @@ pub enum Sample {
     Gap,
     /// A process launch.
     Invocation,
+    /// One reading of the clock around calls of a micro program.
+    Reading,
 }
 
 /// A metric in words.
@@ -46,7 +48,7 @@ pub struct About {
 
 impl MetricId {
     /// All metrics, in their order.
-    pub const ALL: [MetricId; 29] = [
+    pub const ALL: [MetricId; 31] = [
         MetricId::TtftNs,
         MetricId::ItlNs,
         MetricId::TpotNs,
@@ -76,6 +78,8 @@ impl MetricId {
         MetricId::OfferedPerS,
         MetricId::ShortfallPercent,
         MetricId::ScheduleLagNs,
+        MetricId::CallNs,
+        MetricId::FirstCallNs,
     ];
 
     /// The metric of that name, e.g. `ttft_ns`.
@@ -86,7 +90,7 @@ impl MetricId {
     /// What it is.
     pub fn describe(self) -> About {
         use Better::{Higher, Lower, Neither};
-        use Sample::{Gap, Invocation, Request};
+        use Sample::{Gap, Invocation, Reading, Request};
         let (name, unit, title, better, sample, definition) = match self {
             MetricId::TtftNs => (
                 "ttft_ns",
@@ -341,6 +345,24 @@ impl MetricId {
                 Request,
                 "Time the harness had written a request minus the time it was due: the load \
                  generator's own lateness, which every latency includes.",
+            ),
+            MetricId::CallNs => (
+                "call_ns",
+                "ns",
+                "Time of a call",
+                Lower,
+                Reading,
+                "Time between two readings of the clock ÷ the calls between them, after \
+                 untimed ones; as many calls as a least duration takes.",
+            ),
+            MetricId::FirstCallNs => (
+                "first_call_ns",
+                "ns",
+                "First call",
+                Lower,
+                Invocation,
+                "The first call of a case in its process: what is compiled, tuned or \
+                 allocated once is in it.",
             ),
         };
         About {

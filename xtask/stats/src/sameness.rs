@@ -3,6 +3,7 @@
 //! (precision), programs, lockfiles and the machine (what is being compared).
 
 use crate::analysis::Cell;
+use schema::micro::scenario_id;
 use schema::plan::{Case, PlannedScenario};
 use schema::run::Run;
 
@@ -33,6 +34,28 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
             };
             differ("another case:", &words(one), &words(other))
         })
+        .or_else(|| {
+            let (one, other) = (micro(a, cell)?, micro(b, cell)?);
+            differ("another case:", &one, &other)
+        })
+}
+
+/// What was asked of a micro cell, in words; `None` where it isn't one.
+fn micro(run: &Run, cell: &Cell) -> Option<String> {
+    let plan = &run.header.plan;
+    let mut suites = plan.micro.suites.iter();
+    let suite = suites.find(|suite| scenario_id(&suite.id) == cell.scenario)?;
+    let case = suite.cases.iter().find(|case| case.id == cell.case)?;
+    let params = case
+        .params
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"));
+    Some(format!(
+        "version {} ({}, seed {})",
+        suite.version,
+        params.collect::<Vec<_>>().join(", "),
+        plan.seed
+    ))
 }
 
 /// A hash as it is told apart.

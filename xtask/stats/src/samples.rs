@@ -84,6 +84,8 @@ pub(crate) fn samples(
                 prefill_mfu_percent(&attempt.timed, tokens, precision, &setting.limits)
             })
             .flatten()),
+        // Of micro programs, which have no requests.
+        MetricId::CallNs | MetricId::FirstCallNs => Vec::new(),
         MetricId::PeakGpuMemoryBytes => one(peak_gpu_memory_bytes(attempt)),
         MetricId::CpuUtilizationPercent
         | MetricId::CpuPerTokenNs

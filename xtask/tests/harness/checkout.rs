@@ -20,6 +20,21 @@ fn models_dir() -> &'static Path {
     })
 }
 
+/// The fake micro program's binary, built once for all tests.
+pub fn fake_micro() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let repo = Repo::at(root());
+        let registry = repo.registry().expect("the registry is valid");
+        let program: schema::micro::Program = toml::from_str(
+            "id = \"fake-micro\"\nbuild = { kind = \"cargo\", package = \"fake-bench\", bin = \"fake-micro\" }",
+        )
+        .expect("it is a program");
+        let program = xtask::build::micro(&repo, &registry, &program);
+        program.expect("it can be built").files[0].clone()
+    })
+}
+
 /// The fake's binary, built once for all tests.
 fn fake() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -58,6 +73,9 @@ impl Checkout {
         }
         for entry in std::fs::read_dir(root.join("data/scenarios")).expect("there are scenarios") {
             let entry = entry.expect("a directory can be read");
+            if !entry.path().is_file() {
+                continue; // the micro suites' texts
+            }
             let to = checkout.path("data/scenarios").join(entry.file_name());
             std::fs::copy(entry.path(), to).expect("a file can be copied");
         }

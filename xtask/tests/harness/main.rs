@@ -10,6 +10,7 @@ mod fleet;
 mod input;
 mod matrix;
 mod merge;
+mod micro;
 mod open_loop;
 mod programs;
 mod published;

@@ -214,6 +214,7 @@ fn plan(targets: &[&str]) -> Plan {
     Plan {
         slo: None,
         noise_floor: false,
+        micro: Default::default(),
         profile: "cpu".into(),
         publishable: true,
         model: "tiny-llama".into(),

@@ -157,6 +157,7 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
         budget_s: 0.0,
         slo: None,
         noise_floor: false,
+        micro: Default::default(),
         targets: vec![],
         scenarios: scenarios
             .into_iter()

@@ -103,6 +103,7 @@ pub fn made(engines: &[Engine], invocations: u32, requests: u32) -> Made {
             calibration: None,
             checks: BTreeMap::new(),
             kernels: Vec::new(),
+            micro: Vec::new(),
         },
         scenarios: vec![scenario(&["ttft_ns", "itl_ns"])],
     }
@@ -220,6 +221,7 @@ fn header(
             budget_s: 0.0,
             slo: None,
             noise_floor: false,
+            micro: Default::default(),
             targets,
             scenarios: vec![PlannedScenario {
                 id: SCENARIO.into(),

@@ -1,0 +1,118 @@
+//! The pieces of this engine by themselves, for the micro suites: attention, and a
+//! small GPT's forward pass, on whichever backend. Plain operations of Burn's public
+//! interface, as a team would write them.
+
+mod gpt;
+mod sdpa;
+
+use crate::backend::{Backend, caught};
+use burn::tensor::Tensor;
+use gpt::Gpt;
+use micro_inputs::gpt::GptConfig;
+use micro_inputs::sdpa::Shape;
+use protocol::engine::EngineError;
+use protocol::micro::wire::{Hello, Load, Prepare};
+use protocol::micro::{Suite, unknown_variant};
+use sdpa::Attention;
+
+/// One of the pieces on one backend.
+pub struct Micro {
+    backend: Backend,
+    seed: u64,
+    kind: Kind,
+    work: Option<Work>,
+    /// Of the last call, flat.
+    output: Option<Tensor<1>>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Attention of plain operations.
+    Composed,
+    /// Burn's own attention, which each backend may have a kernel for.
+    Fused,
+    /// A forward pass.
+    Gpt,
+}
+
+enum Work {
+    Attention(Attention),
+    Gpt(Box<Gpt>),
+}
+
+impl Suite for Micro {
+    fn open(load: &Load) -> Result<(Self, Hello), EngineError> {
+        let kind = match load.variant.as_str() {
+            "composed" => Kind::Composed,
+            "fused" => Kind::Fused,
+            "gpt" => Kind::Gpt,
+            _ => return Err(unknown_variant(load)),
+        };
+        let backend = Backend::open(&protocol::wire::Load {
+            model_dir: load.model_dir.clone(),
+            weights: String::new(),
+            precision: load.precision.clone(),
+            backend: load.backend.clone(),
+            variant: String::new(),
+            device: 0,
+            threads: load.threads,
+            max_context: 0,
+            max_batch: 0,
+        })?;
+        let micro = Self {
+            backend,
+            seed: load.seed,
+            kind,
+            work: None,
+            output: None,
+        };
+        let hello = Hello {
+            version: crate::engine::VERSION.to_string(),
+            ..Hello::default()
+        };
+        Ok((micro, hello))
+    }
+
+    fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {
+        self.work = None;
+        self.output = None;
+        let (work, amount) = match self.kind {
+            Kind::Composed | Kind::Fused => {
+                let shape = Shape::of(case)?;
+                let attention = Attention::new(self.seed, shape, &self.backend);
+                (Work::Attention(attention), shape.flop())
+            }
+            Kind::Gpt => {
+                let config = GptConfig::of(case)?;
+                let gpt = Gpt::new(self.seed, config, &self.backend);
+                (Work::Gpt(Box::new(gpt)), config.tokens() as f64)
+            }
+        };
+        self.work = Some(work);
+        Ok(amount)
+    }
+
+    fn call(&mut self) -> Result<(), EngineError> {
+        let work = self.work.as_ref();
+        let work = work.ok_or_else(|| EngineError::internal("no case is prepared"))?;
+        let output = match (work, self.kind) {
+            (Work::Attention(attention), Kind::Fused) => attention.fused(),
+            (Work::Attention(attention), _) => attention.composed(),
+            (Work::Gpt(gpt), _) => gpt.forward(),
+        };
+        self.output = Some(output);
+        // Some backends compute later: what isn't done isn't timed.
+        self.backend
+            .device
+            .sync()
+            .map_err(|error| EngineError::internal(error.to_string()))
+    }
+
+    fn output(&mut self) -> Result<Vec<f64>, EngineError> {
+        let output = self.output.clone();
+        let output = output.ok_or_else(|| EngineError::internal("nothing was called"))?;
+        let values = caught(|| output.try_into_vec_as::<f32>()).map_err(EngineError::internal)?;
+        let values = values.map_err(|error| EngineError::internal(error.to_string()))?;
+        Ok(values.into_iter().map(f64::from).collect())
+    }
+}

@@ -1,0 +1,78 @@
+//! `fake-micro`: a micro program of known output that fails in every way on request, by
+//! the name of its variant: `ok`, `noisy` (within a limit), `wrong`, `stale` (right
+//! before it is timed, wrong after), `refuse`, `panic`, `crash`, `hang`, `slow`. The failures
+//! are the second case's; the others go well. It sums the numbers up to `n`.
+
+use protocol::engine::EngineError;
+use protocol::micro::wire::{Hello, Load, Prepare};
+use protocol::micro::{Suite, parameter, unknown_variant};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    protocol::micro::main::<Summing>()
+}
+
+struct Summing {
+    variant: String,
+    fails: bool,
+    n: u64,
+    calls: u64,
+    sum: u64,
+}
+
+const VARIANTS: [&str; 9] = [
+    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow",
+];
+
+impl Suite for Summing {
+    fn open(load: &Load) -> Result<(Self, Hello), EngineError> {
+        if !VARIANTS.contains(&load.variant.as_str()) {
+            return Err(unknown_variant(load));
+        }
+        let summing = Self {
+            variant: load.variant.clone(),
+            fails: false,
+            n: 0,
+            calls: 0,
+            sum: 0,
+        };
+        Ok((summing, Hello::default()))
+    }
+
+    fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {
+        self.n = parameter(case, "n")? as u64;
+        self.fails = parameter(case, "fails")? != 0;
+        self.calls = 0;
+        if self.fails && self.variant == "refuse" {
+            return Err(EngineError::unsupported("it was told to refuse"));
+        }
+        Ok(self.n as f64)
+    }
+
+    fn call(&mut self) -> Result<(), EngineError> {
+        self.calls += 1;
+        self.sum = std::hint::black_box((1..=self.n).sum());
+        match self.variant.as_str() {
+            "panic" if self.fails => panic!("it was told to panic"),
+            "crash" if self.fails => std::process::abort(),
+            "hang" if self.fails => loop {
+                std::thread::park();
+            },
+            "slow" if self.fails => {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn output(&mut self) -> Result<Vec<f64>, EngineError> {
+        let error = match self.variant.as_str() {
+            "noisy" => 1e-6,
+            "wrong" if self.fails => 1e-2,
+            "stale" if self.fails && self.calls > 1 => 1e-2,
+            _ => 0.0,
+        };
+        Ok(vec![1.0, self.sum as f64 * (1.0 + error)])
+    }
+}

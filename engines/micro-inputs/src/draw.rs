@@ -1,0 +1,78 @@
+//! Numbers from a seed, each by its place alone, so that an array is drawn in any
+//! order and in any language: a name gives a key, key and index give 64 bits
+//! (SplitMix64's output function), the highest 24 of them a float.
+
+/// SplitMix64's increment: 2⁶⁴ over the golden ratio.
+const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// SplitMix64's output function (Steele, Lea, Flood 2014).
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// The key of an array: its name's FNV-1a hash and the seed, mixed.
+pub fn key(seed: u64, name: &str) -> u64 {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    mix(seed ^ hash)
+}
+
+/// The 64 bits at an index.
+pub fn bits(key: u64, index: u64) -> u64 {
+    mix(key.wrapping_add(GAMMA.wrapping_mul(index.wrapping_add(1))))
+}
+
+/// `count` numbers in `−scale … scale`, exactly representable before scaling.
+pub fn uniform(seed: u64, name: &str, count: usize, scale: f32) -> Vec<f32> {
+    let key = key(seed, name);
+    (0..count as u64)
+        .map(|index| ((bits(key, index) >> 40) as f32 / 8_388_608.0 - 1.0) * scale)
+        .collect()
+}
+
+/// `count` numbers below `bound`.
+pub fn below(seed: u64, name: &str, count: usize, bound: usize) -> Vec<u32> {
+    let key = key(seed, name);
+    (0..count as u64)
+        .map(|index| (bits(key, index) % bound as u64) as u32)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_depend_on_seed_name_and_place_alone() {
+        let drawn = uniform(1, "q", 1000, 3.0);
+        assert_eq!(drawn, uniform(1, "q", 1000, 3.0));
+        assert_eq!(drawn[..10], uniform(1, "q", 10, 3.0));
+        assert_ne!(drawn, uniform(2, "q", 1000, 3.0));
+        assert_ne!(drawn, uniform(1, "k", 1000, 3.0));
+        let mean = drawn.iter().sum::<f32>() / 1000.0;
+        assert!(
+            mean.abs() < 0.3 && drawn.iter().all(|x| x.abs() <= 3.0),
+            "{mean}"
+        );
+        assert!(below(1, "ids", 1000, 7).iter().all(|id| *id < 7));
+    }
+
+    #[test]
+    fn the_numbers_are_those_that_the_python_programs_draw() {
+        // engines/pytorch/test_micro.py holds the same.
+        assert_eq!(key(7, "q"), 0x6bad_b866_31df_1443);
+        let drawn = uniform(7, "q", 3, 1.0).into_iter().map(f64::from);
+        let drawn: Vec<f64> = drawn.collect();
+        assert_eq!(
+            drawn,
+            [
+                0.381_126_046_180_725_1,
+                -0.996_571_421_623_23,
+                -0.212_363_719_940_185_55
+            ]
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! The runtime of a micro program: requests in, events out, the clock read around
+//! calls. Nothing is written or allocated between the two readings but what the call
+//! itself does.
+
+use super::Suite;
+use super::wire::{Event, Load, PROTOCOL, Prepared, Request, Time, Timed};
+use crate::clock::now_ns;
+use crate::engine::EngineError;
+use crate::serve::{claim_stdout, exit_when_unheard, guarded, set_threads};
+use crate::wire::FailureKind;
+use std::fs::File;
+use std::io::{self, BufRead, BufWriter, Write};
+use std::process::ExitCode;
+
+/// More calls than this in one sample tell nothing more.
+const CALLS_MAX: u64 = 1_000_000;
+
+/// The whole of the `main` of a micro program.
+pub fn main<S: Suite>() -> ExitCode {
+    // First of all, so that nothing a library prints can get into the stream.
+    let stream = match claim_stdout() {
+        Ok(stream) => stream,
+        Err(err) => {
+            eprintln!("cannot redirect standard output: {err}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if std::env::args().len() > 1 {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    }
+    exit_when_unheard(&stream);
+    match serve::<S>(io::stdin().lock(), stream) {
+        Ok(status) => ExitCode::from(status),
+        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("cannot write an event: {err}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+const USAGE: &str = "\
+A micro program behind the benchmark's protocol: JSON Lines in, JSON Lines out, no arguments.
+Requests: load, prepare, output, time, exit (engines/README.md).";
+
+/// Answer requests until they end; the exit status.
+fn serve<S: Suite>(input: impl BufRead, mut out: impl Write) -> io::Result<u8> {
+    let mut suite: Option<S> = None;
+    for line in input.lines() {
+        let line = line?;
+        let event = match serde_json::from_str(&line) {
+            Ok(Request::Exit) => return Ok(0),
+            Ok(Request::Load(load)) => match open::<S>(&load) {
+                Ok((opened, hello)) => {
+                    suite = Some(opened);
+                    Ok(hello)
+                }
+                Err(error) => Err(error),
+            },
+            Ok(request) => match &mut suite {
+                Some(suite) => answer(suite, request),
+                None => Err(bad_request("nothing is loaded")),
+            },
+            Err(error) => Err(bad_request(format!("not a request: {error}"))),
+        };
+        let event = event.unwrap_or_else(|error| Event::Error {
+            kind: error.kind,
+            message: error.message.lines().next().unwrap_or_default().to_owned(),
+        });
+        let mut bytes = serde_json::to_vec(&event)?;
+        bytes.push(b'\n');
+        out.write_all(&bytes)?;
+        out.flush()?;
+    }
+    Ok(0)
+}
+
+fn open<S: Suite>(load: &Load) -> Result<(S, Event), EngineError> {
+    set_threads(load.threads);
+    let (suite, mut hello) = caught(|| S::open(load))?;
+    hello.protocol = PROTOCOL;
+    for (key, value) in crate::serve::build_info() {
+        hello.build.entry(key).or_insert(value);
+    }
+    Ok((suite, Event::Hello(hello)))
+}
+
+fn answer<S: Suite>(suite: &mut S, request: Request) -> Result<Event, EngineError> {
+    match request {
+        Request::Prepare(case) => caught(|| {
+            let work = suite.prepare(&case)?;
+            let start_ns = now_ns();
+            suite.call()?;
+            let first_call_ns = now_ns() - start_ns;
+            Ok(Event::Prepared(Prepared {
+                work,
+                first_call_ns,
+            }))
+        }),
+        Request::Output { path } => {
+            let values = caught(|| suite.output())?;
+            write_values(&path, &values)
+                .map_err(|e| EngineError::internal(format!("{path} can't be written: {e}")))?;
+            Ok(Event::Written {
+                values: values.len() as u64,
+            })
+        }
+        Request::Time(time) => caught(|| timed(suite, &time)).map(Event::Timed),
+        Request::Load(_) => Err(bad_request("loaded twice")),
+        Request::Exit => Err(bad_request("exit is the end of the loop")),
+    }
+}
+
+fn timed<S: Suite>(suite: &mut S, time: &Time) -> Result<Timed, EngineError> {
+    let calls = warm_up(suite, time)?;
+    let mut ns = Vec::with_capacity(time.samples as usize);
+    let start_ns = now_ns();
+    let mut end_ns = start_ns;
+    for _ in 0..time.samples {
+        let from_ns = now_ns();
+        for _ in 0..calls {
+            suite.call()?;
+        }
+        end_ns = now_ns();
+        ns.push(end_ns - from_ns);
+    }
+    Ok(Timed {
+        calls,
+        start_ns,
+        end_ns,
+        ns,
+    })
+}
+
+/// Call untimed for a while; how many calls make a sample.
+fn warm_up<S: Suite>(suite: &mut S, time: &Time) -> Result<u64, EngineError> {
+    let start_ns = now_ns();
+    let mut done = 0;
+    loop {
+        suite.call()?;
+        done += 1;
+        let took_ns = now_ns() - start_ns;
+        if took_ns >= time.warmup_ns {
+            let calls = (time.sample_ns * done).div_ceil(took_ns.max(1));
+            return Ok(calls.clamp(1, CALLS_MAX));
+        }
+    }
+}
+
+fn write_values(path: &str, values: &[f64]) -> io::Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 18, File::create_new(path)?);
+    for value in values {
+        file.write_all(&value.to_le_bytes())?;
+    }
+    file.flush()
+}
+
+/// A panic is an error of the call; what it leaves behind is prepared anew for the
+/// next case.
+fn caught<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    guarded(call).map_err(|stop| stop.into_error())
+}
+
+fn bad_request(message: impl Into<String>) -> EngineError {
+    EngineError::new(FailureKind::BadRequest, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::{Hello, Prepare};
+    use super::*;
+
+    /// Doubles what it has; panics where told.
+    struct Doubler {
+        value: f64,
+        calls: u64,
+    }
+
+    impl Suite for Doubler {
+        fn open(load: &Load) -> Result<(Self, Hello), EngineError> {
+            match load.variant.as_str() {
+                "double" => Ok((
+                    Self {
+                        value: 0.0,
+                        calls: 0,
+                    },
+                    Hello::default(),
+                )),
+                _ => Err(super::super::unknown_variant(load)),
+            }
+        }
+        fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {
+            self.value = super::super::parameter(case, "value")? as f64;
+            Ok(1.0)
+        }
+        fn call(&mut self) -> Result<(), EngineError> {
+            assert!(self.value != 13.0, "thirteen");
+            self.calls += 1;
+            Ok(())
+        }
+        fn output(&mut self) -> Result<Vec<f64>, EngineError> {
+            Ok(vec![2.0 * self.value, self.calls as f64])
+        }
+    }
+
+    const LOAD: &str = r#"{"op":"load","suite":"s","variant":"double","backend":"cpu","precision":"f32","threads":1,"model_dir":"","seed":1}"#;
+
+    fn talk(lines: &[&str]) -> Vec<Event> {
+        let mut out = Vec::new();
+        let input = [&[LOAD], lines].concat().join("\n");
+        assert_eq!(serve::<Doubler>(input.as_bytes(), &mut out).unwrap(), 0);
+        let text = String::from_utf8(out).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_case_is_called_written_and_timed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out").display().to_string();
+        let output = format!("{{\"op\":\"output\",\"path\":{path:?}}}");
+        let events = talk(&[
+            r#"{"op":"prepare","case":"a","params":{"value":21}}"#,
+            &output,
+            r#"{"op":"time","samples":3,"sample_ns":1000,"warmup_ns":0}"#,
+        ]);
+        assert!(matches!(&events[0], Event::Hello(h) if h.protocol == PROTOCOL));
+        assert!(matches!(&events[1], Event::Prepared(p) if p.work == 1.0));
+        assert_eq!(events[2], Event::Written { values: 2 });
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes[..8], 42.0_f64.to_le_bytes());
+        // Once when it was prepared, and not yet timed.
+        assert_eq!(bytes[8..], 1.0_f64.to_le_bytes());
+        let Event::Timed(timed) = &events[3] else {
+            panic!("{events:?}")
+        };
+        assert_eq!(timed.ns.len(), 3);
+        assert!(timed.calls >= 1);
+        assert!(timed.ns.iter().sum::<u64>() <= timed.end_ns - timed.start_ns);
+    }
+
+    #[test]
+    fn a_refusal_and_a_panic_are_answers() {
+        let events = talk(&[
+            r#"{"op":"prepare","case":"b","params":{}}"#,
+            r#"{"op":"prepare","case":"c","params":{"value":13}}"#,
+            r#"{"op":"prepare","case":"a","params":{"value":1}}"#,
+            "nonsense",
+        ]);
+        let failed = |event: &Event, needle: &str| matches!(event, Event::Error { message, .. } if message.contains(needle));
+        assert!(failed(&events[1], "no parameter \"value\""), "{events:?}");
+        assert!(failed(&events[2], "thirteen"), "{events:?}");
+        assert!(matches!(events[3], Event::Prepared(_)), "{events:?}");
+        assert!(failed(&events[4], "not a request"), "{events:?}");
+    }
+}

@@ -1,0 +1,169 @@
+//! The ways to encode: `tokenizers` as it comes, our pre-tokenizer before its BPE, and
+//! other crates that can load the same vocabulary. Whether what those give is the same
+//! is for the harness to judge.
+
+use bpe::byte_pair_encoding::BytePairEncoding;
+use simd_tokenizer::Fast;
+use std::collections::HashMap;
+use tiktoken_rs::CoreBPE;
+use tokenizers::{Encoding, ModelWrapper, Tokenizer};
+
+/// GPT-2's pieces, as `tokenizers` writes them down too.
+const PIECES: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
+/// One of them.
+pub enum Way {
+    /// `Tokenizer::encode`, one text after the other.
+    Serial(Box<Tokenizer>),
+    /// `Tokenizer::encode_batch`, over rayon's threads.
+    Parallel(Box<Tokenizer>),
+    /// `Tokenizer::encode_fast`, which leaves out offsets.
+    SerialFast(Box<Tokenizer>),
+    /// `Tokenizer::encode_batch_fast`.
+    ParallelFast(Box<Tokenizer>),
+    /// Ours before the BPE of `tokenizers`.
+    Simd(Box<Fast>),
+    /// The same over rayon's threads.
+    SimdParallel(Box<Fast>),
+    /// tiktoken-rs with its own regular expression.
+    Tiktoken(Box<CoreBPE>),
+    /// Ours before the crate `bpe`, whose first token has this id.
+    SimdBpe(Box<Fast>, Box<BytePairEncoding>, u32),
+}
+
+/// What a call gave.
+#[derive(Default)]
+pub enum Encoded {
+    /// Nothing was called yet.
+    #[default]
+    Nothing,
+    /// Of `tokenizers`.
+    Encodings(Vec<Encoding>),
+    /// Of everything else.
+    Ids(Vec<Vec<u32>>),
+}
+
+impl Way {
+    /// The way of that name; `None` where there is no such, an error where it can't
+    /// load this tokenizer.
+    pub fn new(name: &str, tokenizer: &Tokenizer) -> Result<Option<Self>, String> {
+        let whole = || Box::new(tokenizer.clone());
+        let fast = || Fast::new(tokenizer).map(Box::new);
+        Ok(Some(match name {
+            "serial" => Self::Serial(whole()),
+            "parallel" => Self::Parallel(whole()),
+            "serial_fast" => Self::SerialFast(whole()),
+            "parallel_fast" => Self::ParallelFast(whole()),
+            "simd" => Self::Simd(fast()?),
+            "simd_parallel" => Self::SimdParallel(fast()?),
+            "tiktoken" => Self::Tiktoken(Box::new(tiktoken(tokenizer)?)),
+            "simd_bpe" => {
+                let (first, bpe) = other_bpe(tokenizer)?;
+                Self::SimdBpe(fast()?, Box::new(bpe), first)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Encode every text, without adding special tokens.
+    pub fn encode(&self, texts: &[String]) -> Result<Encoded, String> {
+        let each = |of: &dyn Fn(&str) -> tokenizers::Result<Encoding>| {
+            let all = texts.iter().map(|text| of(text));
+            all.collect::<tokenizers::Result<_>>()
+                .map(Encoded::Encodings)
+                .map_err(|error| error.to_string())
+        };
+        let batch = || texts.iter().map(String::as_str).collect::<Vec<&str>>();
+        let encodings = |all: tokenizers::Result<Vec<Encoding>>| {
+            all.map(Encoded::Encodings).map_err(|e| e.to_string())
+        };
+        match self {
+            Self::Serial(t) => each(&|text| t.encode(text, false)),
+            Self::SerialFast(t) => each(&|text| t.encode_fast(text, false)),
+            Self::Parallel(t) => encodings(t.encode_batch(batch(), false)),
+            Self::ParallelFast(t) => encodings(t.encode_batch_fast(batch(), false)),
+            Self::Simd(fast) => Ok(Encoded::Ids(fast.encode_batch(texts))),
+            Self::SimdParallel(fast) => Ok(Encoded::Ids(fast.encode_batch_parallel(texts))),
+            Self::Tiktoken(core) => {
+                let texts = texts.iter();
+                let all = texts.map(|text| core.encode_with_special_tokens(text));
+                Ok(Encoded::Ids(all.collect()))
+            }
+            Self::SimdBpe(fast, bpe, first) => {
+                let ids = |text: &String| {
+                    let pieces = fast.pieces(text).into_iter();
+                    let ids = pieces.flat_map(|p| bpe.encode_via_backtracking(p.as_bytes()));
+                    ids.map(|id| id + first).collect()
+                };
+                Ok(Encoded::Ids(texts.iter().map(ids).collect()))
+            }
+        }
+    }
+}
+
+impl Encoded {
+    /// For each text how many ids, then the ids.
+    pub fn values(&self) -> Vec<f64> {
+        let mut values = Vec::new();
+        let mut add = |ids: &[u32]| {
+            values.push(ids.len() as f64);
+            values.extend(ids.iter().map(|&id| f64::from(id)));
+        };
+        match self {
+            Self::Nothing => {}
+            Self::Encodings(all) => all.iter().for_each(|encoding| add(encoding.get_ids())),
+            Self::Ids(all) => all.iter().for_each(|ids| add(ids)),
+        }
+        values
+    }
+}
+
+/// The bytes of every token that text can encode to, with its id.
+fn vocabulary(tokenizer: &Tokenizer) -> Result<Vec<(u32, Vec<u8>)>, String> {
+    let ModelWrapper::BPE(bpe) = tokenizer.get_model() else {
+        return Err("its model isn't BPE".into());
+    };
+    let byte_of: HashMap<char, u8> = (0..=255).map(|b| (simd_tokenizer::letter(b), b)).collect();
+    let special = tokenizer.get_added_tokens_decoder();
+    let mut all: Vec<(u32, Vec<u8>)> = bpe
+        .get_vocab()
+        .into_iter()
+        .filter(|(_, id)| !special.contains_key(id))
+        .filter_map(|(token, id)| {
+            let bytes = token.chars().map(|c| byte_of.get(&c).copied());
+            Some((id, bytes.collect::<Option<Vec<u8>>>()?))
+        })
+        .collect();
+    all.sort_unstable();
+    Ok(all)
+}
+
+fn tiktoken(tokenizer: &Tokenizer) -> Result<CoreBPE, String> {
+    let ranks = vocabulary(tokenizer)?;
+    let special = tokenizer.get_added_tokens_decoder();
+    let special = special.into_iter().map(|(id, token)| (token.content, id));
+    let ranks = ranks.into_iter().map(|(id, bytes)| (bytes, id));
+    CoreBPE::new(ranks.collect(), special.collect(), PIECES).map_err(|error| error.to_string())
+}
+
+/// The crate `bpe` numbers its tokens from 0: ours must follow each other.
+fn other_bpe(tokenizer: &Tokenizer) -> Result<(u32, BytePairEncoding), String> {
+    let ranks = vocabulary(tokenizer)?;
+    let first = ranks.first().map_or(0, |(id, _)| *id);
+    if !ranks
+        .iter()
+        .map(|(id, _)| *id)
+        .eq(first..first + ranks.len() as u32)
+    {
+        return Err("its ids have gaps, which the crate bpe can't number".into());
+    }
+    let tokens = ranks.into_iter().map(|(_, bytes)| bytes);
+    Ok((
+        first,
+        BytePairEncoding::from_dictionary(tokens, Some(FACTOR)),
+    ))
+}
+
+/// Of the hash that the crate `bpe` finds tokens by: any odd number of 64 bits. Two
+/// tokens that collided would show as a wrong output.
+const FACTOR: u64 = 17_846_336_922_010_275_747;

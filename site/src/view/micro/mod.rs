@@ -1,0 +1,213 @@
+//! The micro suites: a page for each, one that lists them, and what an engine's page
+//! takes from them. Each variant stands against the suite's baseline, with what its
+//! output differed from the reference's by.
+
+mod case;
+mod page;
+
+pub use page::MicroPage;
+
+use super::Shown;
+use super::frame::Frame;
+use crate::chart::Table;
+use crate::chart::style::Style;
+use crate::fmt;
+use crate::html::slug;
+use schema::micro::{DIR, PlannedSuite, Suite, Variant};
+use schema::run::Run;
+use serde::Serialize;
+use stats::analysis::{Cell, Comparison, Metric, MetricId, Role};
+use stats::micro::SuiteAnalysis;
+
+/// Path of the page that lists the suites.
+pub const PATH: &str = "micro.html";
+
+/// Path of a suite's page.
+pub fn suite_path(suite: &str) -> String {
+    format!("{DIR}/{}.html", slug(suite))
+}
+
+/// Whether a run has any.
+pub fn has_pages(run: &Run) -> bool {
+    !run.header.plan.micro.is_empty()
+}
+
+/// The list of suites.
+#[derive(Serialize)]
+pub struct MicroIndex {
+    frame: Frame,
+    suites: Vec<Card>,
+}
+
+#[derive(Serialize)]
+struct Card {
+    title: String,
+    path: String,
+    text: String,
+    finding: String,
+}
+
+/// A suite's results of one engine, for its page.
+#[derive(Serialize)]
+pub struct Below {
+    title: String,
+    path: String,
+    question: String,
+    table: Table,
+}
+
+/// The page that lists the suites.
+pub fn index(shown: &Shown) -> MicroIndex {
+    let about = "What lies below the engines, measured by itself: the pieces that explain why one \
+                 engine is faster than another.";
+    MicroIndex {
+        frame: Frame::new(
+            shown.input,
+            Some(shown.run),
+            PATH,
+            "Below the engines",
+            about,
+        ),
+        suites: suites(shown)
+            .map(|suite| Card {
+                title: suite.title().into(),
+                path: suite_path(&suite.planned.id),
+                text: suite.question().into(),
+                finding: suite.finding(),
+            })
+            .collect(),
+    }
+}
+
+/// The pages of all suites, by path.
+pub fn pages(shown: &Shown) -> Vec<(String, MicroPage)> {
+    suites(shown)
+        .map(|suite| (suite_path(&suite.planned.id), suite.page(shown)))
+        .collect()
+}
+
+/// What the suites measured of an engine.
+pub fn below(shown: &Shown, engine: &str) -> Vec<Below> {
+    let of_engine = |suite: SuiteView| {
+        let rows: Vec<Vec<String>> = suite
+            .planned
+            .variants
+            .iter()
+            .filter(|variant| variant.engine == engine)
+            .flat_map(|variant| suite.planned.cases.iter().map(move |case| (variant, case)))
+            .filter_map(|(variant, case)| suite.below_row(variant, case))
+            .collect();
+        (!rows.is_empty()).then(|| Below {
+            title: suite.title().into(),
+            path: suite_path(&suite.planned.id),
+            question: suite.question().into(),
+            table: Table {
+                head: [
+                    "Variant",
+                    "Case",
+                    "Time of a call",
+                    "95 % interval",
+                    "Times better",
+                ]
+                .map(String::from)
+                .into_iter()
+                .chain(["95 % interval".into(), "Verdict".into()])
+                .collect(),
+                rows,
+            },
+        })
+    };
+    suites(shown).filter_map(of_engine).collect()
+}
+
+/// A suite of a run with its analysis and its text.
+struct SuiteView<'a> {
+    planned: &'a PlannedSuite,
+    analysis: &'a SuiteAnalysis,
+    /// `None` where its file is gone or has another version than the run's.
+    text: Option<&'a Suite>,
+}
+
+fn suites<'a>(shown: &'a Shown<'a>) -> impl Iterator<Item = SuiteView<'a>> {
+    let planned = shown.run.header.plan.micro.suites.iter();
+    planned.filter_map(|planned| {
+        let mut analyses = shown.micro.iter();
+        let mut texts = shown.input.suites.iter();
+        Some(SuiteView {
+            planned,
+            analysis: analyses.find(|analysis| analysis.id == planned.id)?,
+            text: texts.find(|text| text.id == planned.id && text.version == planned.version),
+        })
+    })
+}
+
+impl SuiteView<'_> {
+    fn title(&self) -> &str {
+        self.text.map_or(&self.planned.id, |text| &text.title)
+    }
+
+    fn question(&self) -> &str {
+        self.text.map_or("", |text| &text.question)
+    }
+
+    fn comparison(&self, case: &str, variant: &str) -> Option<&Comparison> {
+        self.analysis
+            .comparisons
+            .iter()
+            .find(|c| c.role == Role::Baseline && c.case == case && c.target == variant)
+    }
+
+    /// Variants of an engine share a colour; without an engine each has its own.
+    fn style(&self, variant: &Variant) -> Style {
+        let group = |v: &Variant| match v.engine.as_str() {
+            "" => format!(".{}", v.id),
+            engine => engine.to_owned(),
+        };
+        let mut groups: Vec<String> = Vec::new();
+        let mut within = 0;
+        for other in &self.planned.variants {
+            if !groups.contains(&group(other)) {
+                groups.push(group(other));
+            }
+            if other.id == variant.id {
+                break;
+            }
+            within += usize::from(group(other) == group(variant));
+        }
+        let engine = groups.iter().position(|g| *g == group(variant));
+        Style {
+            engine: engine.unwrap_or_default(),
+            target: within,
+        }
+    }
+
+    /// The largest advantage over the baseline.
+    fn finding(&self) -> String {
+        let comparisons = self.analysis.comparisons.iter();
+        let best = comparisons
+            .filter(|c| c.role == Role::Baseline && c.ratio.is_finite())
+            .max_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        match best {
+            None => format!("Nothing could be compared with {}", self.planned.baseline),
+            Some(best) => {
+                let (ratio, interval) = fmt::ratio(best.ratio, best.ci95);
+                let cases = self.planned.cases.iter();
+                let label = cases
+                    .filter(|case| case.id == best.case)
+                    .map(|case| case.label.as_str())
+                    .next();
+                format!(
+                    "Largest advantage over {}: {} with {}, {ratio} {}",
+                    self.planned.baseline,
+                    best.target,
+                    label.unwrap_or(&best.case),
+                    interval.unwrap_or_else(|| "(a single launch gives no interval)".into())
+                )
+            }
+        }
+    }
+}
+
+fn call_ns(cell: &Cell) -> Option<&Metric> {
+    super::metric(cell, MetricId::CallNs)
+}

@@ -1,0 +1,174 @@
+//! A suite's page: who ran, how they stand against the baseline, and every case.
+
+use super::case::CaseView;
+use super::{SuiteView, call_ns, suite_path};
+use crate::chart::forest::{Forest, Group, Outcome, Row};
+use crate::chart::scale::Kind;
+use crate::chart::{Estimate, Figure, Table};
+use crate::fmt::{self, NONE, Unit, quantity};
+use crate::markdown;
+use crate::view::Shown;
+use crate::view::cells::{rests_on, status_words};
+use crate::view::frame::Frame;
+use schema::record::Status;
+use serde::Serialize;
+use stats::analysis::Cell;
+
+/// A suite's page.
+#[derive(Serialize)]
+pub struct MicroPage {
+    frame: Frame,
+    id: String,
+    version: u32,
+    question: String,
+    analysis: String,
+    baseline: String,
+    protocol: String,
+    variants: Table,
+    chart: Figure,
+    cases: Vec<CaseView>,
+    records: Vec<(String, String)>,
+}
+
+impl SuiteView<'_> {
+    pub(super) fn page(&self, shown: &Shown) -> MicroPage {
+        let planned = self.planned;
+        let analysis = match self.text {
+            Some(text) => markdown::render(&text.analysis, 3),
+            None => "<p>The text of this version of the suite is no longer in the repository.</p>"
+                .into(),
+        };
+        let path = suite_path(&planned.id);
+        let question = self.question();
+        MicroPage {
+            frame: Frame::new(shown.input, Some(shown.run), &path, self.title(), question),
+            id: schema::micro::scenario_id(&planned.id),
+            version: planned.version,
+            question: question.into(),
+            analysis,
+            baseline: planned.baseline.clone(),
+            protocol: format!(
+                "{} launches of each variant in randomised blocks; in each, {} readings of at least {} \
+                 after {} of untimed calls",
+                shown.run.header.plan.invocations,
+                planned.samples,
+                quantity(Unit::Ns, planned.sample_ns as f64),
+                quantity(Unit::Ns, planned.warmup_ns as f64)
+            ),
+            variants: self.variants(shown),
+            chart: self.chart(),
+            cases: planned.cases.iter().map(|case| self.case(case)).collect(),
+            records: self.records(shown),
+        }
+    }
+
+    /// The record files, with their hashes.
+    fn records(&self, shown: &Shown) -> Vec<(String, String)> {
+        let logs = shown.run.micro.iter();
+        logs.filter(|log| log.launch.suite == self.planned.id)
+            .map(|log| (log.file.display().to_string(), log.sha256.clone()))
+            .collect()
+    }
+
+    /// Who ran, and what their programs said of themselves.
+    fn variants(&self, shown: &Shown) -> Table {
+        let rows = self.planned.variants.iter().map(|variant| {
+            let ready = shown.run.micro.iter().find_map(|log| {
+                let is_it = log.launch.suite == self.planned.id && log.launch.variant == variant.id;
+                log.ready.as_ref().filter(|_| is_it)
+            });
+            let said = |of: fn(&schema::micro::record::MicroReady) -> String| {
+                ready.map(of).filter(|text| !text.is_empty())
+            };
+            vec![
+                variant.id.clone(),
+                variant.about.clone(),
+                variant.backend.clone(),
+                variant.precision.clone(),
+                said(|r| r.version.clone()).unwrap_or_else(|| NONE.into()),
+                said(|r| r.notes.join("; ")).unwrap_or_else(|| NONE.into()),
+            ]
+        });
+        Table {
+            head: [
+                "Variant",
+                "What it is",
+                "Backend",
+                "Precision",
+                "Version",
+                "Notes",
+            ]
+            .map(String::from)
+            .to_vec(),
+            rows: rows.collect(),
+        }
+    }
+
+    fn chart(&self) -> Figure {
+        let baseline = &self.planned.baseline;
+        let groups = self.planned.cases.iter().map(|case| {
+            let others = self.planned.variants.iter().filter(|v| v.id != *baseline);
+            let mut rows: Vec<(f64, Row)> = others
+                .map(|variant| {
+                    let cell = self.analysis.cell(&case.id, &variant.id);
+                    let measured = cell.and_then(|cell| Some((cell, call_ns(cell)?)));
+                    let (order, outcome) = match (self.comparison(&case.id, &variant.id), measured)
+                    {
+                        (Some(c), Some((cell, metric))) => {
+                            let estimate = Estimate {
+                                value: c.ratio,
+                                ci: c.ci95,
+                            };
+                            (c.ratio, Outcome::Measured(estimate, rests_on(cell, metric)))
+                        }
+                        (None, Some(_)) => (-1.0, Outcome::Missing("baseline has no value".into())),
+                        (_, None) => (-2.0, Outcome::Missing(why(cell))),
+                    };
+                    let row = Row {
+                        label: variant.id.clone(),
+                        style: self.style(variant),
+                        outcome,
+                        shown: true,
+                    };
+                    (order, row)
+                })
+                .collect();
+            rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+            let floor = self.floor(case);
+            Group {
+                heading: format!("{}{}", case.label, suffix(floor)),
+                band: floor.map(|ratio| (1.0 / ratio, ratio)),
+                rows: rows.into_iter().map(|(_, row)| row).collect(),
+            }
+        });
+        Forest {
+            id: "ratios".into(),
+            finding: self.finding(),
+            reading: format!(
+                "Marker: geometric mean over blocks of how many times faster than {baseline}; whiskers: 95 % \
+                 interval. The dashed line is {baseline} itself (1×). Inside the shaded band, the noise \
+                 floor, nothing is called a difference. The axis is logarithmic."
+            ),
+            axis_label: format!("times faster than {baseline}"),
+            unit: Unit::Ratio,
+            kind: Kind::Log,
+            reference: Some(1.0),
+            groups: groups.collect(),
+        }
+        .draw()
+    }
+}
+
+fn suffix(floor: Option<f64>) -> String {
+    floor.map_or(String::new(), |ratio| {
+        format!(" · noise floor {}", fmt::ratio(ratio, None).0)
+    })
+}
+
+fn why(cell: Option<&Cell>) -> String {
+    match cell {
+        Some(cell) if cell.status == Status::Ok => "no value".into(),
+        Some(cell) => status_words(cell.status).into(),
+        None => "not planned".into(),
+    }
+}

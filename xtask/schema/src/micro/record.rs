@@ -1,0 +1,188 @@
+//! One line of a record file `results/<run>/micro/<suite>/<variant>.i<invocation>….jsonl`,
+//! and the files of a run, loaded. Raw: durations as the program read them.
+
+use super::plan::MicroPlan;
+use crate::error::{DataError, check_id};
+use crate::record::{End, Status};
+use crate::run::{jsonl_files, read_lines, sha256_hex};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// One event of a launch, in the order written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ev", rename_all = "snake_case")]
+pub enum MicroEvent {
+    /// First line: what was launched.
+    Launch(MicroStart),
+    /// The program's own words.
+    Ready(MicroReady),
+    /// A case that was verified and timed.
+    Case(MicroSample),
+    /// A case without samples.
+    Failed(MicroFailed),
+    /// Last line: how the launch ended.
+    End(End),
+}
+
+/// What was launched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MicroStart {
+    /// Suite id.
+    pub suite: String,
+    /// Variant id, or a twin's name.
+    pub variant: String,
+    /// Block, from 0.
+    pub invocation: u32,
+    /// 0, or more where cases were left after a launch.
+    pub attempt: u32,
+    /// Case ids it will run.
+    pub cases: Vec<String>,
+    /// The command line.
+    pub argv: Vec<String>,
+    /// Just before the process was started; 0 where there is none to start.
+    pub start_ns: u64,
+}
+
+/// The program is ready.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MicroReady {
+    /// Version of what is measured.
+    pub version: String,
+    /// Build facts.
+    pub build: BTreeMap<String, String>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+    /// When it said so.
+    pub ready_ns: u64,
+}
+
+/// A case that was verified and timed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MicroSample {
+    /// Case id.
+    pub case: String,
+    /// Work of one call, in the suite's unit.
+    pub work: f64,
+    /// The first call of the case in this process.
+    pub first_call_ns: u64,
+    /// Calls per sample.
+    pub calls: u64,
+    /// Duration of each sample: all its calls.
+    pub ns: Vec<u64>,
+    /// When the first sample began.
+    pub start_ns: u64,
+    /// When the last one ended.
+    pub end_ns: u64,
+    /// Values in the output.
+    pub values: u64,
+    /// Largest error of any value, relative to the largest magnitude of the reference's
+    /// output: the larger of before and after timing.
+    pub error_max: f64,
+    /// Peak resident set of the process so far, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_rss_bytes: Option<u64>,
+}
+
+/// A case without samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MicroFailed {
+    /// Case id.
+    pub case: String,
+    /// Why.
+    pub status: Status,
+    /// One line.
+    pub reason: String,
+}
+
+/// One record file, parsed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MicroLog {
+    /// The file, relative to the run's directory.
+    pub file: PathBuf,
+    /// sha256 of its bytes.
+    pub sha256: String,
+    /// What was launched.
+    pub launch: MicroStart,
+    /// The program, if it got so far.
+    pub ready: Option<MicroReady>,
+    /// Cases with samples.
+    pub cases: Vec<MicroSample>,
+    /// Cases without.
+    pub failed: Vec<MicroFailed>,
+    /// How it ended; `None`: the harness itself was killed.
+    pub end: Option<End>,
+}
+
+impl MicroLog {
+    /// All record files of a run's suites, sorted by path.
+    ///
+    /// # Errors
+    /// A file that isn't a record, or lies where it doesn't belong.
+    pub fn load_all(run_dir: &Path, plan: &MicroPlan) -> Result<Vec<Self>, DataError> {
+        let mut logs = Vec::new();
+        for suite in &plan.suites {
+            check_id(&run_dir.join("run.json"), "suite", &suite.id)?;
+            let dir = run_dir.join(super::DIR).join(&suite.id);
+            if !dir.is_dir() {
+                continue;
+            }
+            for path in jsonl_files(&dir)? {
+                let Some(log) = Self::load(run_dir, &path)? else {
+                    continue;
+                };
+                if log.launch.suite != suite.id {
+                    return Err(DataError::at(
+                        &path,
+                        1,
+                        format!("is a record of suite {:?}: put it back", log.launch.suite),
+                    ));
+                }
+                logs.push(log);
+            }
+        }
+        Ok(logs)
+    }
+
+    /// One file; `None` where not even its first line was written whole.
+    fn load(run_dir: &Path, path: &Path) -> Result<Option<Self>, DataError> {
+        let mut events = read_lines::<MicroEvent>(path)?.into_iter();
+        let launch = match events.next() {
+            None => return Ok(None),
+            Some(MicroEvent::Launch(launch)) => launch,
+            Some(_) => {
+                return Err(DataError::at(
+                    path,
+                    1,
+                    "the first line is not a `launch` event",
+                ));
+            }
+        };
+        let bytes =
+            std::fs::read(path).map_err(|e| DataError::new(path, format!("can't be read: {e}")))?;
+        let mut log = Self {
+            file: path.strip_prefix(run_dir).unwrap_or(path).to_owned(),
+            sha256: sha256_hex(&bytes),
+            launch,
+            ready: None,
+            cases: Vec::new(),
+            failed: Vec::new(),
+            end: None,
+        };
+        for (index, event) in events.enumerate() {
+            match event {
+                MicroEvent::Launch(_) => {
+                    return Err(DataError::at(path, index + 2, "a second `launch` event"));
+                }
+                MicroEvent::Ready(ready) => log.ready = Some(ready),
+                MicroEvent::Case(case) if case.calls == 0 || case.ns.is_empty() => {
+                    return Err(DataError::at(path, index + 2, "a case without samples"));
+                }
+                MicroEvent::Case(case) => log.cases.push(case),
+                MicroEvent::Failed(failed) => log.failed.push(failed),
+                MicroEvent::End(end) => log.end = Some(end),
+            }
+        }
+        Ok(Some(log))
+    }
+}

@@ -1,0 +1,226 @@
+//! The micro suites: the pieces below the engines, each timed in a process of its own.
+//!
+//! `plan` decides (pure), `programs` builds, `session` is the protocol's other side,
+//! `output` judges what a call gave, `told` is what all this tells, `launch` is one process from start to end. Here
+//! stands the order: everything that isn't on disk yet, block by block. Deliberately
+//! not here: statistics (`stats::micro`).
+
+mod launch;
+mod output;
+mod plan;
+mod programs;
+mod session;
+mod told;
+
+pub use plan::plan;
+pub use programs::MicroPrograms;
+
+use crate::engine::session::Patience;
+use crate::repo::Repo;
+use crate::watch::{
+    self, emit,
+    event::{Event, Stage},
+};
+use anyhow::Result;
+use output::References;
+use schema::micro::{MicroLaunch, MicroLog, PlannedSuite};
+use schema::plan::Plan;
+use schema::record::{End, Status};
+use schema::run::{Run, RunHeader};
+use schema::twin::original;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// What all launches share.
+pub(crate) struct Context<'a> {
+    /// The plan.
+    pub(crate) plan: &'a Plan,
+    /// The run's directory.
+    pub(crate) run_dir: &'a Path,
+    /// The model's directory.
+    pub(crate) model_dir: &'a Path,
+    /// The programs.
+    pub(crate) programs: &'a MicroPrograms,
+    /// Where outputs are handed over; nothing in it outlives the run.
+    pub(crate) scratch: &'a Path,
+}
+
+/// Suite, variant and case; a twin's count as its original's.
+type Cell = (String, String, String);
+
+/// What is known of the run's cells so far.
+struct Known {
+    /// Failed at: not tried again in this run, because a cell needs every launch.
+    lost: BTreeSet<Cell>,
+    /// Measured at least once, so that how long it takes needs no look any more.
+    measured: BTreeSet<Cell>,
+}
+
+/// Measure what is left of a run's micro suites. A failure is recorded and the rest
+/// goes on; only what makes recording itself impossible is an error.
+pub fn of_run(
+    repo: &Repo,
+    run_dir: &Path,
+    header: &RunHeader,
+    programs: &MicroPrograms,
+) -> Result<()> {
+    let logs = Run::load(run_dir)?.micro;
+    let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
+    let model_dir = repo.model_dir(&header.plan.model);
+    run(&header.plan, run_dir, &model_dir, programs, &logs, ours)
+}
+
+fn run(
+    plan: &Plan,
+    run_dir: &Path,
+    model_dir: &Path,
+    programs: &MicroPrograms,
+    logs: &[MicroLog],
+    is_ours: impl Fn(u32) -> bool,
+) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let context = Context {
+        plan,
+        run_dir,
+        model_dir,
+        programs,
+        scratch: scratch.path(),
+    };
+    let mut known = Known {
+        lost: logs
+            .iter()
+            .flat_map(|log| log.failed.iter().map(move |failed| key(log, &failed.case)))
+            .collect(),
+        measured: logs
+            .iter()
+            .flat_map(|log| log.cases.iter().map(move |done| key(log, &done.case)))
+            .collect(),
+    };
+    let planned: Vec<(&MicroLaunch, &PlannedSuite)> = plan
+        .micro
+        .launches
+        .iter()
+        .filter(|launch| is_ours(launch.invocation))
+        .filter_map(|launch| Some((launch, plan.micro.suite(&launch.suite)?)))
+        .collect();
+    let is_left = |(launch, suite): &&(&MicroLaunch, &PlannedSuite)| {
+        !cases_left(suite, launch, logs, &known.lost).is_empty()
+    };
+    let left: Vec<_> = planned.iter().filter(is_left).copied().collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    watch::stage(Stage::Micro);
+    eprintln!("Measuring the micro suites: {} launches", left.len());
+    for group in told::groups(&planned, logs, &known.lost) {
+        emit(Event::Group(group));
+    }
+    let mut references = References::default();
+    for (launch, suite) in left {
+        one(&context, suite, launch, logs, &mut known, &mut references)?;
+    }
+    Ok(())
+}
+
+/// One planned launch: as many processes as it takes, since one that dies of a case
+/// leaves others behind.
+fn one(
+    context: &Context,
+    suite: &PlannedSuite,
+    launch: &MicroLaunch,
+    logs: &[MicroLog],
+    known: &mut Known,
+    references: &mut References,
+) -> Result<()> {
+    watch::checkpoint()?;
+    let mut cases = cases_left(suite, launch, logs, &known.lost);
+    if cases.is_empty() {
+        told::dropped(launch);
+        return Ok(());
+    }
+    crate::deadline::next_piece(at_least(suite, &cases))?;
+    told::begin(launch);
+    let before = logs.iter().filter(|log| is_of(log, launch));
+    let mut attempt = before.count() as u32;
+    loop {
+        crate::interrupt::check()?;
+        let patience = Patience::of(context.plan);
+        let cell = |case: &String| {
+            let variant = original(&launch.variant).to_owned();
+            (suite.id.clone(), variant, case.clone())
+        };
+        let measured = cases
+            .iter()
+            .filter(|case| known.measured.contains(&cell(case)));
+        let measured: Vec<String> = measured.cloned().collect();
+        let wanted = launch::Wanted {
+            suite,
+            launch,
+            cases: &cases,
+            attempt,
+            patience,
+            measured: &measured,
+        };
+        let outcome = launch::launch(context, &wanted, references)?;
+        if outcome.end.status == Status::NotRun {
+            anyhow::bail!("{}", outcome.end.reason);
+        }
+        known.lost.extend(outcome.failed.iter().map(cell));
+        known.measured.extend(outcome.done.iter().map(cell));
+        let resolved = cases.len();
+        cases.retain(|case| !outcome.done.contains(case) && !outcome.failed.contains(case));
+        let goes_on = !cases.is_empty() && cases.len() < resolved;
+        if !goes_on {
+            told::end(&outcome.end);
+            return Ok(());
+        }
+        attempt += 1;
+    }
+}
+
+/// What the cases of a launch take at the very least.
+fn at_least(suite: &PlannedSuite, cases: &[String]) -> Duration {
+    let of_case = suite.warmup_ns + u64::from(suite.samples) * suite.sample_ns;
+    Duration::from_nanos(of_case.saturating_mul(cases.len() as u64))
+}
+
+/// The cases of a launch that are neither on disk nor lost.
+fn cases_left(
+    suite: &PlannedSuite,
+    launch: &MicroLaunch,
+    logs: &[MicroLog],
+    lost: &BTreeSet<Cell>,
+) -> Vec<String> {
+    let done = |case: &str| {
+        let mut of = logs.iter().filter(|log| is_of(log, launch));
+        of.any(|log| log.cases.iter().any(|done| done.case == case))
+    };
+    let is_lost = |case: &str| {
+        let variant = original(&launch.variant).to_owned();
+        lost.contains(&(suite.id.clone(), variant, case.to_owned()))
+    };
+    let ids = suite.cases.iter().map(|case| case.id.clone());
+    ids.filter(|case| !done(case) && !is_lost(case)).collect()
+}
+
+fn is_of(log: &MicroLog, launch: &MicroLaunch) -> bool {
+    log.launch.suite == launch.suite
+        && log.launch.variant == launch.variant
+        && log.launch.invocation == launch.invocation
+}
+
+fn key(log: &MicroLog, case: &str) -> Cell {
+    let variant = original(&log.launch.variant).to_owned();
+    (log.launch.suite.clone(), variant, case.to_owned())
+}
+
+/// How a launch ended: its record's last line, and what became of its cases.
+pub(crate) struct Outcome {
+    /// The last line.
+    pub(crate) end: End,
+    /// Cases with samples.
+    pub(crate) done: Vec<String>,
+    /// Cases that failed.
+    pub(crate) failed: Vec<String>,
+}

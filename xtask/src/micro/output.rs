@@ -1,0 +1,189 @@
+//! Outputs of calls: read whole from the file a program wrote, and held against the
+//! reference's, which is computed once per case and run.
+
+use super::Context;
+use super::session::Session;
+use crate::engine::EngineFailure;
+use crate::engine::session::Patience;
+use protocol::micro::wire::{Load, Prepare};
+use schema::micro::{PlannedSuite, SuiteCase, Variant};
+use schema::plan::Plan;
+use schema::record::Status;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What the reference says of a case.
+#[derive(Clone, Debug)]
+pub(crate) struct Reference {
+    values: Vec<f64>,
+    work: f64,
+}
+
+/// The references of a run, by suite and case, each asked once.
+#[derive(Default)]
+pub(crate) struct References(BTreeMap<(String, String), Result<Reference, EngineFailure>>);
+
+impl References {
+    /// The reference of a case; a failure where it can't be had, and then nobody can be
+    /// verified.
+    pub(crate) fn get(
+        &mut self,
+        context: &Context,
+        suite: &PlannedSuite,
+        case: &SuiteCase,
+    ) -> Result<&Reference, EngineFailure> {
+        let key = (suite.id.clone(), case.id.clone());
+        let known = self.0.entry(key);
+        let found = known.or_insert_with(|| {
+            ask(context, suite, case).map_err(|failure| {
+                let status = match failure.status {
+                    Status::NotRun => Status::NotRun,
+                    _ => Status::Unavailable,
+                };
+                EngineFailure::new(status, format!("the reference: {}", failure.reason))
+            })
+        });
+        found.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// A process for one case: the reference is asked once, and not timed.
+fn ask(
+    context: &Context,
+    suite: &PlannedSuite,
+    case: &SuiteCase,
+) -> Result<Reference, EngineFailure> {
+    let program = context.programs.get(&suite.reference)?;
+    let load = load(context.plan, context.model_dir, suite, &suite.reference);
+    let patience = Patience::of(context.plan);
+    let mut session = Session::open(program, &load, patience).map_err(|(failure, _)| failure)?;
+    let prepared = session.prepare(prepare(case))?;
+    let values = session.output(&context.scratch.join("reference.f64"))?;
+    session.close().0?;
+    if values.iter().all(|value| value.is_finite()) {
+        return Ok(Reference {
+            values,
+            work: prepared.work,
+        });
+    }
+    Err(EngineFailure::new(
+        Status::WrongOutput,
+        "a value that is not finite",
+    ))
+}
+
+/// What a program of a suite is loaded with.
+pub(crate) fn load(plan: &Plan, model_dir: &Path, suite: &PlannedSuite, variant: &Variant) -> Load {
+    Load {
+        suite: suite.id.clone(),
+        variant: variant.run.clone(),
+        backend: variant.backend.clone(),
+        precision: variant.precision.clone(),
+        threads: plan.threads,
+        model_dir: model_dir.display().to_string(),
+        seed: plan.seed,
+    }
+}
+
+/// The request for a case.
+pub(crate) fn prepare(case: &SuiteCase) -> Prepare {
+    Prepare {
+        case: case.id.clone(),
+        params: case.params.clone(),
+    }
+}
+
+/// Every value of a file of little-endian `f64`.
+pub(super) fn read(file: &Path) -> Result<Vec<f64>, String> {
+    let bytes = std::fs::read(file).map_err(|error| format!("no output: {error}"))?;
+    let (values, rest) = bytes.as_chunks::<8>();
+    match rest {
+        [] => Ok(values.iter().map(|v| f64::from_le_bytes(*v)).collect()),
+        _ => Err(format!("an output of {} bytes", bytes.len())),
+    }
+}
+
+/// The largest error of any value, relative to the largest magnitude of the
+/// reference's, or why the output is wrong.
+pub(super) fn judge(
+    reference: &Reference,
+    work: f64,
+    values: &[f64],
+    limit: f64,
+) -> Result<f64, String> {
+    if work != reference.work {
+        return Err(format!(
+            "says that a call is {work} of work, the reference {}",
+            reference.work
+        ));
+    }
+    if values.len() != reference.values.len() {
+        return Err(format!(
+            "{} values, the reference has {}",
+            values.len(),
+            reference.values.len()
+        ));
+    }
+    let scale = reference
+        .values
+        .iter()
+        .fold(0.0, |m: f64, v| m.max(v.abs()));
+    let mut worst = 0.0;
+    for (index, (value, expected)) in values.iter().zip(&reference.values).enumerate() {
+        let difference = (value - expected).abs();
+        // Of 0 values nothing can be relative to anything; then any difference is all.
+        let error = match difference == 0.0 {
+            true => 0.0,
+            false => difference / scale,
+        };
+        if error.is_nan() || error > limit {
+            return Err(format!(
+                "value {index} is {value}, the reference has {expected}: an error of {error:.2e}, more than {limit:.0e}"
+            ));
+        }
+        worst = f64::max(worst, error);
+    }
+    Ok(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference() -> Reference {
+        Reference {
+            values: vec![1.0, -4.0, 0.0],
+            work: 3.0,
+        }
+    }
+
+    #[test]
+    fn the_error_is_relative_to_the_largest_magnitude() {
+        let judged = judge(&reference(), 3.0, &[1.0, -4.0, 0.001], 1e-3);
+        assert_eq!(judged, Ok(0.00025));
+        assert_eq!(judge(&reference(), 3.0, &[1.0, -4.0, 0.0], 0.0), Ok(0.0));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let wrong =
+            |work, values: &[f64], limit| judge(&reference(), work, values, limit).unwrap_err();
+        assert!(wrong(3.0, &[1.0, -4.1, 0.0], 1e-3).contains("value 1"));
+        assert!(wrong(3.0, &[1.0, f64::NAN, 0.0], 1.0).contains("NaN"));
+        assert!(wrong(3.0, &[1.0, -4.0], 1.0).contains("2 values"));
+        assert!(wrong(2.0, &[1.0, -4.0, 0.0], 1.0).contains("2 of work"));
+        // Equal means equal.
+        assert!(wrong(3.0, &[1.0, -4.0, 1e-300], 0.0).contains("value 2"));
+    }
+
+    #[test]
+    fn a_file_cut_short_is_no_output() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x");
+        assert!(read(&file).unwrap_err().contains("no output"));
+        std::fs::write(&file, [0; 12]).unwrap();
+        assert!(read(&file).unwrap_err().contains("12 bytes"));
+        std::fs::write(&file, 1.5_f64.to_le_bytes()).unwrap();
+        assert_eq!(read(&file), Ok(vec![1.5]));
+    }
+}

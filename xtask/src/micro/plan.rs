@@ -1,0 +1,173 @@
+//! Suites + programs + profile + seed → what is measured of the micro suites, and in
+//! which order. Pure.
+
+use crate::plan::{Choice, PlanError, SplitMix64};
+use crate::random::hash;
+use schema::micro::registry::Contenders;
+use schema::micro::{
+    DIR, MicroLaunch, MicroPlan, MicroRegistry, PlannedSuite, Suite, SuiteCase, Variant, asks_for,
+    is_micro,
+};
+use schema::profile::{MicroSizes, Profile};
+use schema::twin::twin_name;
+
+/// The micro suites of a run: empty where the profile has none, where only other
+/// scenarios were asked for, or where there are no programs for them.
+pub fn plan(
+    profile: &Profile,
+    suites: &[Suite],
+    registry: &MicroRegistry,
+    choice: &Choice,
+) -> Result<MicroPlan, PlanError> {
+    let wanted: Vec<&String> = choice.scenarios.iter().filter(|s| is_micro(s)).collect();
+    if wanted.is_empty() && !choice.scenarios.is_empty() {
+        return Ok(MicroPlan::default());
+    }
+    let Some(sizes) = &profile.micro else {
+        return match wanted.first() {
+            None => Ok(MicroPlan::default()),
+            Some(wanted) => Err(PlanError(format!(
+                "profile {:?} has no size for {wanted:?}: add [micro] to data/profiles/{0}.toml",
+                profile.id
+            ))),
+        };
+    };
+    for wanted in &wanted {
+        if !sizes.suites.keys().any(|suite| asks_for(wanted, suite)) {
+            let known = sizes.suites.keys().map(|s| format!("{DIR}/{s}"));
+            return Err(PlanError(format!(
+                "no micro suite {wanted:?} in profile {:?}: there are {DIR}/*, {}",
+                profile.id,
+                known.collect::<Vec<_>>().join(", ")
+            )));
+        }
+    }
+    if registry.suites.is_empty() {
+        return match wanted.first() {
+            None => Ok(MicroPlan::default()),
+            Some(wanted) => Err(PlanError(format!(
+                "no programs for {wanted:?}: engines/micro.toml names none here (a bundle has no micro suites; run them from a checkout)"
+            ))),
+        };
+    }
+    let mut planned = Vec::new();
+    for (id, cases) in &sizes.suites {
+        if !wanted.is_empty() && !wanted.iter().any(|w| asks_for(w, id)) {
+            continue;
+        }
+        planned.extend(suite(profile, sizes, id, cases, suites, registry, choice)?);
+    }
+    if planned.is_empty() && !wanted.is_empty() {
+        return Err(PlanError(format!(
+            "nothing to run: no micro variant of {} on {}",
+            choice.engines.join(", "),
+            profile.backends.join(" or ")
+        )));
+    }
+    let launches = order(&planned, profile.invocations, profile.seed);
+    Ok(MicroPlan {
+        suites: planned,
+        launches,
+    })
+}
+
+/// One suite with its sizes resolved; `None` where no variant of it is wanted.
+fn suite(
+    profile: &Profile,
+    sizes: &MicroSizes,
+    id: &str,
+    cases: &[String],
+    suites: &[Suite],
+    registry: &MicroRegistry,
+    choice: &Choice,
+) -> Result<Option<PlannedSuite>, PlanError> {
+    let fail = |what: String| {
+        PlanError(format!(
+            "data/profiles/{}.toml: [micro.suites] {what}",
+            profile.id
+        ))
+    };
+    let suite = suites.iter().find(|suite| suite.id == id);
+    let suite = suite.ok_or_else(|| fail(format!("{id}: not in data/scenarios/{DIR}")))?;
+    let contenders = registry.suites.iter().find(|suite| suite.id == id);
+    let contenders = contenders.ok_or_else(|| fail(format!("{id}: not in engines/micro.toml")))?;
+    let mut chosen: Vec<SuiteCase> = Vec::new();
+    for case in cases {
+        let found = suite.cases.iter().find(|known| known.id == *case);
+        let found = found.ok_or_else(|| fail(format!("{id}: it has no case {case:?}")))?;
+        chosen.push(found.clone());
+    }
+    if cases.is_empty() {
+        chosen.clone_from(&suite.cases);
+    }
+    let variants = variants(profile, contenders, choice);
+    if variants.is_empty() {
+        return Ok(None);
+    }
+    for variant in variants.iter().chain([&contenders.reference]) {
+        if !suite.limits.contains_key(&variant.precision) {
+            return Err(PlanError(format!(
+                "data/scenarios/{DIR}/{id}.toml: [limits] has none for {:?}, which {:?} computes in",
+                variant.precision, variant.id
+            )));
+        }
+    }
+    let ns = |ms: f64| (ms * 1e6) as u64;
+    Ok(Some(PlannedSuite {
+        id: id.to_owned(),
+        version: suite.version,
+        work: suite.work,
+        limits: suite.limits.clone(),
+        baseline: contenders.baseline.clone(),
+        reference: contenders.reference.clone(),
+        variants,
+        cases: chosen,
+        samples: sizes.samples,
+        sample_ns: ns(sizes.sample_ms),
+        warmup_ns: ns(sizes.warmup_ms),
+        cell_ns: ns(sizes.cell_s * 1e3),
+    }))
+}
+
+/// Those on the profile's backends, and of the engines named on the command line.
+fn variants(profile: &Profile, contenders: &Contenders, choice: &Choice) -> Vec<Variant> {
+    let named = |variant: &&Variant| {
+        choice.engines.is_empty()
+            || choice.engines.contains(&variant.engine)
+            || choice.engines.contains(&variant.id)
+    };
+    let variants = contenders.variants.iter();
+    variants
+        .filter(|variant| profile.backends.contains(&variant.backend))
+        .filter(named)
+        .cloned()
+        .collect()
+}
+
+/// Blocks of launches; inside a block the suites in a random order, and inside a suite
+/// its variants, the baseline's twin among them.
+fn order(suites: &[PlannedSuite], invocations: u32, seed: u64) -> Vec<MicroLaunch> {
+    // A stream of its own: the engines' order must not depend on the suites there are.
+    let mut random = SplitMix64(seed ^ hash(DIR));
+    let mut launches = Vec::new();
+    for invocation in 0..invocations {
+        let mut suites: Vec<&PlannedSuite> = suites.iter().collect();
+        random.shuffle(&mut suites);
+        for suite in suites {
+            let mut names: Vec<String> = suite.variants.iter().map(|v| v.id.clone()).collect();
+            if names.contains(&suite.baseline) {
+                names.push(twin_name(&suite.baseline));
+            }
+            random.shuffle(&mut names);
+            launches.extend(names.into_iter().map(|variant| MicroLaunch {
+                invocation,
+                suite: suite.id.clone(),
+                variant,
+            }));
+        }
+    }
+    launches
+}
+
+#[cfg(test)]
+mod tests;

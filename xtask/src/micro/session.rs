@@ -1,0 +1,190 @@
+//! The protocol's side of a running micro program: ask, read the answer, and turn
+//! everything that can go wrong into one [`EngineFailure`].
+
+use crate::engine::events::{next_event, status_of};
+use crate::engine::process::{Process, describe_exit};
+use crate::engine::session::Patience;
+use crate::engine::{EngineFailure, Program};
+use protocol::clock::now_ns;
+use protocol::micro::wire::{
+    Event, Hello, Load, PROTOCOL, Prepare, Prepared, Request, Time, Timed,
+};
+use schema::record::Status;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A micro program that is ready.
+pub(crate) struct Session {
+    process: Process,
+    patience: Patience,
+    /// Its first words.
+    pub(crate) hello: Hello,
+    /// When they were read.
+    pub(crate) ready_ns: u64,
+}
+
+impl Session {
+    /// Start `program` and load. On failure also the last lines of its stderr.
+    pub(crate) fn open(
+        program: &Program,
+        load: &Load,
+        patience: Patience,
+    ) -> Result<Self, (EngineFailure, String)> {
+        let mut process = Process::start(program).map_err(|error| {
+            let reason = format!("{} can't be started: {error}", program.argv.join(" "));
+            let failure = EngineFailure::new(Status::Unavailable, reason);
+            (failure, String::new())
+        })?;
+        let request = Request::Load(load.clone());
+        let opened = match ask(&mut process, &request, patience.load) {
+            Ok((Event::Hello(hello), _, _)) if hello.protocol != PROTOCOL => {
+                Err(EngineFailure::new(
+                    Status::ProtocolError,
+                    format!(
+                        "speaks micro protocol {}, the harness speaks {PROTOCOL}: build both from one revision",
+                        hello.protocol
+                    ),
+                ))
+            }
+            Ok((Event::Hello(hello), _, ready_ns)) => Ok((hello, ready_ns)),
+            Ok((other, ..)) => Err(unexpected("hello", &other)),
+            Err(failure) => Err(failure),
+        };
+        match opened {
+            Ok((hello, ready_ns)) => Ok(Self {
+                process,
+                patience,
+                hello,
+                ready_ns,
+            }),
+            Err(failure) => {
+                process.finish(Duration::from_millis(200));
+                Err((failure, process.stderr_tail()))
+            }
+        }
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Make a case ready; its first call may compile and tune, so it gets the time of a
+    /// load.
+    pub(crate) fn prepare(&mut self, case: Prepare) -> Result<Prepared, EngineFailure> {
+        match ask(
+            &mut self.process,
+            &Request::Prepare(case),
+            self.patience.load,
+        )? {
+            (Event::Prepared(prepared), ..) => Ok(prepared),
+            (other, ..) => Err(unexpected("prepared", &other)),
+        }
+    }
+
+    /// The output of the last call, through a file that is gone afterwards.
+    pub(crate) fn output(&mut self, file: &Path) -> Result<Vec<f64>, EngineFailure> {
+        let request = Request::Output {
+            path: file.display().to_string(),
+        };
+        let written = match ask(&mut self.process, &request, self.patience.load)? {
+            (Event::Written { values }, ..) => values,
+            (other, ..) => return Err(unexpected("written", &other)),
+        };
+        let values = super::output::read(file);
+        let _ = std::fs::remove_file(file);
+        let values = values.map_err(|why| EngineFailure::new(Status::ProtocolError, why))?;
+        if values.len() as u64 == written {
+            return Ok(values);
+        }
+        Err(EngineFailure::new(
+            Status::ProtocolError,
+            format!("said {written} values, wrote {}", values.len()),
+        ))
+    }
+
+    /// Time the case. What it says must lie between the harness's own stamps.
+    pub(crate) fn time(&mut self, time: Time) -> Result<Timed, EngineFailure> {
+        let (event, asked_ns, read_ns) =
+            ask(&mut self.process, &Request::Time(time), self.patience.load)?;
+        let timed = match event {
+            Event::Timed(timed) => timed,
+            other => return Err(unexpected("timed", &other)),
+        };
+        if timed.ns.len() != time.samples as usize || timed.calls == 0 {
+            return Err(EngineFailure::new(
+                Status::ProtocolError,
+                format!("{} samples where {} were due", timed.ns.len(), time.samples),
+            ));
+        }
+        let within = asked_ns <= timed.start_ns && timed.start_ns <= timed.end_ns;
+        let span_ns = timed.end_ns.saturating_sub(timed.start_ns);
+        let sum_ns = timed
+            .ns
+            .iter()
+            .fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+        if !within || timed.end_ns > read_ns || sum_ns > span_ns {
+            return Err(EngineFailure::new(
+                Status::BadTiming,
+                "its samples don't lie between the harness's own stamps".to_owned(),
+            ));
+        }
+        Ok(timed)
+    }
+
+    /// Ask it to exit; how it ended, where that was no success, and its last lines.
+    pub(crate) fn close(mut self) -> (Result<(), EngineFailure>, String) {
+        let _ = self.process.write_line(&encode(&Request::Exit));
+        let status = self.process.finish(Duration::from_secs(10));
+        let result = match status.is_some_and(|status| status.success()) {
+            true => Ok(()),
+            false => Err(EngineFailure::new(
+                Status::Crashed,
+                format!("at exit the process {}", describe_exit(status)),
+            )),
+        };
+        (result, self.process.stderr_tail())
+    }
+
+    /// Whether the process is gone.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.has_ended()
+    }
+
+    /// Kill it; the last lines of its stderr.
+    pub(crate) fn abort(mut self) -> String {
+        self.process.finish(Duration::from_millis(100));
+        self.process.stderr_tail()
+    }
+}
+
+/// The answer to a request, when that was about to be written, and when the answer was
+/// read.
+fn ask(
+    process: &mut Process,
+    request: &Request,
+    patience: Duration,
+) -> Result<(Event, u64, u64), EngineFailure> {
+    let asked_ns = now_ns();
+    // A process that is dead says why by its exit status, so a failed write is no news.
+    let _ = process.write_line(&encode(request));
+    let deadline = Instant::now() + patience;
+    let (event, read_ns) = next_event(process, deadline, "answering")?;
+    match event {
+        Event::Error { kind, message } => Err(EngineFailure::new(status_of(kind), message)),
+        event => Ok((event, asked_ns, read_ns)),
+    }
+}
+
+fn encode(request: &Request) -> String {
+    serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
+}
+
+fn unexpected(wanted: &str, event: &Event) -> EngineFailure {
+    let text = serde_json::to_string(event).unwrap_or_default();
+    let text: String = text.chars().take(120).collect();
+    EngineFailure::new(
+        Status::ProtocolError,
+        format!("`{wanted}` was due, but it said {text:?}"),
+    )
+}

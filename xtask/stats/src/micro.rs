@@ -1,0 +1,255 @@
+//! The micro suites of a run, derived: cells, comparisons with the baseline and the
+//! leader, ranks and noise floors, by the very functions that judge the engines.
+//!
+//! A cell is a variant and a case. Its leading metric is the time of a call; the
+//! baseline runs twice in every block, and what lies between it and itself is the noise
+//! floor of the case.
+
+use crate::analyse::from_samples;
+use crate::analysis::{Cell, Comparison, MetricId, NoiseFloor};
+use crate::compare::{Contender, Contest};
+use crate::noise::floors;
+use schema::micro::{MicroLog, MicroSample, PlannedSuite, scenario_id};
+use schema::record::Status;
+use schema::run::Run;
+use schema::twin::twin_name;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The metrics of a micro cell, the leading one first.
+pub const METRICS: [MetricId; 3] = [
+    MetricId::CallNs,
+    MetricId::FirstCallNs,
+    MetricId::PeakRssBytes,
+];
+
+/// A suite, derived.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SuiteAnalysis {
+    /// Suite id, without `micro/`.
+    pub id: String,
+    /// Every planned cell in plan order (case, then variant); `scenario` is
+    /// `micro/<suite>`, `target` the variant.
+    pub cells: Vec<Cell>,
+    /// Of every measured cell with the baseline's and with the leader's.
+    pub comparisons: Vec<Comparison>,
+    /// By case and metric.
+    pub floors: Vec<NoiseFloor>,
+    /// What else is known of a measured cell, by (case, variant).
+    pub facts: BTreeMap<(String, String), MicroFacts>,
+}
+
+/// What else is known of a measured cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MicroFacts {
+    /// Work of one call, in the suite's unit.
+    pub work: f64,
+    /// Largest relative error of any value of any launch.
+    pub error_max: f64,
+    /// Values in the output.
+    pub values: u64,
+}
+
+impl SuiteAnalysis {
+    /// A cell.
+    pub fn cell(&self, case: &str, variant: &str) -> Option<&Cell> {
+        let mut cells = self.cells.iter();
+        cells.find(|cell| cell.case == case && cell.target == variant)
+    }
+
+    /// Work per second of a measured cell: that of a call ÷ its time.
+    pub fn rate(&self, cell: &Cell) -> Option<f64> {
+        let facts = self.facts.get(&(cell.case.clone(), cell.target.clone()))?;
+        let time = cell.metrics.iter().find(|m| m.id == MetricId::CallNs)?;
+        Some(facts.work / time.value * 1e9).filter(|rate| rate.is_finite())
+    }
+}
+
+/// Derive every suite of a run.
+pub fn analyse(run: &Run) -> Vec<SuiteAnalysis> {
+    let plan = &run.header.plan.micro;
+    plan.suites
+        .iter()
+        .map(|suite| {
+            let logs = run.micro.iter().filter(|log| log.launch.suite == suite.id);
+            of_suite(run, suite, &logs.collect::<Vec<_>>())
+        })
+        .collect()
+}
+
+fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysis {
+    let mut analysis = SuiteAnalysis {
+        id: suite.id.clone(),
+        cells: Vec::new(),
+        comparisons: Vec::new(),
+        floors: Vec::new(),
+        facts: BTreeMap::new(),
+    };
+    let scenario = scenario_id(&suite.id);
+    for case in &suite.cases {
+        let first = analysis.cells.len();
+        let mut contenders = Vec::new();
+        for variant in &suite.variants {
+            let evidence = Evidence::gather(run, suite, logs, &variant.id, &case.id);
+            let (cell, contender) = evidence.cell(&scenario, &variant.id, &case.id);
+            if let Some(facts) = evidence.facts().filter(|_| cell.status == Status::Ok) {
+                let key = (case.id.clone(), variant.id.clone());
+                analysis.facts.insert(key, facts);
+            }
+            analysis.cells.push(cell);
+            contenders.extend(contender);
+        }
+        let twin = twin_name(&suite.baseline);
+        let second = Evidence::gather(run, suite, logs, &twin, &case.id);
+        let (second, _) = second.cell(&scenario, &twin, &case.id);
+        let floors = floors(&analysis.cells[first..], &[second]);
+        let noise_floor = floors.iter().find(|f| f.metric == MetricId::CallNs);
+        let contest = Contest {
+            scenario: &scenario,
+            case: &case.id,
+            metric: MetricId::CallNs,
+            noise_floor: noise_floor.map(|floor| floor.ratio),
+            contenders,
+        };
+        let ranks = contest.ranks();
+        for cell in &mut analysis.cells[first..] {
+            cell.rank = ranks.get(cell.target.as_str()).copied();
+        }
+        let comparisons = contest.comparisons(&suite.baseline);
+        analysis.comparisons.extend(comparisons);
+        analysis.floors.extend(floors);
+    }
+    analysis
+}
+
+/// What the records hold of a cell.
+struct Evidence<'a> {
+    /// By block, the first complete launch of each.
+    complete: BTreeMap<u32, &'a MicroSample>,
+    /// How many launches there should be.
+    planned: usize,
+    /// Why a launch has no samples of it, the first one.
+    failed: Option<(Status, String)>,
+}
+
+impl<'a> Evidence<'a> {
+    fn gather(
+        run: &Run,
+        suite: &PlannedSuite,
+        logs: &[&'a MicroLog],
+        variant: &str,
+        case: &str,
+    ) -> Self {
+        let planned = run.header.plan.micro.launches.iter();
+        let planned =
+            planned.filter(|launch| launch.suite == suite.id && launch.variant == variant);
+        let mut evidence = Self {
+            complete: BTreeMap::new(),
+            planned: planned.count(),
+            failed: None,
+        };
+        for log in logs.iter().filter(|log| log.launch.variant == variant) {
+            for sample in log.cases.iter().filter(|sample| sample.case == case) {
+                let block = evidence.complete.entry(log.launch.invocation);
+                block.or_insert(sample);
+            }
+            let failed = log.failed.iter().find(|failed| failed.case == case);
+            let failed = failed.map(|failed| (failed.status, failed.reason.clone()));
+            evidence.failed = evidence.failed.or(failed);
+        }
+        evidence
+    }
+
+    /// The cell, and what it brings to the contest on the leading metric.
+    fn cell(&self, scenario: &str, variant: &str, case: &str) -> (Cell, Option<Contender>) {
+        let readings = self.complete.values().map(|s| s.ns.len() as u64).sum();
+        let mut cell = Cell {
+            target: variant.to_owned(),
+            scenario: scenario.to_owned(),
+            case: case.to_owned(),
+            axis_value: 0,
+            status: Status::Ok,
+            reason: String::new(),
+            requests: readings,
+            invocations: self.complete.len() as u32,
+            metrics: Vec::new(),
+            rank: None,
+            disturbances: Vec::new(),
+            unwatched: 0,
+        };
+        if let Err((status, reason)) = self.judge() {
+            cell.status = status;
+            cell.reason = reason;
+            return (cell, None);
+        }
+        let mut contender = None;
+        for id in METRICS {
+            let samples: Vec<Vec<f64>> = self.complete.values().map(|s| samples(id, s)).collect();
+            let Some((metric, pooled)) = from_samples(id, &samples, readings) else {
+                continue;
+            };
+            if id == METRICS[0] {
+                let blocks = self.complete.keys().copied();
+                contender = Some(Contender {
+                    target: variant.to_owned(),
+                    value: metric.value,
+                    by_block: blocks.zip(metric.by_invocation.iter().copied()).collect(),
+                    disturbed: BTreeSet::new(),
+                    pooled,
+                });
+            }
+            cell.metrics.push(metric);
+        }
+        (cell, contender)
+    }
+
+    fn judge(&self) -> Result<(), (Status, String)> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        if self.complete.is_empty() || self.complete.len() < self.planned {
+            return Err((
+                Status::NotRun,
+                format!(
+                    "{} of {} launches are complete",
+                    self.complete.len(),
+                    self.planned
+                ),
+            ));
+        }
+        let mut works = self.complete.values().map(|sample| sample.work);
+        let first = works.next();
+        if works.any(|work| Some(work) != first) {
+            return Err((
+                Status::WrongOutput,
+                "its launches say that a call was different work".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn facts(&self) -> Option<MicroFacts> {
+        let first = self.complete.values().next()?;
+        let errors = self.complete.values().map(|sample| sample.error_max);
+        Some(MicroFacts {
+            work: first.work,
+            error_max: errors.fold(0.0, f64::max),
+            values: first.values,
+        })
+    }
+}
+
+fn samples(id: MetricId, sample: &MicroSample) -> Vec<f64> {
+    match id {
+        MetricId::CallNs => {
+            let calls = sample.calls as f64;
+            sample.ns.iter().map(|&ns| ns as f64 / calls).collect()
+        }
+        MetricId::FirstCallNs => vec![sample.first_call_ns as f64],
+        MetricId::PeakRssBytes => sample
+            .peak_rss_bytes
+            .map(|b| b as f64)
+            .into_iter()
+            .collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,161 @@
+//! The micro suites through the harness: what is right is timed in every block, what is
+//! wrong, refuses or dies is a failure with its reason and costs nobody else anything,
+//! and a run goes on where it stopped.
+
+use crate::checkout::{Checkout, fake_micro, text};
+use crate::resume::files;
+use schema::record::Status;
+use stats::micro::SuiteAnalysis;
+
+const VARIANTS: [&str; 9] = [
+    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow",
+];
+
+const SUITE: &str = r#"
+id = "adding"
+version = 1
+title = "Adding"
+question = "?"
+analysis = ""
+work = "flop"
+limits = { f32 = 1e-5 }
+[[case]]
+id = "well"
+label = "well"
+params = { n = 1000, fails = 0 }
+[[case]]
+id = "ill"
+label = "ill"
+params = { n = 1000, fails = 1 }
+[[case]]
+id = "after"
+label = "after"
+params = { n = 2000, fails = 0 }
+"#;
+
+fn checkout() -> Checkout {
+    let checkout = Checkout::with(&[]);
+    let variant = |id: &str, run: &str| {
+        format!(
+            "{{ id = {id:?}, about = \"\", program = \"fake-micro\", run = {run:?}, backend = \"cpu\", precision = \"f32\" }}"
+        )
+    };
+    let variants: Vec<String> = VARIANTS.iter().map(|name| variant(name, name)).collect();
+    let registry = format!(
+        "[[program]]\nid = \"fake-micro\"\nbuild = {{ kind = \"prebuilt\", path = {:?} }}\n\
+         [[program]]\nid = \"absent\"\nbuild = {{ kind = \"prebuilt\", path = \"nowhere\" }}\n\
+         [[suite]]\nid = \"adding\"\nbaseline = \"ok\"\nreference = {}\nvariant = [{}, {}]\n",
+        fake_micro().display().to_string(),
+        variant("reference", "ok"),
+        variants.join(", "),
+        variant("absent", "ok").replace("\"fake-micro\"", "\"absent\""),
+    );
+    checkout.write("engines/micro.toml", &registry);
+    checkout.write("data/scenarios/micro/adding.toml", SUITE);
+    let profile = std::fs::read_to_string(checkout.path("data/profiles/test.toml"))
+        .expect("the profile was written");
+    checkout.profile(&format!(
+        "{profile}\n[micro]\nsamples = 4\nsample_ms = 0.01\nwarmup_ms = 0.01\ncell_s = 0.3\nsuites = {{ adding = [] }}\n"
+    ));
+    checkout
+}
+
+fn analysed(checkout: &Checkout) -> SuiteAnalysis {
+    let run = checkout.latest().expect("the run is there");
+    assert!(
+        run.header.plan.targets.is_empty(),
+        "only the suite was asked for"
+    );
+    let mut all = stats::micro::analyse(&run);
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+#[test]
+fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
+    let checkout = checkout();
+    let output = checkout.xtask(
+        &["bench", "--profile", "test", "--scenarios", "micro/*"],
+        &[],
+    );
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let analysis = analysed(&checkout);
+    let blocks = checkout.latest().unwrap().header.plan.invocations;
+    for (variant, status, reason) in [
+        ("ok", Status::Ok, ""),
+        ("noisy", Status::Ok, ""),
+        ("wrong", Status::WrongOutput, "value 1 is"),
+        ("stale", Status::WrongOutput, "value 1 is"),
+        ("refuse", Status::Unsupported, "told to refuse"),
+        ("panic", Status::Crashed, "told to panic"),
+        ("crash", Status::Crashed, "killed by signal"),
+        ("hang", Status::Timeout, "nothing came"),
+        ("slow", Status::OverBudget, "would take"),
+        ("absent", Status::Unavailable, "not there"),
+    ] {
+        let cell = analysis.cell("ill", variant).expect("it is planned");
+        assert_eq!(cell.status, status, "{variant}: {}", cell.reason);
+        assert!(cell.reason.contains(reason), "{variant}: {}", cell.reason);
+        for case in ["well", "after"] {
+            let cell = analysis.cell(case, variant).expect("it is planned");
+            let expected = match variant {
+                "absent" => Status::Unavailable,
+                _ => Status::Ok,
+            };
+            assert_eq!(cell.status, expected, "{variant} {case}: {}", cell.reason);
+            if expected == Status::Ok {
+                assert_eq!(
+                    (cell.invocations, cell.requests),
+                    (blocks, u64::from(4 * blocks))
+                );
+            }
+        }
+    }
+    let noisy = &analysis.facts[&("well".to_owned(), "noisy".to_owned())];
+    assert!((noisy.error_max - 1e-6).abs() < 1e-9, "{}", noisy.error_max);
+    assert_eq!(noisy.work, 1000.0);
+}
+
+#[test]
+fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
+    let checkout = checkout();
+    let ask = [
+        "bench",
+        "--profile",
+        "test",
+        "--scenarios",
+        "micro/adding",
+        "--engines",
+        "ok,noisy",
+    ];
+    let output = checkout.xtask(&ask, &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.latest().expect("the run is there");
+    let results = checkout.path("data/results");
+    // One launch lost whole, one cut short in its second line.
+    let dir = results.join(&run.header.id).join("micro/adding");
+    let cut = dir.join("noisy.i0.jsonl");
+    std::fs::remove_file(dir.join("ok.i0.jsonl")).expect("it was recorded");
+    let whole = std::fs::read(&cut).expect("it was recorded");
+    let second = whole.iter().position(|b| *b == b'\n').unwrap() + 20;
+    std::fs::write(&cut, &whole[..second]).expect("it is ours");
+    let before = files(&results);
+    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let after = files(&results);
+    assert!(before.iter().all(|(path, bytes)| after[path] == *bytes));
+    assert!(dir.join("noisy.i0.a1.jsonl").is_file() && dir.join("ok.i0.jsonl").is_file());
+    let analysis = analysed(&checkout);
+    assert!(analysis.cells.iter().all(|cell| cell.status == Status::Ok));
+}
+
+#[test]
+fn a_suite_that_is_not_there_is_refused_with_those_that_are() {
+    let checkout = checkout();
+    let output = checkout.xtask(
+        &["bench", "--profile", "test", "--scenarios", "micro/nothing"],
+        &[],
+    );
+    assert!(!output.status.success());
+    assert!(text(&output).contains("micro/adding"), "{}", text(&output));
+}
