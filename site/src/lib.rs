@@ -174,7 +174,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         site.page(
             scenario_path(&scenario.id),
             "scenario.html",
-            &view::scenario::page(newest, scenario),
+            &view::scenario::page(newest, &shown, scenario),
         )?;
     }
     site.report_pages(newest)?;

@@ -311,3 +311,29 @@ fn markup_in_what_the_new_pages_print_is_text() {
         }
     }
 }
+
+#[test]
+fn memory_is_drawn_against_the_models_sizes_where_one_machine_ran_several() {
+    let mut world = world(vec![
+        run("cpu", 5, 22),
+        named(run("cpu", 5, 22), "run-of-1b"),
+    ]);
+    assert!(!page(&world, "scenario/memory.html").contains("against the model’s size"));
+    large(&mut world, 1);
+    for log in &mut world.runs[1].launches {
+        for end in &mut log.case_ends {
+            end.peak_rss_bytes = end.peak_rss_bytes.map(|bytes| bytes + 1_235_000_000);
+        }
+    }
+    let memory = page(&world, "scenario/memory.html");
+    assert!(
+        memory.contains("Peak memory against the model’s size"),
+        "{memory}"
+    );
+    assert!(memory.contains("bytes a parameter"), "{memory}");
+    assert!(memory.contains("1\u{202f}236"), "{memory}");
+    // Another machine's run says nothing of this one's growth.
+    let facts = &mut world.runs[1].header.provenance.facts;
+    facts.insert("cpu_model".into(), "another".into());
+    assert!(!page(&world, "scenario/memory.html").contains("against the model’s size"));
+}

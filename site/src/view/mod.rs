@@ -30,6 +30,7 @@ pub mod instrument;
 pub mod kernels;
 pub mod methodology;
 pub mod micro;
+pub mod model_size;
 pub mod noise;
 pub mod pins;
 pub mod place;

@@ -1,14 +1,13 @@
 //! A scenario's page: its question, what its numbers mean, charts along its
 //! axis, and for every case all metrics and comparisons.
 
-use super::exhibits;
 use super::figures::{along_axis, distribution};
 use super::frame::{Frame, scenario_path};
 use super::primary::{LegendEntry, legend};
 use super::promises::promises;
 use super::scaling::{self, ScalingTable};
 use super::tables::{self, ComparisonGroup, FailedRow, MetricRows};
-use super::{Shown, case_label, noise, roofline, standing};
+use super::{Shown, case_label, exhibits, model_size, noise, roofline, standing};
 use crate::chart::Figure;
 use crate::html::slug;
 use crate::markdown;
@@ -89,7 +88,7 @@ pub fn words(id: MetricId) -> MetricWords {
 }
 
 /// The page of one scenario.
-pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
+pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> ScenarioPage {
     let text = shown.text(scenario);
     let title = shown.title(scenario);
     let question = text.map(|text| text.question.clone()).unwrap_or_default();
@@ -137,6 +136,7 @@ pub fn page(shown: &Shown, scenario: &PlannedScenario) -> ScenarioPage {
                     .filter(|&&id| charted(scenario.load, id))
                     .filter_map(|&id| along_axis(shown, scenario, id)),
             )
+            .chain(model_size::memory(shown, all, scenario))
             .chain(exhibits::strips(shown, scenario))
             .chain(roofline::roofline(shown, scenario))
             .collect(),

@@ -1,0 +1,152 @@
+//! Memory against the model's size: the peak of one and the same case in runs of
+//! several models on one machine.
+
+use super::cells::rests_on;
+use super::figures::why;
+use super::place::{machine, parameters, speaking};
+use super::{Shown, case_label, metric};
+use crate::chart::lines::{Lines, Point, Series};
+use crate::chart::{Estimate, Figure};
+use crate::fmt::Unit;
+use schema::plan::{Case, PlannedScenario};
+use stats::analysis::MetricId;
+
+const PEAK: MetricId = MetricId::PeakRssBytes;
+
+/// The chart for the page of a scenario that reports weights, where another run on the
+/// machine of the one shown measured another model; `None` where there is none.
+pub fn memory(newest: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Option<Figure> {
+    if !newest.metrics(scenario).contains(&MetricId::WeightBytes) {
+        return None;
+    }
+    let runs = of_several_sizes(newest, all);
+    let (first, rest) = runs.split_first()?;
+    if rest.is_empty() {
+        return None;
+    }
+    let (at, case) = common(first.1, rest)?;
+    let targets = newest.targets().iter().filter(|target| {
+        let peaks = runs
+            .iter()
+            .filter_map(|(_, run)| peak(run, at, case, &target.id));
+        peaks.count() > 1
+    });
+    let series: Vec<Series> = targets
+        .map(|target| {
+            let mut of = Series {
+                name: target.id.clone(),
+                style: newest.style(&target.id),
+                shown: true,
+                points: Vec::new(),
+                missing: Vec::new(),
+                fit: None,
+            };
+            for (millions, run) in &runs {
+                match peak(run, at, case, &target.id) {
+                    Some(point) => of.points.push(Point {
+                        x: *millions,
+                        ..point
+                    }),
+                    None => {
+                        let cell = run.cell(&at.id, &case.id, &target.id);
+                        of.missing.push((*millions, why(cell)));
+                    }
+                }
+            }
+            of
+        })
+        .collect();
+    // Slopes are compared, not intercepts: the runtime is the intercept.
+    let least_grown = series
+        .iter()
+        .filter_map(|of| {
+            let (small, large) = (of.points.first()?, of.points.last()?);
+            let growth = large.y.value - small.y.value;
+            let per = growth / (f64::from(large.x) - f64::from(small.x)) / 1e6;
+            per.is_finite().then_some((per, of.name.clone()))
+        })
+        .min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let label = case_label(at.axis, case.axis_value(at.axis));
+    let models = runs.iter().map(|(_, run)| {
+        let header = &run.run.header;
+        format!("{} (run {})", header.plan.model, header.id)
+    });
+    let models: Vec<String> = models.collect();
+    Some(
+        Lines {
+            id: "model-size".into(),
+            finding: format!(
+                "Peak memory against the model’s size, {} at {label}: least growth with {}, {:.2} bytes a parameter",
+                newest.title(at),
+                least_grown.1,
+                least_grown.0
+            ),
+            about: format!(
+                "One machine, one case, several models: {}. A peak counts mapped weights as far as they were touched, and the runtime, which does not grow with the model.",
+                models.join(", ")
+            ),
+            x_label: "parameters, millions".into(),
+            y_label: PEAK.describe().title.to_lowercase(),
+            unit: Unit::Bytes,
+            power_law: true,
+            fit_label: String::new(),
+            series,
+        }
+        .draw(),
+    )
+}
+
+/// Parameters in millions and the first run of each model on the machine of `newest`,
+/// ascending.
+fn of_several_sizes<'s, 'a>(
+    newest: &'s Shown<'a>,
+    all: &'s [Shown<'a>],
+) -> Vec<(u32, &'s Shown<'a>)> {
+    let here = machine(newest.run);
+    let mut runs: Vec<(u32, &Shown)> = Vec::new();
+    for run in speaking(all).into_iter().filter(|r| machine(r.run) == here) {
+        let Some(parameters) = parameters(run) else {
+            continue;
+        };
+        let millions = u32::try_from((parameters + 500_000) / 1_000_000).unwrap_or(u32::MAX);
+        if !runs.iter().any(|(known, _)| *known == millions) {
+            runs.push((millions.max(1), run));
+        }
+    }
+    runs.sort_by_key(|(millions, _)| *millions);
+    runs
+}
+
+/// The first case that all runs planned alike: the same work, whatever the samples.
+fn common<'a>(
+    first: &Shown<'a>,
+    rest: &[(u32, &Shown)],
+) -> Option<(&'a PlannedScenario, &'a Case)> {
+    let cases = first.scenarios().iter();
+    let mut cases = cases.flat_map(|scenario| scenario.cases.iter().map(move |c| (scenario, c)));
+    cases.find(|(scenario, case)| rest.iter().all(|(_, run)| plans(run, scenario, case)))
+}
+
+fn plans(run: &Shown, scenario: &PlannedScenario, case: &Case) -> bool {
+    let mut same = run.scenarios().iter();
+    let same = same.find(|s| s.id == scenario.id && s.version == scenario.version);
+    let alike = |other: &Case| {
+        let work = |c: &Case| (c.prompt_tokens, c.new_tokens, c.concurrency);
+        other.id == case.id && work(other) == work(case)
+    };
+    same.is_some_and(|s| s.cases.iter().any(alike))
+}
+
+/// The peak as a point at no place yet.
+fn peak(run: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> Option<Point> {
+    let cell = run.cell(&scenario.id, &case.id, target)?;
+    let of = metric(cell, PEAK)?;
+    Some(Point {
+        x: 0,
+        y: Estimate {
+            value: of.value,
+            ci: of.ci95,
+        },
+        rests_on: rests_on(cell, of),
+    })
+}
