@@ -331,7 +331,7 @@ fn memory_is_drawn_against_the_models_sizes_where_one_machine_ran_several() {
         "{memory}"
     );
     assert!(memory.contains("bytes a parameter"), "{memory}");
-    assert!(memory.contains("1\u{202f}236"), "{memory}");
+    assert!(memory.contains("millions: 1236"), "{memory}");
     // Another machine's run says nothing of this one's growth.
     let facts = &mut world.runs[1].header.provenance.facts;
     facts.insert("cpu_model".into(), "another".into());
