@@ -16,6 +16,7 @@ from typing import Any
 from build_facts import package_dir, torch_build, version_in
 from clock import now_ns
 from draw import uniform
+from loading import configure
 from process import set_threads, settle_garbage
 from streams import Lines, Stream
 
@@ -45,8 +46,7 @@ class Attention:
             import torch
         except ImportError as error:
             raise Refusal("unavailable", f"torch can't be imported: {error}") from error
-        torch.set_num_threads(load["threads"])
-        torch.set_num_interop_threads(1)
+        configure(torch, load["threads"])
         torch.set_grad_enabled(False)
         self.torch = torch
         self.dtype = {"f32": torch.float32, "f16": torch.float16}[precision]
