@@ -163,10 +163,12 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
             &view::kernels::page(newest),
         )?;
     }
-    if view::micro::has_pages(newest.run) {
-        let index = view::micro::index(newest);
+    let below = view::micro::run_of(input.runs);
+    let below = below.and_then(|run| shown.iter().find(|s| s.run.header.id == run.header.id));
+    if let Some(below) = below {
+        let index = view::micro::index(below);
         site.page(view::micro::PATH.into(), "micro_index.html", &index)?;
-        for (path, page) in view::micro::pages(newest) {
+        for (path, page) in view::micro::pages(below) {
             site.page(path, "micro.html", &page)?;
         }
     }
@@ -182,7 +184,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         site.page(
             engine_path(&id),
             "engine.html",
-            &view::engine::page(newest, &id),
+            &view::engine::page(newest, below, &id),
         )?;
     }
     Ok(site.files)

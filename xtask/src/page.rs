@@ -10,18 +10,21 @@ mod serve;
 use crate::repo::Repo;
 use crate::results;
 use anyhow::{Result, bail, ensure};
+use schema::plan::Plan;
 use schema::prices::Prices;
 use schema::run::Run;
 use schema::simulation::Simulation;
 use site::Publishing;
 use site::authored::Authored;
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What `cargo xtask site` can be told.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Run id, path, or `latest` to show first; none: the newest publishable one.
+    /// Run id, path, or `latest` to show first; none: of those that may be published
+    /// the one with the most scenarios, and of equals the newest.
     pub run: Option<String>,
     /// Directory of the runs, where it isn't data/results.
     #[arg(long)]
@@ -103,7 +106,7 @@ fn render_options(repo: &Repo, results_dir: &Path, options: &Options) -> Result<
 }
 
 /// Render the site of the runs in `results_dir`, the chosen one first: `run`, or
-/// else the newest that may be published, or else the newest.
+/// else the broadest that may be published, or else the broadest.
 pub fn site(repo: &Repo, results_dir: &Path, run: Option<&str>) -> Result<PathBuf> {
     render_with(repo, results_dir, choose(results_dir, run)?)
 }
@@ -113,12 +116,10 @@ fn choose(results_dir: &Path, run: Option<&str>) -> Result<Run> {
     Ok(match run {
         Some(run) => Run::load(&results::find(results_dir, run)?)?,
         None => {
-            let runs = load_all(results_dir, None);
-            let publishable = runs
-                .iter()
-                .position(|run| run.header.plan.publishable)
-                .unwrap_or(0);
-            match runs.into_iter().nth(publishable) {
+            let mut runs = load_all(results_dir, None);
+            // Of equals the first, which is the newest.
+            runs.sort_by_key(|run| Reverse(breadth(&run.header.plan)));
+            match runs.into_iter().next() {
                 Some(run) => run,
                 None => bail!(
                     "{} holds no run to show: make one with `cargo xtask bench-all`",
@@ -127,6 +128,12 @@ fn choose(results_dir: &Path, run: Option<&str>) -> Result<Run> {
             }
         }
     })
+}
+
+/// How much of the benchmark a plan is: whether it may be published, and how many
+/// scenarios it has. A run of one scenario must not hide one of all.
+fn breadth(plan: &Plan) -> (bool, usize) {
+    (plan.publishable, plan.scenarios.len())
 }
 
 /// Render with `first` shown; the path of the index page.

@@ -73,8 +73,8 @@ pub fn shown_engines(shown: &Shown) -> Vec<String> {
     ids
 }
 
-/// The page of one engine.
-pub fn page(shown: &Shown, id: &str) -> EnginePage {
+/// The page of one engine; `below` is the run whose micro suites explain it.
+pub fn page(shown: &Shown, below: Option<&Shown>, id: &str) -> EnginePage {
     let engine = shown.input.registry.engine(id);
     let name = engine.map_or(id, |engine| engine.name.as_str());
     let about = engine.map(|e| e.about.clone()).unwrap_or_default();
@@ -97,7 +97,7 @@ pub fn page(shown: &Shown, id: &str) -> EnginePage {
         frame: Frame::new(shown.input, Some(shown.run), &engine_path(id), name, &about),
         id: id.to_owned(),
         answer: standing::of_engine(shown, id),
-        below: micro::below(shown, id),
+        below: below.map_or_else(Vec::new, |run| micro::below(run, id)),
         about,
         homepage_links: homepage.starts_with("http") && safe_href(&homepage),
         homepage,

@@ -83,8 +83,8 @@ impl Frame {
             if super::kernels::has_page(shown) {
                 items.push((super::kernels::PATH.into(), "Kernels"));
             }
-            if super::micro::has_pages(shown) {
-                items.push((super::micro::PATH.into(), "Below"));
+            if super::micro::run_of(input.runs).is_some() {
+                items.push((super::micro::PATH.into(), "Micro suites"));
             }
             items.push((super::compare::PATH.into(), "Compare"));
             items.push((super::cost::PATH.into(), "Cost"));

@@ -27,9 +27,10 @@ pub fn suite_path(suite: &str) -> String {
     format!("{DIR}/{}.html", slug(suite))
 }
 
-/// Whether a run has any.
-pub fn has_pages(run: &Run) -> bool {
-    !run.header.plan.micro.is_empty()
+/// The run that the pages speak of: the first that has any suite, which need not be
+/// the one that the site shows first.
+pub fn run_of(runs: &[Run]) -> Option<&Run> {
+    runs.iter().find(|run| !run.header.plan.micro.is_empty())
 }
 
 /// The list of suites.
