@@ -160,10 +160,10 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
         other => return missing(other),
     };
     #[cfg(feature = "portable")]
-    if device.identity().is_some_and(|identity| is_lavapipe(&identity)) && !*UNFUSED {
+    if let Some(name) = device.identity().and_then(crashing) {
         return Err(unavailable(format!(
-            "no {backend} device {index}: it is lavapipe, which crashes on kernels of Burn's \
-             fusion, and Burn's settings were read before fusion could be turned off"
+            "no {backend} device {index} but {name}: the shader compiler of this software \
+             rasteriser crashes on CubeCL's SPIR-V (Mesa 22.3 and 25.0); it takes a GPU"
         )));
     }
     let one = Tensor::<1>::ones([1], &device);
@@ -173,21 +173,13 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
     Ok(device)
 }
 
-/// Mesa's Vulkan on the processor.
+/// The name of a device that would take this process down with it. lavapipe ends
+/// in a segmentation fault, which nothing here could catch.
 #[cfg(feature = "portable")]
-fn is_lavapipe(identity: &burn::tensor::DeviceIdentity) -> bool {
-    identity.fingerprint.starts_with("spirv") && identity.name.contains("llvmpipe")
+fn crashing(identity: burn::tensor::DeviceIdentity) -> Option<String> {
+    let crashes = identity.fingerprint.starts_with("spirv") && identity.name.contains("llvmpipe");
+    crashes.then_some(identity.name)
 }
-
-/// Every operation of this process runs by itself, where that could still be set. A
-/// kernel of Burn's fusion ends lavapipe's shader compiler, and with it this process,
-/// in a segmentation fault that nothing here could catch (Mesa 22.3 and 25.0).
-#[cfg(feature = "portable")]
-static UNFUSED: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
-    use burn_std::config::{BurnConfig, RuntimeConfig};
-    let settings = serde_json::json!({ "fusion": { "beam_search": { "max_explorations": 0 } } });
-    serde_json::from_value::<BurnConfig>(settings).is_ok_and(BurnConfig::try_set)
-});
 
 /// The adapter that wgpu prefers, or the further ones by number.
 #[cfg(any(feature = "portable", feature = "metal"))]

@@ -175,11 +175,6 @@ fn notes(backend: &str) -> Vec<String> {
              groups, which it spreads over all threads."
         }
         "tch" => "Burn 0.22 calls its libtorch backend deprecated.",
-        "vulkan" | "wgpu" => {
-            "CubeCL compiles and tunes kernels while the model loads, with prompts of 8, 16, 32, … \
-             tokens; a length of another shape may still compile once, in warm-up requests. On \
-             lavapipe, Vulkan on a processor, Burn's fusion is off: its kernels crash there."
-        }
         _ => {
             "CubeCL compiles and tunes kernels while the model loads, with prompts of 8, 16, 32, … \
              tokens; a length of another shape may still compile once, in warm-up requests."
