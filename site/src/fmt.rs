@@ -46,6 +46,12 @@ impl Unit {
         }
     }
 
+    /// Whether no value in it can be under 0. Percent can: a shortfall is under 0 where a
+    /// queue shrank.
+    pub fn is_never_negative(self) -> bool {
+        !matches!(self, Unit::Percent | Unit::Plain)
+    }
+
     /// Steps of (from this magnitude on, divisor, suffix), least first.
     fn steps(self) -> &'static [(f64, f64, &'static str)] {
         const KIB: f64 = 1024.0;

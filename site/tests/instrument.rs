@@ -63,8 +63,8 @@ fn a_run_without_calibration_says_so_on_every_page() {
 fn the_instrument_error_stands_beside_results_and_in_full_on_the_run_page() {
     let mut world = world();
     world.runs[0].calibration = Some(calibration(&[]));
-    let sentence = "Instrument error: medians are off by at most 0.040 %, 99th percentiles by 1.50 µs; \
-                    requests of an open loop are sent 71.0 µs late at the 99th percentile.";
+    let sentence = "Instrument error: in calibration medians are off by at most 0.040 %, 99th percentiles \
+                    by 1.50 µs, and requests of an open loop were sent 71.0 µs late at the 99th percentile.";
     for path in ["index.html", "scenario/concurrent.html"] {
         assert!(page(&world, path).contains(sentence), "{path}");
     }
@@ -74,6 +74,39 @@ fn the_instrument_error_stands_beside_results_and_in_full_on_the_run_page() {
     world.runs[0].calibration = Some(calibration(&["the schedule lag was too long"]));
     let broken = "did not keep its own limits: the schedule lag was too long.";
     assert!(page(&world, "index.html").contains(broken));
+}
+
+#[test]
+fn a_run_s_own_lag_stands_beside_the_calibrated_one() {
+    let mut world = world();
+    world.runs[0].calibration = Some(calibration(&[]));
+    assert!(!page(&world, "index.html").contains("Beside real engines"));
+    let planned = &mut world.runs[0].header.plan.scenarios;
+    let planned = planned.iter_mut().find(|s| s.id == "sustained").unwrap();
+    planned.load = schema::scenario::LoadShape::Poisson;
+    planned.axis = schema::scenario::Axis::LoadPercent;
+    let text = page(&world, "index.html");
+    // Every synthetic request is written 8 µs after it was due.
+    let lag = "were sent late by 8.00 µs at the 99th percentile and by 8.00 µs at most;";
+    assert!(text.contains(lag), "{text}");
+    // Of two there is no percentile to print, but a largest.
+    let mut left = 2;
+    for log in &mut world.runs[0].launches {
+        if log.launch.scenario != "sustained" {
+            continue;
+        }
+        log.requests.retain(|request| {
+            let kept = !request.warmup && left > 0;
+            left -= u32::from(kept);
+            kept
+        });
+        if let [_, last] = &mut log.requests[..] {
+            last.sent_ns = last.scheduled_ns + 5_000_000;
+        }
+    }
+    let text = page(&world, "index.html");
+    let lag = "this run’s 2 requests of open loops were sent late by 5.00 ms at most;";
+    assert!(text.contains(lag), "{text}");
 }
 
 #[test]

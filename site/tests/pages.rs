@@ -331,7 +331,7 @@ fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
     assert!(run_page.contains("a synthetic &lt;reason&gt;") || run_page.contains("<reason>"));
     let scenario_page = text("scenario/sustained.html");
     assert!(scenario_page.contains("1 of 5 launches disturbed"));
-    assert!(scenario_page.contains("not comparable in block 2"));
+    assert!(scenario_page.contains("disturbed in block 2"));
     assert!(!text("scenario/memory.html").contains("launches disturbed"));
 }
 

@@ -3,11 +3,13 @@
 
 use super::cells::plural;
 use super::frame::scenario_path;
+use super::guide::refusal;
 use super::{Shown, case_label, metric};
 use crate::fmt::{self, Unit};
 use schema::plan::{Case, PlannedScenario};
 use serde::Serialize;
 use stats::analysis::{Comparison, Role, Verdict};
+use std::collections::BTreeSet;
 
 /// One scenario's answer.
 #[derive(Clone, Debug, Serialize)]
@@ -35,18 +37,22 @@ pub struct Answer {
     pub same_precision: String,
     /// On what the statement rests.
     pub certainty: String,
+    /// `1 pair disturbed`, of those that it rests on; empty where none was.
+    pub disturbed: String,
 }
 
-/// The answers, in plan order.
+/// The answers, in plan order: one for each scenario in which all have the same load.
 pub fn answers(shown: &Shown) -> Vec<Answer> {
     shown
         .scenarios()
         .iter()
+        .filter(|scenario| !scenario.has_own_loads())
         .filter_map(|scenario| answer(shown, scenario, shown.headline(scenario)?))
         .collect()
 }
 
-/// The sentence at the top of the index.
+/// The sentence at the top of the index. A run that may carry no recommendation says so
+/// before it says who leads in it.
 pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
     let decided: Vec<&Answer> = answers.iter().filter(|a| !a.leaders.is_empty()).collect();
     if decided.is_empty() {
@@ -75,10 +81,14 @@ pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
         (0, _) => "tied with others".to_owned(),
         (alone, tied) => format!("{alone} alone and {tied} tied"),
     };
+    let caution = refusal(shown).map_or(String::new(), |why| {
+        format!("This run can’t say: {why}. In it ")
+    });
     let mut text = format!(
-        "{champion} leads {} of {}, {how}",
+        "{caution}{} leads {} of {}, {how}",
+        with_maker(shown, champion),
         led.len(),
-        plural(decided.len() as u64, "scenario", "scenarios")
+        plural(decided.len() as u64, "ranked scenario", "ranked scenarios")
     );
     if let Some(range) = baseline_range(shown, champion) {
         text.push_str(&range);
@@ -95,20 +105,30 @@ pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
     text
 }
 
+/// A target's id, and whether it is of an engine of ours.
+fn with_maker(shown: &Shown, target: &str) -> String {
+    match shown.is_ours(target) {
+        true => format!("{target} (this project’s own engine)"),
+        false => target.to_owned(),
+    }
+}
+
 /// `; against the baseline … between 2× and 6×`, over the scenarios' headline cases.
 fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
-    let mut comparisons: Vec<(&str, &Comparison)> = shown
+    let mut comparisons: Vec<(String, &Comparison)> = shown
         .scenarios()
         .iter()
         .filter_map(|scenario| {
             let case = shown.headline(scenario)?;
             let c = shown.comparison(&scenario.id, &case.id, champion, Role::Baseline)?;
-            (c.ratio.is_finite() && c.ci95.is_some()).then_some((shown.title(scenario), c))
+            let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+            let place = format!("{}, {label}", shown.title(scenario).to_lowercase());
+            (c.ratio.is_finite() && c.ci95.is_some()).then_some((place, c))
         })
         .collect();
     comparisons.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
     let (least, most) = (comparisons.first()?, comparisons.last()?);
-    let words = |(title, c): &(&str, &Comparison)| {
+    let words = |(place, c): &(String, &Comparison)| {
         let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
         let interval = interval.unwrap_or_default();
         let tie = if c.verdict == Verdict::Tie {
@@ -116,7 +136,7 @@ fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
         } else {
             ""
         };
-        format!("{ratio} {interval} ({}{tie})", title.to_lowercase())
+        format!("{ratio} {interval} ({place}{tie})")
     };
     let baseline = shown.baseline();
     Some(if comparisons.len() == 1 {
@@ -151,6 +171,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         baseline: String::new(),
         same_precision: String::new(),
         certainty: "nothing was measured".into(),
+        disturbed: String::new(),
     };
     let cells = || {
         shown
@@ -209,6 +230,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
     };
     answer.same_precision = same_precision(shown, scenario, case, &first.target);
     answer.certainty = certainty(shown, &scenario.id, &case.id, first.invocations);
+    answer.disturbed = disturbed(shown, &scenario.id, &case.id, &first.target);
     Some(answer)
 }
 
@@ -255,6 +277,25 @@ fn certainty(shown: &Shown, scenario: &str, case: &str, invocations: u32) -> Str
             format!("p {sign}{p} (Holm), {launches} each")
         }
         None => format!("{launches} each"),
+    }
+}
+
+/// Of the pairs that a statement rests on, the others against the leader and the leader
+/// against the baseline: in how many something else was at work during a launch.
+fn disturbed(shown: &Shown, scenario: &str, case: &str, leader: &str) -> String {
+    let pairs: BTreeSet<[&str; 2]> = shown
+        .comparisons(scenario, case, Role::Leader)
+        .chain(shown.comparison(scenario, case, leader, Role::Baseline))
+        .filter(|c| !c.not_comparable.is_empty())
+        .map(|c| {
+            let mut pair = [c.target.as_str(), c.against.as_str()];
+            pair.sort();
+            pair
+        })
+        .collect();
+    match pairs.len() as u64 {
+        0 => String::new(),
+        n => format!("{} disturbed", plural(n, "pair", "pairs")),
     }
 }
 

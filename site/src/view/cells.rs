@@ -73,6 +73,10 @@ pub fn view(shown: &Shown, scenario: &str, case: &str, target: &str, id: MetricI
         view.rank = rank(shown, cell);
         view.leads = cell.rank == Some(1);
     }
+    // A ratio of what targets were offered would say nothing of them.
+    if shown.has_own_loads(scenario) {
+        return view;
+    }
     if target == shown.baseline() {
         view.ratio = "1×".into();
         view.verdict = "the baseline".into();

@@ -1,6 +1,7 @@
 //! The changelog of the methodology: an authored text, dated.
 
 use super::frame::Frame;
+use super::place;
 use crate::authored::CHANGELOG;
 use crate::{Input, markdown};
 use serde::Serialize;
@@ -19,9 +20,8 @@ pub struct TextPage {
 /// The page.
 pub fn page(input: &Input) -> TextPage {
     TextPage {
-        frame: Frame::new(
+        frame: place::frame(
             input,
-            input.runs.first(),
             PATH,
             "What changed in how this is measured",
             "Dated changes of the methodology, with the results that each touches.",

@@ -62,7 +62,7 @@ impl CasePairs<'_> {
 
 /// All pairs of a run.
 pub struct AllPairs<'a> {
-    /// The cases that have a leading metric, in plan order.
+    /// The cases that have a leading metric and one load for all, in plan order.
     pub cases: Vec<CasePairs<'a>>,
     targets: &'a [Target],
 }
@@ -111,7 +111,7 @@ impl<'a> AllPairs<'a> {
     pub fn of(shown: &Shown<'a>) -> Self {
         let targets: Vec<&str> = shown.targets().iter().map(|t| t.id.as_str()).collect();
         let mut cases = Vec::new();
-        for scenario in shown.scenarios() {
+        for scenario in shown.scenarios().iter().filter(|s| !s.has_own_loads()) {
             let Some(metric) = shown.leading(scenario) else {
                 continue;
             };
@@ -350,11 +350,24 @@ pub fn lower_first(text: &str) -> String {
 /// What these pages don't say.
 pub fn not_shown(shown: &Shown) -> String {
     let plan = &shown.run.header.plan;
+    let own: Vec<String> = plan
+        .scenarios
+        .iter()
+        .filter(|scenario| scenario.has_own_loads())
+        .map(|scenario| lower_first(shown.title(scenario)))
+        .collect();
+    let own = match own.is_empty() {
+        true => String::new(),
+        false => format!(
+            " Left out: {}, where each target is offered a share of its own capacity.",
+            super::answer::join(&own)
+        ),
+    };
     format!(
         "What this does not show: another machine or another model than {} (a small one fits in \
          caches that a large one does not), any metric but the one that leads each scenario, and \
          equality: “no detectable difference” is no evidence against it, not proof of it. Targets \
-         of different precision do not do equal work.",
+         of different precision do not do equal work.{own}",
         plan.model
     )
 }

@@ -3,6 +3,7 @@
 
 use super::cells::{plural, status_words, swatch};
 use super::compare::{AllPairs, CasePairs, lower_first, not_shown, target_page_path};
+use super::disturbances::pair_flag;
 use super::frame::Frame;
 use super::tables::target_path;
 use super::{Shown, noise};
@@ -149,7 +150,7 @@ fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>)
                 p: compared.p_holm.map_or_else(none, fmt::p_value),
                 verdict,
                 tone,
-                disturbed: disturbed(&compared.disturbed),
+                disturbed: pair_flag(&compared.disturbed),
             }
         }
         Err(why) => PairRow {
@@ -192,15 +193,6 @@ fn reason(why: &NotComparable) -> String {
         },
         NotComparable::NoRatio => "not measured in the same blocks, or a value of 0".into(),
         NotComparable::NoDirection => "the metric has no better direction".into(),
-    }
-}
-
-fn disturbed(blocks: &[u32]) -> String {
-    let list: Vec<String> = blocks.iter().map(u32::to_string).collect();
-    match list.len() {
-        0 => String::new(),
-        1 => format!("disturbed in block {}", list[0]),
-        _ => format!("disturbed in blocks {}", list.join(", ")),
     }
 }
 

@@ -19,7 +19,7 @@ pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Fig
         let name = point.target.clone();
         let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h, UTILISATION);
         let Some((user, usd)) = point.user_tok_per_s.zip(usd) else {
-            missing.push((name, "no gap between tokens was measured".into()));
+            missing.push((name, "no end-to-end latency was measured".into()));
             continue;
         };
         if !point.dominated && !undominated.contains(&name) {
@@ -49,7 +49,7 @@ pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Fig
             money(basis.usd_per_h)
         ),
         x: Direction {
-            label: "output tokens per second for each user".into(),
+            label: "output tokens per second for each user, the wait included".into(),
             unit: Unit::TokPerS,
             more_is_better: true,
         },

@@ -5,7 +5,7 @@ use super::cells::plural;
 use super::{Shown, metric};
 use crate::fmt::{self, Unit};
 use serde::Serialize;
-use stats::analysis::{Cell, Comparison, MetricId};
+use stats::analysis::{Cell, MetricId};
 
 /// The section.
 #[derive(Serialize)]
@@ -63,8 +63,8 @@ fn finding(measured: u64, unwatched: u64, disturbed: u64) -> String {
     }
     if disturbed > 0 {
         text.push_str(
-            " Disturbed ones count all the same, and the pairs that they are part of are marked \
-             not comparable.",
+            " Each is flagged on the scenarios’ and comparison pages, and so is every pair it is \
+             part of; both count in the numbers all the same.",
         );
     }
     text
@@ -99,17 +99,15 @@ pub fn flag(cell: &Cell) -> String {
     }
 }
 
-/// `not comparable in block 1, 3`, empty where all pairs are.
-pub fn pair_flag(comparison: &Comparison) -> String {
-    if comparison.not_comparable.is_empty() {
-        return String::new();
+/// `disturbed in block 4`, `disturbed in blocks 1, 3`; empty where no block was. A pair
+/// of a disturbed launch counts all the same.
+pub fn pair_flag(blocks: &[u32]) -> String {
+    let list: Vec<String> = blocks.iter().map(u32::to_string).collect();
+    match list.len() {
+        0 => String::new(),
+        1 => format!("disturbed in block {}", list[0]),
+        _ => format!("disturbed in blocks {}", list.join(", ")),
     }
-    let blocks: Vec<String> = comparison
-        .not_comparable
-        .iter()
-        .map(u32::to_string)
-        .collect();
-    format!("not comparable in block {}", blocks.join(", "))
 }
 
 /// The largest of every target's values on a metric.

@@ -197,7 +197,7 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
     }
 }
 
-/// Within which scope a target's output was proven to be the reference's.
+/// Within which scope a target's output was checked to be the reference's.
 pub fn verified_scope(record: &schema::record::VerifyRecord) -> String {
     if record.status != schema::record::Status::Ok {
         return format!("not verified: {}", status_words(record.status));

@@ -17,13 +17,13 @@ use stats::metrics::Better;
 /// In place of an interval, in a sentence.
 const NO_INTERVAL: &str = "(a single launch gives no interval)";
 
-/// Times better than the baseline, a group per scenario: each engine's best target,
-/// or all targets of one engine.
+/// Times better than the baseline, a group per scenario that has a ranking: each
+/// engine's best target, or all targets of one engine.
 pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
     let baseline = shown.baseline();
     let mut groups = Vec::new();
     let mut best: Option<(f64, String)> = None;
-    for scenario in shown.scenarios() {
+    for scenario in shown.scenarios().iter().filter(|s| !s.has_own_loads()) {
         let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
             continue;
         };
@@ -312,13 +312,32 @@ fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId)
             .filter_map(|cell| Some((cell, metric(cell, id)?)))
             .filter(|(_, metric)| metric.value.is_finite())
     };
-    let best = measured().min_by(|a, b| {
+    let order = |a: &(&Cell, &Metric), b: &(&Cell, &Metric)| {
         let order = a.1.value.total_cmp(&b.1.value);
         if higher { order.reverse() } else { order }
-    });
-    let Some((cell, best)) = best else {
+    };
+    let words = |metric: &Metric| {
+        let (value, interval) = fmt::with_interval(Unit::of(id), metric.value, metric.ci95);
+        format!("{value} {}", interval.unwrap_or_else(|| NO_INTERVAL.into()))
+    };
+    let (Some((cell, best)), Some((last, worst))) =
+        (measured().min_by(order), measured().max_by(order))
+    else {
         return format!("at {label}, nothing was measured");
     };
+    let value = words(best);
+    if measured().count() == 1 {
+        return format!("at {label} only {} was measured: {value}", cell.target);
+    }
+    // Who was offered more is not the best of them.
+    if scenario.has_own_loads() {
+        return format!(
+            "at {label} from {}’s {value} to {}’s {}, each at a load of its own",
+            cell.target,
+            last.target,
+            words(worst)
+        );
+    }
     let leading = shown.leading(scenario) == Some(id);
     let tied = measured()
         .filter(|(other, metric)| {
@@ -326,14 +345,12 @@ fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId)
             other.target != cell.target && (ranked || metric.value == best.value)
         })
         .count();
-    let (value, interval) = fmt::with_interval(Unit::of(id), best.value, best.ci95);
-    let interval = interval.unwrap_or_else(|| NO_INTERVAL.into());
     let tied = match tied {
         0 => String::new(),
         n => format!(", tied with {}", plural(n as u64, "other", "others")),
     };
     format!(
-        "at {label}, the {} is {}’s {value} {interval}{tied}",
+        "at {label}, the {} is {}’s {value}{tied}",
         if higher { "highest" } else { "lowest" },
         cell.target,
     )

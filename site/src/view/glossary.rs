@@ -2,6 +2,7 @@
 //! with the definition that the program which computes it states.
 
 use super::frame::Frame;
+use super::place;
 use crate::authored::GLOSSARY;
 use crate::html::slug;
 use crate::{Input, markdown};
@@ -33,9 +34,8 @@ pub struct Term {
 /// The page.
 pub fn page(input: &Input) -> GlossaryPage {
     GlossaryPage {
-        frame: Frame::new(
+        frame: place::frame(
             input,
-            input.runs.first(),
             PATH,
             "What the words mean",
             "Every term of these pages, each defined once.",

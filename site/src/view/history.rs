@@ -17,7 +17,7 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
     let scenario = newest
         .scenarios()
         .iter()
-        .find(|scenario| newest.leading(scenario).is_some())?;
+        .find(|scenario| newest.leading(scenario).is_some() && !scenario.has_own_loads())?;
     let case = newest.headline(scenario)?;
     let mut runs: Vec<&Shown> = all
         .iter()

@@ -12,7 +12,6 @@ use schema::hypothesis::{Claim, Hypotheses, Hypothesis};
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::hypotheses::{Evidence, Finding, Measure, Verdict, evaluate, over_runs};
-use std::cmp::Reverse;
 
 /// Its path.
 pub const PATH: &str = "hypotheses.html";
@@ -110,7 +109,7 @@ fn answer(verdicts: &[(Verdict, &str)]) -> String {
     let all = verdicts.len() as u64;
     let are = |n: u64, what: &str| format!("{n} {} {what}", if n == 1 { "is" } else { "are" });
     let text = format!(
-        "Of {}, by their 95 % intervals, {}, {}, {}, and {}.",
+        "Of {}, {}, {}, {}, and {}.",
         plural(all, "prediction", "predictions"),
         are(count(Verdict::Confirmed), "confirmed"),
         are(count(Verdict::Refuted), "refuted"),
@@ -238,13 +237,17 @@ fn predicted(hypothesis: &Hypothesis) -> String {
 
 fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> FindingView {
     let mut evidence: Vec<&Evidence> = finding.evidence.iter().collect();
-    if matches!(hypothesis.claim, Claim::Variation { .. }) {
-        evidence.sort_by(|a, b| b.value.total_cmp(&a.value));
-    }
-    // What speaks against comes first, unless one that agrees is enough.
+    // What speaks against comes first, unless one that agrees is enough; of equals the one
+    // that is furthest on its side.
     match hypothesis.any {
-        false => evidence.sort_by_key(|e| Reverse(e.verdict)),
-        true => evidence.sort_by_key(|e| e.verdict),
+        false => evidence.sort_by(|a, b| {
+            let verdict = b.verdict.cmp(&a.verdict);
+            verdict.then(b.beyond.total_cmp(&a.beyond))
+        }),
+        true => evidence.sort_by(|a, b| {
+            let verdict = a.verdict.cmp(&b.verdict);
+            verdict.then(a.beyond.total_cmp(&b.beyond))
+        }),
     }
     let count = |wanted| evidence.iter().filter(|e| e.verdict == wanted).count() as u64;
     let (words, tone) = words(finding.verdict);

@@ -1,20 +1,21 @@
 //! The index: the answer, who leads what, every target on every scenario, and
 //! the ways to the rest.
 
-use super::answer::{Answer, answers, sentence};
+use super::answer::{Answer, answers, join, sentence};
 use super::cells::{CellView, plural, status_words, swatch, view};
 use super::figures::speed_up;
 use super::frame::{Frame, engine_path, run_path, scenario_path};
 use super::history::history;
 use super::primary::{LegendEntry, legend};
 use super::tables::target_path;
-use super::{Shown, case_label};
+use super::{Shown, case_label, standing};
 use crate::Input;
 use crate::chart::Figure;
 use crate::fmt;
+use schema::plan::Case;
 use schema::record::Status;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The index.
 #[derive(Serialize)]
@@ -22,6 +23,9 @@ pub struct Index {
     frame: Frame,
     answer: String,
     answers: Vec<Answer>,
+    sizes: String,
+    unranked: Vec<Card>,
+    own_engine: String,
     baseline: String,
     baseline_precision: String,
     machine: String,
@@ -137,6 +141,9 @@ pub fn index(shown: &Shown, all: &[Shown]) -> Index {
             &answer,
         ),
         answer,
+        sizes: sizes(shown),
+        unranked: unranked(shown),
+        own_engine: own_engine(shown, &answers),
         answers,
         baseline: shown.baseline().into(),
         baseline_precision: baseline_precision.unwrap_or_default(),
@@ -193,6 +200,49 @@ pub fn index(shown: &Shown, all: &[Shown]) -> Index {
     }
 }
 
+/// Which size of each scenario stands on the page.
+fn sizes(shown: &Shown) -> String {
+    let several: Vec<_> = shown
+        .scenarios()
+        .iter()
+        .filter(|scenario| scenario.cases.len() > 1 && !scenario.has_own_loads())
+        .collect();
+    let smallest = several.iter().all(|&scenario| {
+        let value = |case: &Case| case.axis_value(scenario.axis);
+        shown.headline(scenario).map(value) == scenario.cases.iter().map(value).min()
+    });
+    let here = match smallest && !several.is_empty() {
+        true => "; here that is the smallest size of every scenario",
+        false => "",
+    };
+    format!(
+        "Each scenario at the size that the most targets had time for, the largest if several \
+         tie{here}."
+    )
+}
+
+/// What stands for the scenarios in which nobody leads.
+fn unranked(shown: &Shown) -> Vec<Card> {
+    let own = shown.scenarios().iter().filter(|s| s.has_own_loads());
+    own.map(|scenario| Card {
+        title: shown.title(scenario).into(),
+        path: scenario_path(&scenario.id),
+        text: standing::of_scenario(shown, scenario),
+    })
+    .collect()
+}
+
+/// The leaders that are of an engine of ours; empty where none is.
+fn own_engine(shown: &Shown, answers: &[Answer]) -> String {
+    let leaders = answers.iter().flat_map(|answer| &answer.leaders);
+    let own: BTreeSet<&str> = leaders
+        .map(String::as_str)
+        .filter(|leader| shown.is_ours(leader))
+        .collect();
+    let own: Vec<String> = own.into_iter().map(str::to_owned).collect();
+    join(&own)
+}
+
 fn columns(shown: &Shown) -> Vec<Column> {
     shown
         .scenarios()
@@ -206,6 +256,7 @@ fn columns(shown: &Shown) -> Vec<Column> {
                 case: case_label(scenario.axis, case.axis_value(scenario.axis)),
                 metric: about.title.into(),
                 better: match about.better {
+                    _ if scenario.has_own_loads() => "loads differ by target: not ranked",
                     stats::metrics::Better::Lower => "less is better",
                     stats::metrics::Better::Higher => "more is better",
                     stats::metrics::Better::Neither => "",

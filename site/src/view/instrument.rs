@@ -1,11 +1,13 @@
 //! The harness's own error, and what scaled the open loops: in a table for a run's page,
 //! in a sentence beside results.
 
+use super::cells::plural;
 use crate::fmt::{self, Unit};
 use schema::calibration::{Calibration, LatencyError, Level};
 use schema::record::Status;
 use schema::run::Run;
 use serde::Serialize;
+use stats::percentile::{percentile_of_sorted, printable};
 
 /// The table of a run's page.
 #[derive(Serialize)]
@@ -59,7 +61,8 @@ fn rows(level: &Level) -> [Vec<String>; 2] {
     ]
 }
 
-/// Whether the harness kept its limits in a run, in a sentence; never silent.
+/// Whether the harness kept its limits in a run, in sentences; never silent. What was
+/// calibrated is an engine that leaves the CPUs alone, so the run's own lag stands beside it.
 pub fn sentence(run: &Run) -> String {
     let Some(calibration) = &run.calibration else {
         return "Instrument error: not measured in this run.".into();
@@ -67,18 +70,51 @@ pub fn sentence(run: &Run) -> String {
     let errors = || calibration.levels.iter().flat_map(|l| [&l.ttft, &l.itl]);
     let largest = |of: fn(&LatencyError) -> f64| errors().map(of).fold(0.0, f64::max);
     let sizes = format!(
-        "medians are off by at most {}, 99th percentiles by {}; requests of an open loop are sent {} late at the 99th percentile",
+        "in calibration medians are off by at most {}, 99th percentiles by {}, and requests of an open loop were sent {} late at the 99th percentile",
         percent(largest(|e| e.p50_error)),
         ns(largest(|e| e.p99_error_ns)),
         ns(calibration.schedule.lag_ns_p99)
     );
-    match calibration.failures.as_slice() {
-        [] => format!("Instrument error: {sizes}."),
+    let failures = match calibration.failures.as_slice() {
+        [] => String::new(),
         failures => format!(
-            "Instrument error: {sizes}. The harness did not keep its own limits: {}.",
+            " The harness did not keep its own limits: {}.",
             failures.join("; ")
         ),
-    }
+    };
+    format!("Instrument error: {sizes}.{}{failures}", own_lag(run))
+}
+
+/// How late the timed requests of a run's own open loops were sent; empty where it has
+/// none. Of all of them together, since those of one target are too few for a 99th
+/// percentile.
+fn own_lag(run: &Run) -> String {
+    let is_open = |id: &str| {
+        let mut planned = run.header.plan.scenarios.iter();
+        planned.any(|scenario| scenario.id == id && scenario.load.is_open())
+    };
+    let logs = run.launches.iter();
+    let mut lags_ns: Vec<f64> = logs
+        .filter(|log| is_open(&log.launch.scenario))
+        .flat_map(|log| &log.requests)
+        .filter(|request| !request.warmup)
+        .map(|request| request.sent_ns.saturating_sub(request.scheduled_ns) as f64)
+        .collect();
+    lags_ns.sort_by(f64::total_cmp);
+    let n = lags_ns.len() as u64;
+    let Some(&most) = lags_ns.last() else {
+        return String::new();
+    };
+    let tail = [99, 95, 90].into_iter().find(|&p| printable(p, n));
+    let tail = tail.and_then(|p| Some((p, percentile_of_sorted(&lags_ns, f64::from(p))?)));
+    let tail = tail.map_or(String::new(), |(p, lag)| {
+        format!(" by {} at the {p}th percentile and", ns(lag))
+    });
+    format!(
+        " Beside real engines, which share the CPUs with the sender, this run’s {} of open loops were sent late{tail} by {} at most; each target’s schedule lag stands on the open loop’s page.",
+        plural(n, "request", "requests"),
+        ns(most)
+    )
 }
 
 /// What the capacity stage found.

@@ -2,6 +2,7 @@
 //! program that computes it states it.
 
 use super::frame::Frame;
+use super::place;
 use super::scenario::{MetricWords, words};
 use super::trial::{self, Trial};
 use crate::Input;
@@ -31,9 +32,8 @@ struct LimitRow {
 /// The page.
 pub fn page(input: &Input) -> MethodologyPage {
     MethodologyPage {
-        frame: Frame::new(
+        frame: place::frame(
             input,
-            input.runs.first(),
             "methodology.html",
             "Methodology",
             "What is measured, how, and what was rejected.",

@@ -137,9 +137,9 @@ impl<'a> Shown<'a> {
         self.metrics(scenario).first().copied()
     }
 
-    /// The case that stands for its scenario on the index: the largest, because
-    /// that is where engines differ most and where they fail, of those that the most
-    /// targets had time for.
+    /// The case that stands for its scenario on the index: of those that the most targets
+    /// had time for the largest, because that is where engines differ most and where they
+    /// fail.
     pub fn headline(&self, scenario: &'a PlannedScenario) -> Option<&'a Case> {
         let had_no_time = |case: &Case| {
             let cells = self.cells.values();
@@ -194,6 +194,19 @@ impl<'a> Shown<'a> {
         verdicts.peek().is_some() && verdicts.all(|c| c.verdict == Verdict::Unknown)
     }
 
+    /// Whether each target has a load of its own there, so that nobody is ranked.
+    pub fn has_own_loads(&self, scenario: &str) -> bool {
+        let mut planned = self.scenarios().iter();
+        planned.any(|s| s.id == scenario && s.has_own_loads())
+    }
+
+    /// Whether a target's engine was written by those who wrote the benchmark.
+    pub fn is_ours(&self, target: &str) -> bool {
+        let planned = self.targets().iter().find(|t| t.id == target);
+        let engine = planned.and_then(|t| self.input.registry.engine(&t.engine));
+        engine.is_some_and(|engine| engine.ours)
+    }
+
     /// How a target is drawn.
     pub fn style(&self, target: &str) -> Style {
         self.styles.get(target).copied().unwrap_or_default()
@@ -219,7 +232,7 @@ pub fn case_label(axis: Axis, value: u32) -> String {
         Axis::Users if value == 1 => "1 user".into(),
         Axis::Users => format!("{value} users"),
         Axis::Batch => format!("batch {value}"),
-        Axis::LoadPercent => format!("{value} % of capacity"),
+        Axis::LoadPercent => format!("{value} % of its own capacity"),
     }
 }
 

@@ -145,8 +145,8 @@ pub fn target_path(shown: &Shown, id: &str) -> String {
     }
 }
 
-/// The frame of a page that speaks of all runs: the banners are the first's, but no one
-/// run is where every number comes from.
+/// The frame of a page that speaks of all runs, or of none: the banners are the first's,
+/// but no one run is where every number comes from.
 pub fn frame(input: &Input, path: &str, title: &str, about: &str) -> Frame {
     let mut frame = Frame::new(input, input.runs.first(), path, title, about);
     frame.run_id = String::new();

@@ -10,6 +10,7 @@ use crate::Input;
 use crate::chart::forest::{Forest, Group, Outcome, Row as Bar};
 use crate::chart::scale::Kind as Axis;
 use crate::chart::{Estimate, Figure};
+use crate::export::on_gpu;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
 use schema::registry::Target;
@@ -90,7 +91,7 @@ fn is_measured(kind: Kind) -> bool {
 }
 
 /// The sentence at the top: the widest gap of the first run that has one to a limit that
-/// was measured; to one of arithmetic where no run has.
+/// was measured. Where no run has, arithmetic alone says nothing of where time is left.
 fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
     if found.is_empty() {
         return "No run that may be published has been recorded, so no gap is known.".into();
@@ -102,8 +103,11 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
             Some((shown, all.find(|o| o.gain_ci95.is_some())?))
         })
     };
-    let Some((shown, top)) = first(true).or_else(|| first(false)) else {
-        return "No gap to a limit could be told from none in the runs here.".into();
+    let Some((shown, top)) = first(true) else {
+        return match first(false) {
+            Some((shown, top)) => by_arithmetic(shown, top),
+            None => "No gap to a limit could be told from none in the runs here.".into(),
+        };
     };
     let (measured, interval) = measured(top);
     let (gain, gain_interval) = fmt::ratio(top.gain, top.gain_ci95);
@@ -114,6 +118,35 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
         top.target,
         of(top.kind),
         gain_interval.unwrap_or_default(),
+    )
+}
+
+/// Of a run without a gap to a limit that was measured.
+fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
+    let facts = &shown.run.header.provenance.facts;
+    let ceilings = ["memory_bandwidth_bytes_per_s", "flops_f32_per_s"];
+    let why = match ceilings.iter().any(|fact| facts.contains_key(*fact)) {
+        true => "No gap to a limit that was measured could be told from none",
+        false => "No limit of this machine was measured",
+    };
+    let (measured, interval) = measured(top);
+    let (before, after) = what(top.kind);
+    let engine = shown.targets().iter().find(|t| t.id == top.target);
+    let cpus = facts.get("cpus").and_then(|n| n.parse().ok());
+    let limit = match (top.kind, engine.is_some_and(on_gpu), cpus) {
+        (Kind::Scaling, false, Some(n)) => format!(
+            "the target furthest from linear growth is {}, which reaches {measured} {interval} of it; on {}, which one request can fill, most of that can’t be had",
+            top.target,
+            plural(n, "CPU", "CPUs")
+        ),
+        _ => format!(
+            "{} is furthest from a limit: it {before} {measured} {interval}{after}; whether any of that can be had is not said",
+            top.target
+        ),
+    };
+    format!(
+        "{why} in this run ({}), so nothing can be said of where time is left. By arithmetic alone, {limit}.",
+        place::machine_and_model(shown)
     )
 }
 

@@ -96,7 +96,7 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         what,
         rows: map.clone().into_iter().collect(),
     };
-    let command = shell(&header.argv);
+    let command = command(&header.argv);
     let records = || shown.run.launches.iter().chain(&shown.run.twins);
     RunPage {
         frame: Frame::new(
@@ -364,6 +364,15 @@ fn file_row(log: &LaunchLog) -> FileRow {
     }
 }
 
+/// The command that made a run, as one would type it in a checkout: a record has the
+/// harness's arguments, without the way it was started.
+fn command(argv: &[String]) -> String {
+    match argv.first().map(String::as_str) {
+        Some("cargo") => shell(argv),
+        _ => format!("cargo xtask {}", shell(argv)),
+    }
+}
+
 /// A command line as one would type it.
 fn shell(argv: &[String]) -> String {
     argv.iter()
@@ -387,6 +396,14 @@ fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_repeated_by_what_can_be_typed() {
+        let argv = ["bench-all", "--profile", "cpu"].map(String::from);
+        assert_eq!(command(&argv), "cargo xtask bench-all --profile cpu");
+        let whole = ["cargo", "xtask", "bench-all"].map(String::from);
+        assert_eq!(command(&whole), "cargo xtask bench-all");
+    }
 
     #[test]
     fn commands_are_quoted_for_a_shell() {

@@ -3,13 +3,19 @@
 
 use super::answer::{Answer, answers, join};
 use super::cells::plural;
-use super::{Shown, metric};
-use crate::fmt;
+use super::{Shown, case_label, metric};
+use crate::fmt::{self, Unit};
 use schema::plan::PlannedScenario;
-use stats::analysis::{Comparison, Role, Verdict};
+use stats::analysis::{Comparison, MetricId, Role, Verdict};
+
+/// Targets named with their own loads; the rest are counted.
+const NAMED: usize = 4;
 
 /// A scenario's.
 pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
+    if scenario.has_own_loads() {
+        return own_loads(shown, scenario);
+    }
     let path = super::frame::scenario_path(&scenario.id);
     match answers(shown)
         .into_iter()
@@ -19,6 +25,48 @@ pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
         Some(answer) => format!("Nobody is ranked here: {}.", answer.certainty),
         None => "Nobody is ranked here: the scenario names no metric.".into(),
     }
+}
+
+/// Where each target is offered a share of its own capacity: how long a user waited for
+/// the whole answer, with the load beside it. A leader there would be whoever was asked
+/// for more.
+fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
+    let Some(case) = shown.headline(scenario) else {
+        return "Nobody is ranked here: the scenario has no case.".into();
+    };
+    let mut found: Vec<(f64, String)> = shown
+        .targets()
+        .iter()
+        .filter_map(|target| {
+            let cell = shown.cell(&scenario.id, &case.id, &target.id)?;
+            let e2e = metric(cell, MetricId::E2eNs)?;
+            let offered = metric(cell, MetricId::OfferedPerS)?;
+            let (value, interval) = fmt::with_interval(Unit::Ns, e2e.value, e2e.ci95);
+            let interval = interval.unwrap_or_else(|| "(a single launch)".into());
+            let offered = fmt::quantity(Unit::RequestsPerS, offered.value);
+            let words = format!("in {value} {interval} at {offered}");
+            Some((e2e.value, format!("{} answered {words} offered", target.id)))
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let label = case_label(scenario.axis, case.axis_value(scenario.axis));
+    let planned = shown.targets().iter().filter(|t| scenario.runs(&t.id));
+    let planned = planned.count() as u64;
+    let all = plural(shown.targets().len() as u64, "target", "targets");
+    let were = if planned == 1 { "was" } else { "were" };
+    let planned = format!("{} of {all} {were} planned", fmt::count(planned));
+    if found.is_empty() {
+        return format!("At {label} nothing was measured; {planned}.");
+    }
+    let mut said: Vec<String> = found.iter().take(NAMED).map(|f| f.1.clone()).collect();
+    let more = found.len().saturating_sub(NAMED) as u64;
+    if more > 0 {
+        said.push(format!("{} more stand below", fmt::count(more)));
+    }
+    format!(
+        "At {label} {}. Loads differ by target, so nobody leads; {planned}.",
+        said.join("; ")
+    )
 }
 
 fn lead(shown: &Shown, answer: &Answer) -> String {
@@ -65,7 +113,7 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
     let targets = || shown.targets().iter().filter(|t| t.engine == engine);
     let mut best: Vec<(&str, &Comparison)> = Vec::new();
     let (mut led, mut ranked) = (0, 0);
-    for scenario in shown.scenarios() {
+    for scenario in shown.scenarios().iter().filter(|s| !s.has_own_loads()) {
         let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
             continue;
         };

@@ -61,6 +61,8 @@ pub struct MetricRow {
     pub drift: String,
     /// Whether that is flagged.
     pub drifts: bool,
+    /// Whether the interval reaches under 0 where no value can be.
+    pub below_zero: bool,
 }
 
 /// A target without numbers.
@@ -97,8 +99,8 @@ pub struct ComparisonRow {
     pub verdict: String,
     /// Class.
     pub tone: &'static str,
-    /// Which blocks are not comparable, where some are not.
-    pub not_comparable: String,
+    /// Which blocks were disturbed, where some were.
+    pub disturbed: String,
 }
 
 /// Comparisons against one target.
@@ -184,9 +186,16 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
         ),
         drift: number(drift.map(|d| fmt::ratio(d.ratio, None).0)),
         drifts: drift.is_some_and(is_flagged),
+        below_zero: unit.is_never_negative() && metric.ci95.is_some_and(|(low, _)| low < 0.0),
         by_invocation: by_invocation.join(", "),
         disturbed: flag(cell),
     }
+}
+
+/// Whether an interval of a case reaches under 0 where no value can be.
+pub fn below_zero(metrics: &[MetricRows]) -> bool {
+    let mut rows = metrics.iter().flat_map(|metric| &metric.rows);
+    rows.any(|row| row.below_zero)
 }
 
 /// `a (TTFT, ITL), b (ITL)`: whose samples drift; empty where nobody's do.
@@ -253,7 +262,7 @@ pub fn comparisons(shown: &Shown, scenario: &str, case: &str) -> Vec<ComparisonG
                         }),
                         verdict,
                         tone,
-                        not_comparable: pair_flag(c),
+                        disturbed: pair_flag(&c.not_comparable),
                     }
                 })
                 .collect(),

@@ -32,6 +32,7 @@ pub fn registry() -> Registry {
                 direct: None,
                 test_server: None,
                 hidden: false,
+                ours: false,
                 id: target.engine,
                 targets: vec![entry],
             }),

@@ -93,6 +93,13 @@ impl PlannedScenario {
     pub fn runs(&self, target: &str) -> bool {
         self.targets.is_empty() || self.targets.iter().any(|id| id == target)
     }
+
+    /// Whether each target is offered a share of its own capacity. Then targets do
+    /// different amounts of work, and what they delivered is mostly what they were asked:
+    /// nobody can be ranked.
+    pub fn has_own_loads(&self) -> bool {
+        self.axis == Axis::LoadPercent
+    }
 }
 
 impl Case {

@@ -49,7 +49,7 @@ pub struct Engine {
     pub name: String,
     /// One sentence.
     pub about: String,
-    /// Where it comes from.
+    /// Where it comes from: an address, or a folder of this repository.
     pub homepage: String,
     /// How its program is made, for every backend that isn't in `on`.
     pub build: Build,
@@ -66,6 +66,9 @@ pub struct Engine {
     /// Not part of a normal run: chosen only by name (fakes, mutants).
     #[serde(default)]
     pub hidden: bool,
+    /// Written by those who wrote the benchmark, which pages say where it leads.
+    #[serde(default)]
+    pub ours: bool,
     /// What it runs.
     #[serde(rename = "target")]
     pub targets: Vec<TargetEntry>,

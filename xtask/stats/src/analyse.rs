@@ -31,7 +31,8 @@ use schema::twin::twin_name;
 /// `scenarios` say which metric leads ([`crate::validate`] finds names that are
 /// no metric; such a scenario has cells but no comparisons and no ranks).
 /// `baseline` is a target id; where it was not measured, there are no comparisons
-/// with it.
+/// with it. Where each target is offered a share of its own capacity, nobody is compared
+/// or ranked: a ratio would be one of what was asked.
 pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     let plan = &run.header.plan;
     let limits = Limits::of(&run.header.provenance.facts);
@@ -64,7 +65,9 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
             analysis
                 .floors
                 .extend(floors(&analysis.cells[first..], &twins));
-            let Some(metric) = leading else { continue };
+            let Some(metric) = leading.filter(|_| !scenario.has_own_loads()) else {
+                continue;
+            };
             let contest = Contest {
                 scenario: &scenario.id,
                 case: &case.id,

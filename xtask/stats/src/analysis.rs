@@ -13,7 +13,8 @@ pub struct Analysis {
     /// target). A target that the profile leaves out of a scenario has none there.
     pub cells: Vec<Cell>,
     /// Comparisons of every measured cell with the baseline's same cell and with
-    /// the leader's, on the scenario's leading metric.
+    /// the leader's, on the scenario's leading metric; none where each target has a load
+    /// of its own.
     pub comparisons: Vec<Comparison>,
     /// How throughput grows with concurrency, by scenario and target, where the plan
     /// varies it from 1 on.
@@ -104,8 +105,8 @@ pub struct Cell {
     pub metrics: Vec<Metric>,
     /// Rank on the scenario's leading metric: 1 = best, equal ranks are ties
     /// (no detectable difference, see [`crate::ranking`]). `None` unless ok, and
-    /// where nobody can be ranked: the metric has no better direction, or there
-    /// are several cells and one has a single invocation.
+    /// where nobody can be ranked: the metric has no better direction, each target has a
+    /// load of its own, or there are several cells and one has a single invocation.
     pub rank: Option<u32>,
     /// Complete invocations during which something else disturbed the measurement.
     /// Their samples count all the same: nothing is left out.
@@ -250,8 +251,8 @@ pub struct Comparison {
     pub noise_floor: Option<f64>,
     /// What may be said.
     pub verdict: Verdict,
-    /// Blocks in which one of the two was disturbed, so that their pair is not
-    /// comparable. They are in the ratio all the same.
+    /// Blocks in which one of the two was disturbed. They are in the ratio all the same;
+    /// pages flag them.
     pub not_comparable: Vec<u32>,
 }
 

@@ -133,8 +133,8 @@ pub struct Point {
     pub tok_per_s: Range,
     /// Requests a second.
     pub requests_per_s: Range,
-    /// Output tokens a second that one user sees: 1 over the inter-token latency;
-    /// `None` with one token out.
+    /// Output tokens a second that one user gets: the tokens of an answer over its
+    /// end-to-end latency, so that the wait in a queue and the prefill are in it.
     pub user_tok_per_s: Option<Range>,
     /// Joules per output token, of processors and GPU together; `None` where no
     /// counter was readable.
@@ -185,7 +185,7 @@ pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
             });
             let size = sizes.entry((case.prompt_tokens, case.new_tokens));
             size.or_default()
-                .extend(cells.filter_map(|c| point(c, slo)));
+                .extend(cells.filter_map(|c| point(c, case.new_tokens, slo)));
         }
     }
     let Some(((prompt_tokens, new_tokens), mut points)) = sizes
@@ -208,7 +208,7 @@ pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
     }
 }
 
-fn point(cell: &Cell, slo: Option<&Slo>) -> Option<Point> {
+fn point(cell: &Cell, new_tokens: u32, slo: Option<&Slo>) -> Option<Point> {
     let metric = |id| cell.metrics.iter().find(|metric| metric.id == id);
     let throughput = metric(MetricId::OutputTokPerS)?;
     let energy = |id| metric(id).map(Range::of);
@@ -219,7 +219,8 @@ fn point(cell: &Cell, slo: Option<&Slo>) -> Option<Point> {
         axis_value: cell.axis_value,
         tok_per_s: Range::of(throughput),
         requests_per_s: Range::of(metric(MetricId::RequestsPerS)?),
-        user_tok_per_s: metric(MetricId::ItlNs).and_then(|itl| Range::of(itl).under(1e9)),
+        user_tok_per_s: metric(MetricId::E2eNs)
+            .and_then(|e2e| Range::of(e2e).under(1e9 * f64::from(new_tokens))),
         j_per_token: sum(
             energy(MetricId::CpuEnergyPerTokenJ),
             energy(MetricId::GpuEnergyPerTokenJ),

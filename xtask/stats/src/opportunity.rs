@@ -58,14 +58,15 @@ pub struct Opportunity {
 }
 
 impl Opportunity {
-    /// What it is ranked by: the gain that is sure to be there up to the limit, the
-    /// interval's lower end. Without an interval nothing is sure.
+    /// What it is ranked by: the interval's lower end, the distance to the limit that is
+    /// sure. Whether any of it can be had is another question. Without an interval nothing
+    /// is sure.
     fn sure(&self) -> f64 {
         self.gain_ci95.map_or(1.0, |(low, _)| low)
     }
 }
 
-/// All gaps of a run, those first whose closing would surely give most.
+/// All gaps of a run, those first that are surely widest.
 pub fn opportunities(run: &Run, analysis: &Analysis) -> Vec<Opportunity> {
     let mut all = Vec::new();
     for scenario in &run.header.plan.scenarios {

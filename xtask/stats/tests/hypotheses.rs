@@ -129,6 +129,21 @@ fn a_range_is_settled_by_the_interval_and_not_by_the_mean() {
 }
 
 #[test]
+fn how_far_a_number_lies_beyond_its_bounds_is_a_factor() {
+    let stage = stage().set(BASE, TEN);
+    let beyond = |claim| stage.judge(&says(claim, &[BASE])).evidence[0].beyond;
+    assert_close(beyond(range(1.0, 5.0)), 2.0);
+    assert_close(beyond(range(40.0, 50.0)), 4.0);
+    assert_close(beyond(range(8.0, 20.0)), 0.8);
+    let open = Claim::Range {
+        min: Some(5.0),
+        max: None,
+    };
+    assert_close(beyond(open), 0.5);
+    assert_eq!(beyond(range(0.0, f64::INFINITY)), 0.0);
+}
+
+#[test]
 fn one_launch_settles_nothing() {
     let mut stage = stage();
     for cell in &mut stage.analysis.cells {

@@ -239,6 +239,39 @@ fn in_a_closed_loop_goodput_is_of_what_was_answered() {
 }
 
 #[test]
+fn nobody_is_ranked_or_compared_where_each_has_a_load_of_its_own() {
+    let made = || {
+        let twice = common::Engine {
+            target: "twice.cpu.f32",
+            ..plain()
+        };
+        let mut made = made(&[plain(), twice], 5, 1);
+        made.run.header.plan.scenarios = vec![scenario()];
+        for log in &mut made.run.launches {
+            // Each at half of its capacity: the second serves twice as much, and is asked it.
+            let ms = match log.launch.target.as_str() {
+                "twice.cpu.f32" => 5.0,
+                _ => 10.0,
+            };
+            let seed = u64::from(log.launch.invocation) + 1;
+            log.requests = serve(&arrivals(120, 2.0 * ms, seed), |_| ms);
+        }
+        made.reports(&["e2e_ns", "requests_per_s"])
+    };
+    let own = made().analyse();
+    assert!(own.cells.iter().all(|cell| !cell.metrics.is_empty()));
+    assert!(own.cells.iter().all(|cell| cell.rank.is_none()));
+    assert!(own.comparisons.is_empty());
+    // In a closed loop the same numbers are compared.
+    let mut closed = made();
+    let scenario = &mut closed.run.header.plan.scenarios[0];
+    (scenario.load, scenario.axis) = (LoadShape::ClosedLoop, Axis::Users);
+    let closed = closed.analyse();
+    assert!(closed.cells.iter().all(|cell| cell.rank.is_some()));
+    assert!(!closed.comparisons.is_empty());
+}
+
+#[test]
 fn an_open_loop_without_a_capacity_says_why() {
     let mut made = made(&[plain()], 1, 1);
     made.run.header.plan.scenarios = vec![scenario()];

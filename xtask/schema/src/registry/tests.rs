@@ -134,3 +134,13 @@ fn the_baseline_of_a_run_is_its_nearest_kin() {
     );
     assert_eq!(of(&["b.cpu.f32", "a+opt.cuda.f32"]), "a.cpu.f32");
 }
+
+#[test]
+fn our_own_engine_says_so_and_has_nobody_else_s_homepage() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let registry = Registry::load(&Path::new(root).join("engines/engines.toml")).unwrap();
+    let ours: Vec<&Engine> = registry.engines.iter().filter(|e| e.ours).collect();
+    let ids: Vec<&str> = ours.iter().map(|engine| engine.id.as_str()).collect();
+    assert_eq!(ids, ["lmrs"]);
+    assert!(ours.iter().all(|engine| !engine.homepage.contains("://")));
+}

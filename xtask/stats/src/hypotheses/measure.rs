@@ -78,6 +78,14 @@ impl Item<'_> {
         }
     }
 
+    /// How many times a value lies beyond the bound that it is nearest to failing. `max`
+    /// leaves out what is no number: 0 ÷ 0, where bound and value are 0.
+    fn beyond(&self, value: f64) -> f64 {
+        let below = Some(self.min / value).filter(|_| self.min.is_finite());
+        let above = Some(value / self.max).filter(|_| self.max.is_finite());
+        below.unwrap_or(0.0).max(above.unwrap_or(0.0)).max(0.0)
+    }
+
     /// The number with what it says: inside at one confidence, outside at another.
     pub(super) fn judge(&self, inside: f64, outside: f64) -> Option<Evidence> {
         let (value, ci95) = self.estimate(CONFIDENCE)?;
@@ -99,6 +107,7 @@ impl Item<'_> {
             measure: self.measure,
             value,
             ci95: ci95.filter(|_| self.measure != Measure::Requests),
+            beyond: self.beyond(value),
             verdict: match (is_inside, is_outside) {
                 (true, _) => Verdict::Confirmed,
                 (_, true) => Verdict::Refuted,

@@ -70,7 +70,11 @@ pub struct Evidence {
     /// Its 95 % interval; `None` with a single launch. The upper bound of a variation
     /// may be infinite.
     pub ci95: Option<(f64, f64)>,
-    /// What this number alone says, at the level that its part in the verdict needs.
+    /// How many times it lies beyond the bound that it is nearest to failing; 1 is on the
+    /// bound, less is within.
+    pub beyond: f64,
+    /// What it says at the level that its part in the verdict needs: where one number may
+    /// refute, the 5 % are shared among all of them.
     pub verdict: Verdict,
 }
 
