@@ -96,11 +96,12 @@ fn a_ratio_that_is_missing_says_what_of_the_baseline_is() {
     let fail = |run: &mut schema::run::Run, name: &str| {
         let logs = run.micro.iter_mut();
         for log in logs.filter(|log| log.launch.variant == name) {
-            log.failed.extend(log.cases.drain(..).map(|case| MicroFailed {
-                case: case.case,
-                status: Status::Crashed,
-                reason: "killed by signal 9".into(),
-            }));
+            log.failed
+                .extend(log.cases.drain(..).map(|case| MicroFailed {
+                    case: case.case,
+                    status: Status::Crashed,
+                    reason: "killed by signal 9".into(),
+                }));
         }
     };
     let suite = |run: schema::run::Run| {

@@ -160,7 +160,11 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
         other => return missing(other),
     };
     #[cfg(feature = "portable")]
-    if device.identity().is_some_and(|identity| is_lavapipe(&identity)) && !*UNFUSED {
+    if device
+        .identity()
+        .is_some_and(|identity| is_lavapipe(&identity))
+        && !*UNFUSED
+    {
         return Err(unavailable(format!(
             "no {backend} device {index}: it is lavapipe, which crashes on kernels of Burn's \
              fusion, and Burn's settings were read before fusion could be turned off"

@@ -117,10 +117,7 @@ impl Case {
                 let from = (head * seq + position) * dim;
                 let lane = position - first;
                 v[lane * padded..][..dim].copy_from_slice(&inputs.v[from..][..dim]);
-                for (column, &key) in k
-                    .chunks_exact_mut(KEY_BLOCK)
-                    .zip(&inputs.k[from..][..dim])
-                {
+                for (column, &key) in k.chunks_exact_mut(KEY_BLOCK).zip(&inputs.k[from..][..dim]) {
                     column[lane] = key;
                 }
             }
@@ -215,8 +212,7 @@ mod tests {
                 .collect()
         };
         let mut out = Vec::new();
-        for (head, at) in
-            (0..shape.heads).flat_map(|head| (0..shape.seq).map(move |at| (head, at)))
+        for (head, at) in (0..shape.heads).flat_map(|head| (0..shape.seq).map(move |at| (head, at)))
         {
             let q = row(&inputs.q, head, at);
             let dot = |k: &[f64]| q.iter().zip(k).map(|(q, k)| q * k).sum::<f64>();

@@ -239,7 +239,10 @@ mod tests {
     #[test]
     fn every_way_gives_the_ids_of_the_first() {
         let tokenizer = tokenizer();
-        let texts = ["Once upon a time, once upon a time.".to_owned(), "é 7".into()];
+        let texts = [
+            "Once upon a time, once upon a time.".to_owned(),
+            "é 7".into(),
+        ];
         let values = |name: &str| {
             let way = Way::new(name, &tokenizer).unwrap().expect(name);
             // Twice, so that a cache has something to find.

@@ -59,7 +59,8 @@ pub fn downloads(shown: &Shown, below: Option<&Shown>) -> Result<Vec<Download>> 
     if let Some(records) = shown.input.publishing.records {
         all.push(Download {
             path: format!("{dir}/records.tar.gz"),
-            about: "The raw records: every request with every stamp, and what surrounds them".into(),
+            about: "The raw records: every request with every stamp, and what surrounds them"
+                .into(),
             media: "application/gzip",
             bytes: records.to_vec(),
         });
@@ -76,7 +77,9 @@ fn suites_csv(below: &Shown) -> Result<Download> {
     let id = &below.run.header.id;
     Ok(Download {
         path: format!("data/{}/micro.csv", slug(id)),
-        about: format!("What the micro suites of run {id} give, as tidy rows with the same columns"),
+        about: format!(
+            "What the micro suites of run {id} give, as tidy rows with the same columns"
+        ),
         media: "text/csv",
         bytes: export::csv(&rows)?.into_bytes(),
     })

@@ -118,7 +118,9 @@ fn answer<S: Suite>(suite: &mut S, request: Request) -> Result<Event, Stop> {
         Request::Output { path } => {
             let values = guarded(|| suite.output())?;
             write_values(&path, &values).map_err(|e| {
-                Stop::Failed(EngineError::internal(format!("{path} can't be written: {e}")))
+                Stop::Failed(EngineError::internal(format!(
+                    "{path} can't be written: {e}"
+                )))
             })?;
             Ok(Event::Written {
                 values: values.len() as u64,
