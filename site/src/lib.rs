@@ -179,7 +179,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
             &view::scenario::page(newest, &shown, scenario),
         )?;
     }
-    site.report_pages(newest)?;
+    site.report_pages(newest, below)?;
     for id in view::engine::shown_engines(newest) {
         site.page(
             engine_path(&id),
@@ -208,8 +208,9 @@ impl Site {
         self.page(roadmap::PATH.into(), "roadmap.html", &page)
     }
 
-    /// Comparison, cost and data of the run that is shown.
-    fn report_pages(&mut self, newest: &Shown) -> Result<()> {
+    /// Comparison, cost and data of the run that is shown, and the data of the one
+    /// whose micro suites are.
+    fn report_pages(&mut self, newest: &Shown, below: Option<&Shown>) -> Result<()> {
         let pairs = view::compare::AllPairs::of(newest);
         self.page(
             view::compare::PATH.into(),
@@ -232,7 +233,7 @@ impl Site {
             "assets/cost.js".into(),
             authored::COST_JS.of(newest.input.authored).into(),
         )?;
-        let downloads = view::data::downloads(newest)?;
+        let downloads = view::data::downloads(newest, below)?;
         self.page(
             view::data::PATH.into(),
             "data.html",

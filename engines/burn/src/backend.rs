@@ -37,12 +37,14 @@ pub enum Kind {
 pub const WITH_LIBTORCH: bool = cfg!(feature = "tch");
 
 impl Backend {
-    /// Open the device of `load`.
+    /// Open the device of `load`. `product_threads`: how many threads a single product
+    /// of ndarray's may start. Where a layer is a batch of products, rayon's threads are
+    /// at work on it already, and each must not start more.
     ///
     /// # Errors
     /// `unavailable` where it is not compiled in or absent, `unsupported` where
     /// there is no such backend or it cannot compute in that precision.
-    pub fn open(load: &Load) -> Result<Self, EngineError> {
+    pub fn open(load: &Load, product_threads: u32) -> Result<Self, EngineError> {
         let kind = kind(&load.backend)?;
         let dtype = dtype(&load.precision)?;
         if matches!(kind, Kind::Flex | Kind::NdArray) && dtype != DType::F32 {
@@ -52,7 +54,7 @@ impl Backend {
                 load.precision, load.backend
             )));
         }
-        set_threads(kind, load.threads.max(1));
+        set_threads(kind, load.threads.max(1), product_threads.max(1));
         let index = load.device as usize;
         let device = caught(|| connect(&load.backend, index)).map_err(|message| {
             unavailable(format!("no {} device {index}: {message}", load.backend))
@@ -73,13 +75,11 @@ impl Backend {
 }
 
 /// flex takes rayon's number, which the runtime has set; these two have their own.
-fn set_threads(kind: Kind, threads: u32) {
+fn set_threads(kind: Kind, threads: u32, product_threads: u32) {
     match kind {
         Kind::NdArray => {
-            // The batch of products has rayon's threads already; each of its
-            // products must not start more.
             // SAFETY: as in the runtime: no thread that reads the environment runs.
-            unsafe { std::env::set_var("MATMUL_NUM_THREADS", "1") };
+            unsafe { std::env::set_var("MATMUL_NUM_THREADS", product_threads.to_string()) };
         }
         #[cfg(feature = "tch")]
         Kind::LibTorch => {

@@ -110,7 +110,8 @@ impl Engine for Burn {
                 dir.join("config.json").display()
             )));
         }
-        let backend = Backend::open(load)?;
+        // Weights are cut into a batch of products: see `linear`.
+        let backend = Backend::open(load, 1)?;
         let files = Files::map(&dir.join(&load.weights))?;
         let tensors = files.tensors()?;
         let element = backend.dtype.size() as u64;

@@ -35,6 +35,16 @@ enum Kind {
     Gpt,
 }
 
+impl Kind {
+    /// Attention is a batch of products, a linear layer of the GPT a single one.
+    fn product_threads(self, threads: u32) -> u32 {
+        match self {
+            Kind::Composed | Kind::Fused => 1,
+            Kind::Gpt => threads,
+        }
+    }
+}
+
 enum Work {
     Attention(Attention),
     Gpt(Box<Gpt>),
@@ -42,13 +52,17 @@ enum Work {
 
 impl Suite for Micro {
     fn open(load: &Load) -> Result<(Self, Hello), EngineError> {
+        let seed = load.seed;
         let kind = match load.variant.as_str() {
             "composed" => Kind::Composed,
             "fused" => Kind::Fused,
             "gpt" => Kind::Gpt,
             _ => return Err(unknown_variant(load)),
         };
-        let backend = Backend::open(&protocol::wire::Load {
+        // What was tuned in an earlier process would be missing from the first call.
+        // SAFETY: as in the runtime: no thread that reads the environment runs.
+        unsafe { std::env::set_var("CUBECL_AUTOTUNE_CACHE", "0") };
+        let load = protocol::wire::Load {
             model_dir: load.model_dir.clone(),
             weights: String::new(),
             precision: load.precision.clone(),
@@ -58,10 +72,11 @@ impl Suite for Micro {
             threads: load.threads,
             max_context: 0,
             max_batch: 0,
-        })?;
+        };
+        let backend = Backend::open(&load, kind.product_threads(load.threads))?;
         let micro = Self {
             backend,
-            seed: load.seed,
+            seed,
             kind,
             work: None,
             output: None,
@@ -89,6 +104,8 @@ impl Suite for Micro {
             }
         };
         self.work = Some(work);
+        // Uploads that are still under way would be in the first call's time.
+        self.sync()?;
         Ok(amount)
     }
 
@@ -102,10 +119,7 @@ impl Suite for Micro {
         };
         self.output = Some(output);
         // Some backends compute later: what isn't done isn't timed.
-        self.backend
-            .device
-            .sync()
-            .map_err(|error| EngineError::internal(error.to_string()))
+        self.sync()
     }
 
     fn output(&mut self) -> Result<Vec<f64>, EngineError> {
@@ -114,5 +128,25 @@ impl Suite for Micro {
         let values = caught(|| output.try_into_vec_as::<f32>()).map_err(EngineError::internal)?;
         let values = values.map_err(|error| EngineError::internal(error.to_string()))?;
         Ok(values.into_iter().map(f64::from).collect())
+    }
+}
+
+impl Micro {
+    /// Wait until everything that was asked of the device is done.
+    fn sync(&self) -> Result<(), EngineError> {
+        let synced = self.backend.device.sync();
+        synced.map_err(|error| EngineError::internal(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    #[test]
+    fn only_a_single_product_has_threads_of_its_own() {
+        assert_eq!(Kind::Gpt.product_threads(6), 6);
+        assert_eq!(Kind::Composed.product_threads(6), 1);
+        assert_eq!(Kind::Fused.product_threads(6), 1);
     }
 }

@@ -2,7 +2,7 @@
 //! operations that candle-transformers' Llama uses, and the flash attention that
 //! candle-nn has for processors.
 
-use candle_core::{D, DType, Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_nn::attention::{AttnMask, flash_attn};
 use micro_inputs::sdpa::{Inputs, Shape};
 use protocol::engine::EngineError;
@@ -94,14 +94,9 @@ impl Attention {
     fn case(&self, shape: Shape) -> candle_core::Result<Case> {
         let device = Device::Cpu;
         let inputs = Inputs::draw(self.seed, &shape);
-        let upload = |values: Vec<f32>| {
+        let upload = |values: Vec<f32>| -> candle_core::Result<Tensor> {
             let all = Tensor::from_vec(values, &shape.dims()[..], &device)?;
-            let all = all.to_dtype(self.dtype)?;
-            // The fused one wants batch × positions × heads × dimension.
-            match self.is_fused {
-                true => all.transpose(1, 2)?.contiguous(),
-                false => Ok(all),
-            }
+            all.to_dtype(self.dtype)
         };
         let hidden = match shape.causal && !self.is_fused {
             true => {
@@ -137,7 +132,7 @@ impl Case {
                 mask.where_cond(&lowest, &scores)?
             }
         };
-        let shares = candle_nn::ops::softmax(&scores, D::Minus1)?;
+        let shares = candle_nn::ops::softmax_last_dim(&scores)?;
         shares.matmul(&self.v.contiguous()?)
     }
 
@@ -150,7 +145,11 @@ impl Case {
             false => AttnMask::None,
         };
         let scale = self.shape.scale() as f32;
-        flash_attn::<T>(&self.q, &self.k, &self.v, scale, mask, None, None)
+        // It wants batch × positions × heads × dimension, and copies what isn't laid out
+        // so: that is in its time, as every other variant's copies are.
+        let turned = |all: &Tensor| all.transpose(1, 2);
+        let (q, k, v) = (turned(&self.q)?, turned(&self.k)?, turned(&self.v)?);
+        flash_attn::<T>(&q, &k, &v, scale, mask, None, None)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `lmrs-micro`: this engine's attention by itself, for the micro suites: one query
-//! after the other against keys and values laid out as in its cache, spread over its
-//! own threads, as a prefill does it.
+//! after the other against keys and values that each call lays out as its cache has
+//! them, spread over its own threads, as a prefill does it.
 
 use lmrs_bench::attention::{Attend, KEY_BLOCK};
 use lmrs_bench::kernels::Kernels;
@@ -24,15 +24,16 @@ struct Attention {
 
 struct Case {
     shape: Shape,
-    q: Vec<f32>,
-    /// Of each head [position / 16][padded dimension][16].
+    inputs: Inputs,
+    /// Of each head [position / 16][padded dimension][16], written anew by every call.
     k: Vec<f32>,
-    /// Of each head [position][padded dimension].
+    /// Of each head [position][padded dimension], likewise.
     v: Vec<f32>,
     /// Of one head.
     cached: usize,
     /// Of each thread.
     scores: Vec<f32>,
+    /// Of the last call.
     output: Vec<f32>,
 }
 
@@ -66,6 +67,7 @@ impl Suite for Attention {
     fn call(&mut self) -> Result<(), EngineError> {
         let case = self.case.as_mut();
         let case = case.ok_or_else(|| EngineError::internal("no case is prepared"))?;
+        case.store(&self.pool);
         case.attend(&self.pool, self.kernels);
         Ok(())
     }
@@ -79,32 +81,47 @@ impl Suite for Attention {
 
 impl Case {
     fn new(seed: u64, shape: Shape, threads: usize) -> Self {
-        let inputs = Inputs::draw(seed, &shape);
-        let (seq, dim) = (shape.seq, shape.dim);
-        let padded = dim.next_multiple_of(KEY_BLOCK);
-        let room = seq.next_multiple_of(KEY_BLOCK);
+        let padded = shape.dim.next_multiple_of(KEY_BLOCK);
+        let room = shape.seq.next_multiple_of(KEY_BLOCK);
         let cached = room * padded;
         let heads = shape.batch * shape.heads;
-        let (mut k, mut v) = (vec![0.0; heads * cached], vec![0.0; heads * cached]);
-        for head in 0..heads {
-            for position in 0..seq {
-                let from = (head * seq + position) * dim;
-                let block = head * cached + position / KEY_BLOCK * KEY_BLOCK * padded;
-                for d in 0..dim {
-                    k[block + d * KEY_BLOCK + position % KEY_BLOCK] = inputs.k[from + d];
-                    v[head * cached + position * padded + d] = inputs.v[from + d];
-                }
-            }
-        }
         Self {
             shape,
-            q: inputs.q,
-            k,
-            v,
+            inputs: Inputs::draw(seed, &shape),
+            // A cache is allocated once for all prompts, so these are made here.
+            k: vec![0.0; heads * cached],
+            v: vec![0.0; heads * cached],
             cached,
             scores: vec![0.0; threads * room],
-            output: vec![0.0; shape.values()],
+            output: Vec::new(),
         }
+    }
+
+    /// Lay keys and values out as the cache has them, a block of positions a task.
+    fn store(&mut self, pool: &Pool) {
+        let Shape { seq, dim, .. } = self.shape;
+        let padded = dim.next_multiple_of(KEY_BLOCK);
+        let block = KEY_BLOCK * padded;
+        let blocks = self.cached / block; // of one head
+        let heads = self.shape.batch * self.shape.heads;
+        let (inputs, cached) = (&self.inputs, self.cached);
+        let keys = SharedMut::new(&mut self.k);
+        let values = SharedMut::new(&mut self.v);
+        pool.run(heads * blocks, |_, task| {
+            let (head, index) = (task / blocks, task % blocks);
+            let at = head * cached + index * block;
+            // SAFETY: tasks write to blocks of their own.
+            let (k, v) = unsafe { (keys.part(at, block), values.part(at, block)) };
+            let first = index * KEY_BLOCK;
+            for position in first..seq.min(first + KEY_BLOCK) {
+                let from = (head * seq + position) * dim;
+                let lane = position - first;
+                v[lane * padded..][..dim].copy_from_slice(&inputs.v[from..][..dim]);
+                for (column, &key) in k.chunks_exact_mut(KEY_BLOCK).zip(&inputs.k[from..][..dim]) {
+                    column[lane] = key;
+                }
+            }
+        });
     }
 
     fn attend(&mut self, pool: &Pool, kernels: Kernels) {
@@ -113,9 +130,11 @@ impl Case {
         } = self.shape;
         let room = seq.next_multiple_of(KEY_BLOCK);
         let heads = self.shape.batch * self.shape.heads;
+        // New in every call, as every other variant's is.
+        self.output = vec![0.0; self.shape.values()];
         let outputs = SharedMut::new(&mut self.output);
         let scratch = SharedMut::new(&mut self.scores);
-        let (q, k, v, cached) = (&self.q, &self.k, &self.v, self.cached);
+        let (q, k, v, cached) = (&self.inputs.q, &self.k, &self.v, self.cached);
         pool.run(heads * seq, |worker, task| {
             let (head, position) = (task / seq, task % seq);
             let len = match causal {
@@ -141,5 +160,72 @@ impl Case {
                 out,
             });
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two heads of 24 over 20 positions: neither is a multiple of a block.
+    #[test]
+    fn every_call_lays_out_its_inputs_and_gives_a_new_output() {
+        let shape = Shape {
+            batch: 1,
+            heads: 2,
+            seq: 20,
+            dim: 24,
+            causal: true,
+        };
+        let params = [("batch", 1), ("heads", 2), ("seq", 20), ("dim", 24)];
+        let params = params.iter().chain([&("causal", 1)]);
+        let case = Prepare {
+            case: "small".into(),
+            params: params.map(|&(k, v)| (k.to_owned(), v)).collect(),
+        };
+        let load = Load {
+            suite: "sdpa".into(),
+            variant: "sdpa".into(),
+            backend: "cpu".into(),
+            precision: "f32".into(),
+            threads: 2,
+            model_dir: String::new(),
+            seed: 5,
+        };
+        let (mut attention, _) = Attention::open(&load).expect("it runs everywhere");
+        attention.prepare(&case).expect("the case is whole");
+        let made = attention.case.as_mut().expect("it was prepared");
+        assert!(made.output.is_empty() && made.k.iter().all(|k| *k == 0.0));
+        attention.call().expect("it can be called");
+        let values = attention.output().expect("it was called");
+        for (value, expected) in values.iter().zip(plain(&Inputs::draw(5, &shape), &shape)) {
+            assert!((value - expected).abs() < 1e-5, "{value} {expected}");
+        }
+    }
+
+    fn plain(inputs: &Inputs, shape: &Shape) -> Vec<f64> {
+        let row = |of: &[f32], head: usize, at: usize| -> Vec<f64> {
+            let from = (head * shape.seq + at) * shape.dim;
+            of[from..][..shape.dim]
+                .iter()
+                .map(|&x| f64::from(x))
+                .collect()
+        };
+        let mut out = Vec::new();
+        for (head, at) in (0..shape.heads).flat_map(|head| (0..shape.seq).map(move |at| (head, at)))
+        {
+            let q = row(&inputs.q, head, at);
+            let dot = |k: &[f64]| q.iter().zip(k).map(|(q, k)| q * k).sum::<f64>();
+            let scores = (0..=at).map(|to| (dot(&row(&inputs.k, head, to)) * shape.scale()).exp());
+            let scores: Vec<f64> = scores.collect();
+            let sum: f64 = scores.iter().sum();
+            out.extend((0..shape.dim).map(|d| {
+                let weighed = scores.iter().enumerate();
+                weighed
+                    .map(|(to, score)| score / sum * row(&inputs.v, head, to)[d])
+                    .sum::<f64>()
+            }));
+        }
+        out
     }
 }

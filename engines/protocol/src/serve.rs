@@ -188,9 +188,11 @@ impl Stop {
         }
     }
 
-    /// As an error of the call, where the process goes on.
-    pub(crate) fn into_error(self) -> EngineError {
-        self.parts().0
+    /// As an error, and the status to exit with where the process can't go on.
+    pub(crate) fn of_call(self) -> (EngineError, Option<u8>) {
+        let is_over = matches!(self, Stop::Panicked(_));
+        let (error, status) = self.parts();
+        (error, is_over.then_some(status))
     }
 
     /// Tell the harness that the engine is of no more use.

@@ -8,7 +8,6 @@ mod ways;
 use protocol::engine::EngineError;
 use protocol::micro::wire::{Hello, Load, Prepare};
 use protocol::micro::{Suite, parameter, unknown_variant};
-use simd_tokenizer::mask::Masks;
 use std::path::Path;
 use std::process::ExitCode;
 use tokenizers::Tokenizer;
@@ -27,6 +26,8 @@ struct Tokenizing {
 
 impl Suite for Tokenizing {
     fn open(load: &Load) -> Result<(Self, Hello), EngineError> {
+        // As it comes, whatever TOKENIZERS_PARALLELISM this process has inherited.
+        tokenizers::utils::parallelism::set_parallelism(true);
         let file = Path::new(&load.model_dir).join("tokenizer.json");
         let tokenizer = Tokenizer::from_file(&file)
             .map_err(|error| EngineError::internal(format!("{}: {error}", file.display())))?;
@@ -34,11 +35,8 @@ impl Suite for Tokenizing {
             .map_err(EngineError::unsupported)?
             .ok_or_else(|| unknown_variant(load))?;
         let hello = Hello {
-            version: env!("CARGO_PKG_VERSION").into(),
-            notes: vec![format!(
-                "instructions of the pre-tokenizer: {}",
-                Masks::instructions()
-            )],
+            version: way.version(),
+            notes: way.notes(),
             ..Hello::default()
         };
         let suite = Self {

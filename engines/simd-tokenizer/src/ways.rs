@@ -4,12 +4,18 @@
 
 use bpe::byte_pair_encoding::BytePairEncoding;
 use simd_tokenizer::Fast;
+use simd_tokenizer::mask::Masks;
 use std::collections::HashMap;
 use tiktoken_rs::CoreBPE;
 use tokenizers::{Encoding, ModelWrapper, Tokenizer};
 
 /// GPT-2's pieces, as `tokenizers` writes them down too.
 const PIECES: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
+/// Of the crates that are timed. A test compares them with the lockfile.
+const TOKENIZERS: &str = "0.23.2";
+const TIKTOKEN: &str = "0.12.1";
+const BPE: &str = "0.2.3";
 
 /// One of them.
 pub enum Way {
@@ -47,14 +53,19 @@ impl Way {
     /// The way of that name; `None` where there is no such, an error where it can't
     /// load this tokenizer.
     pub fn new(name: &str, tokenizer: &Tokenizer) -> Result<Option<Self>, String> {
+        let without = match name {
+            "serial_uncached" | "simd_uncached" => Some(uncached(tokenizer)),
+            _ => None,
+        };
+        let tokenizer = without.as_ref().unwrap_or(tokenizer);
         let whole = || Box::new(tokenizer.clone());
         let fast = || Fast::new(tokenizer).map(Box::new);
         Ok(Some(match name {
-            "serial" => Self::Serial(whole()),
+            "serial" | "serial_uncached" => Self::Serial(whole()),
             "parallel" => Self::Parallel(whole()),
             "serial_fast" => Self::SerialFast(whole()),
             "parallel_fast" => Self::ParallelFast(whole()),
-            "simd" => Self::Simd(fast()?),
+            "simd" | "simd_uncached" => Self::Simd(fast()?),
             "simd_parallel" => Self::SimdParallel(fast()?),
             "tiktoken" => Self::Tiktoken(Box::new(tiktoken(tokenizer)?)),
             "simd_bpe" => {
@@ -63,6 +74,30 @@ impl Way {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// Version of what is timed: of the crate, and of ours before it.
+    pub fn version(&self) -> String {
+        let ours = env!("CARGO_PKG_VERSION");
+        match self {
+            Self::Serial(_) | Self::Parallel(_) | Self::SerialFast(_) | Self::ParallelFast(_) => {
+                format!("tokenizers {TOKENIZERS}")
+            }
+            Self::Simd(_) | Self::SimdParallel(_) => format!("{ours}, tokenizers {TOKENIZERS}"),
+            Self::Tiktoken(_) => format!("tiktoken-rs {TIKTOKEN}"),
+            Self::SimdBpe(..) => format!("{ours}, bpe {BPE}"),
+        }
+    }
+
+    /// What a reader of its numbers must know.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Simd(_) | Self::SimdParallel(_) | Self::SimdBpe(..) => vec![format!(
+                "instructions of the pre-tokenizer: {}",
+                Masks::instructions()
+            )],
+            _ => Vec::new(),
+        }
     }
 
     /// Encode every text, without adding special tokens.
@@ -118,6 +153,15 @@ impl Encoded {
     }
 }
 
+/// The same with room for no words in the cache of its BPE.
+fn uncached(tokenizer: &Tokenizer) -> Tokenizer {
+    let mut tokenizer = tokenizer.clone();
+    let mut model = tokenizer.get_model().clone();
+    model.resize_cache(0);
+    tokenizer.with_model(model);
+    tokenizer
+}
+
 /// The bytes of every token that text can encode to, with its id.
 fn vocabulary(tokenizer: &Tokenizer) -> Result<Vec<(u32, Vec<u8>)>, String> {
     let ModelWrapper::BPE(bpe) = tokenizer.get_model() else {
@@ -167,3 +211,70 @@ fn other_bpe(tokenizer: &Tokenizer) -> Result<(u32, BytePairEncoding), String> {
 /// Of the hash that the crate `bpe` finds tokens by: any odd number of 64 bits. Two
 /// tokens that collided would show as a wrong output.
 const FACTOR: u64 = 17_846_336_922_010_275_747;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use models::spec::ModelSpec;
+    use models::tokenizer::{tokenizer_json, vocabulary};
+
+    const NAMES: [&str; 10] = [
+        "serial",
+        "parallel",
+        "serial_fast",
+        "parallel_fast",
+        "serial_uncached",
+        "simd",
+        "simd_parallel",
+        "simd_uncached",
+        "tiktoken",
+        "simd_bpe",
+    ];
+
+    fn tokenizer() -> Tokenizer {
+        let bpe = vocabulary(&ModelSpec::tiny_llama()).expect("the text suffices");
+        Tokenizer::from_bytes(tokenizer_json(&bpe)).expect("it is a tokenizer")
+    }
+
+    #[test]
+    fn every_way_gives_the_ids_of_the_first() {
+        let tokenizer = tokenizer();
+        let texts = [
+            "Once upon a time, once upon a time.".to_owned(),
+            "é 7".into(),
+        ];
+        let values = |name: &str| {
+            let way = Way::new(name, &tokenizer).unwrap().expect(name);
+            // Twice, so that a cache has something to find.
+            way.encode(&texts).unwrap();
+            way.encode(&texts).unwrap().values()
+        };
+        for name in NAMES {
+            assert_eq!(values(name), values("serial"), "{name}");
+        }
+        for name in ["tiktoken_uncached", "serial_", ""] {
+            assert!(Way::new(name, &tokenizer).unwrap().is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_that_of_the_crate_that_is_timed() {
+        let tokenizer = tokenizer();
+        let lock = include_str!("../../../Cargo.lock");
+        let locked = |name: &str, version: &str| {
+            lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n"))
+        };
+        assert!(locked("tokenizers", TOKENIZERS) && locked("bpe", BPE));
+        assert!(locked("tiktoken-rs", TIKTOKEN));
+        for (name, of, has_note) in [
+            ("serial_fast", "tokenizers 0.", false),
+            ("simd_uncached", ", tokenizers 0.", true),
+            ("tiktoken", "tiktoken-rs 0.", false),
+            ("simd_bpe", ", bpe 0.", true),
+        ] {
+            let way = Way::new(name, &tokenizer).unwrap().expect(name);
+            assert!(way.version().contains(of), "{name}: {}", way.version());
+            assert_eq!(!way.notes().is_empty(), has_note, "{name}");
+        }
+    }
+}

@@ -22,44 +22,45 @@ pub struct Download {
     /// From the root.
     pub path: String,
     /// What it is, in a line.
-    pub about: &'static str,
+    pub about: String,
     /// Media type.
     pub media: &'static str,
     /// Its content.
     pub bytes: Vec<u8>,
 }
 
-/// The files of the run that is shown.
-pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
+/// The files of the run that is shown, and of the one whose micro suites are (`below`),
+/// which may be another.
+pub fn downloads(shown: &Shown, below: Option<&Shown>) -> Result<Vec<Download>> {
     let (run, analysis) = (shown.run, shown.analysis);
-    let mut rows = export::rows(run, analysis);
-    let suites = shown.micro.iter();
-    rows.extend(suites.flat_map(|suite| export::suite_rows(run, suite)));
+    let rows = export::rows(run, analysis);
     let dir = format!("data/{}", slug(&run.header.id));
     let mut all = vec![
         Download {
             path: format!("{dir}/results.json"),
-            about: "Everything derived from the run: cells, metrics with intervals, comparisons, noise floors",
+            about: "Everything derived from the run’s engines: cells, metrics with intervals, comparisons, noise floors".into(),
             media: "application/json",
             bytes: results::results_json(run, analysis, shown.baseline())?.into_bytes(),
         },
         Download {
             path: format!("{dir}/results.csv"),
-            about: "The same values as tidy rows, one per cell and metric (RFC 4180)",
+            about: "The same values as tidy rows, one per cell and metric (RFC 4180)".into(),
             media: "text/csv",
             bytes: export::csv(&rows)?.into_bytes(),
         },
         Download {
             path: format!("{dir}/records.sha256"),
-            about: "sha256 of every record file, to be checked with sha256sum -c in the run’s directory",
+            about: "sha256 of every record file, to be checked with sha256sum -c in the run’s directory".into(),
             media: "text/plain",
             bytes: sha256_list(run).into_bytes(),
         },
     ];
+    all.extend(below.map(suites_csv).transpose()?);
     if let Some(records) = shown.input.publishing.records {
         all.push(Download {
             path: format!("{dir}/records.tar.gz"),
-            about: "The raw records: every request with every stamp, and what surrounds them",
+            about: "The raw records: every request with every stamp, and what surrounds them"
+                .into(),
             media: "application/gzip",
             bytes: records.to_vec(),
         });
@@ -67,15 +68,35 @@ pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
     Ok(all)
 }
 
+/// The rows of a run's micro suites.
+fn suites_csv(below: &Shown) -> Result<Download> {
+    let suites = below.micro.iter();
+    let rows: Vec<_> = suites
+        .flat_map(|suite| export::suite_rows(below.run, suite))
+        .collect();
+    let id = &below.run.header.id;
+    Ok(Download {
+        path: format!("data/{}/micro.csv", slug(id)),
+        about: format!(
+            "What the micro suites of run {id} give, as tidy rows with the same columns"
+        ),
+        media: "text/csv",
+        bytes: export::csv(&rows)?.into_bytes(),
+    })
+}
+
 /// `<sha256>  <file>` a line, as sha256sum prints it. A name that would break a line
 /// can't have been loaded as a record.
 fn sha256_list(run: &Run) -> String {
     let logs = run.launches.iter().chain(&run.twins);
-    logs.map(|log| {
-        let file = log.file.to_string_lossy().replace(['\n', '\r'], "\u{fffd}");
-        format!("{}  {file}\n", log.sha256)
-    })
-    .collect()
+    let logs = logs.map(|log| (&log.file, &log.sha256));
+    let suites = run.micro.iter().map(|log| (&log.file, &log.sha256));
+    logs.chain(suites)
+        .map(|(file, sha256)| {
+            let file = file.to_string_lossy().replace(['\n', '\r'], "\u{fffd}");
+            format!("{sha256}  {file}\n")
+        })
+        .collect()
 }
 
 /// The page.
@@ -95,7 +116,7 @@ pub struct DataPage {
 struct FileRow {
     path: String,
     name: String,
-    about: &'static str,
+    about: String,
     size: String,
     sha256: String,
 }
@@ -148,7 +169,7 @@ pub fn page(shown: &Shown, downloads: &[Download]) -> DataPage {
                     .next()
                     .unwrap_or_default()
                     .to_owned(),
-                about: download.about,
+                about: download.about.clone(),
                 size: fmt::quantity(Unit::Bytes, download.bytes.len() as f64),
                 sha256: sha256_hex(&download.bytes),
             })

@@ -99,7 +99,7 @@ fn log(name: &str, invocation: u32) -> MicroLog {
         end_ns: 2,
         values: 1,
         error_max: if name == "simd" { 1.5e-7 } else { 0.0 },
-        peak_rss_bytes: Some(3 << 20),
+        peak_rss_bytes_timed: Some(3 << 20),
     };
     let failed = |case: &SuiteCase| MicroFailed {
         case: case.id.clone(),

@@ -62,7 +62,7 @@ pub struct Profile {
 pub struct MicroSizes {
     /// Samples per launch and case.
     pub samples: u32,
-    /// Least duration of a sample (ms): as many calls as that takes.
+    /// What a sample should take about (ms): as many calls as that is by the warm-up.
     pub sample_ms: f64,
     /// Least duration of the untimed calls before (ms).
     pub warmup_ms: f64,
@@ -70,6 +70,10 @@ pub struct MicroSizes {
     /// takes longer is over budget, but for a suite's baseline. 0 = any.
     #[serde(default)]
     pub cell_s: f64,
+    /// Backends whose variants run; none = those of the profile. A suite's baseline runs
+    /// on whichever it has, because every ratio needs it.
+    #[serde(default)]
+    pub backends: Vec<String>,
     /// The suites it runs, each with its cases; no case = all of them.
     pub suites: BTreeMap<String, Vec<String>>,
 }

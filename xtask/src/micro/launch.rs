@@ -7,7 +7,7 @@ use super::{Context, Outcome, told};
 use crate::engine::session::Patience;
 use crate::engine::{EngineFailure, Program};
 use crate::run::record::Appender;
-use crate::run::telemetry::peak_rss_bytes;
+use crate::run::telemetry::{peak_rss_bytes, reset_peak_rss};
 use anyhow::Result;
 use protocol::clock::now_ns;
 use protocol::micro::wire::Time;
@@ -24,7 +24,6 @@ pub(super) struct Wanted<'a> {
     pub(super) launch: &'a MicroLaunch,
     /// Ids of the cases that are left.
     pub(super) cases: &'a [String],
-    pub(super) attempt: u32,
     pub(super) patience: Patience,
     /// Those of them that an earlier launch of the variant has measured.
     pub(super) measured: &'a [String],
@@ -46,7 +45,7 @@ pub(super) fn launch(
         suite: suite.id.clone(),
         variant: launch.variant.clone(),
         invocation: launch.invocation,
-        attempt: wanted.attempt,
+        attempt: record.attempt,
         cases: wanted.cases.to_vec(),
         argv: program
             .as_ref()
@@ -164,11 +163,15 @@ fn measure(
     if look {
         within_budget(suite, session)?;
     }
+    // From here to the last sample, so that neither the cases before nor the copies made
+    // for the harness count.
+    let is_reset = reset_peak_rss(session.pid());
     let timed = session.time(Time {
         samples: suite.samples,
         sample_ns: suite.sample_ns,
         warmup_ns: suite.warmup_ns,
     })?;
+    let peak = is_reset.then(|| peak_rss_bytes(session.pid()));
     let (error_after, _) = check(session)?;
     Ok(MicroSample {
         case: case.id.clone(),
@@ -180,7 +183,7 @@ fn measure(
         end_ns: timed.end_ns,
         values,
         error_max: error_before.max(error_after),
-        peak_rss_bytes: peak_rss_bytes(session.pid()),
+        peak_rss_bytes_timed: peak.flatten(),
     })
 }
 
@@ -216,6 +219,7 @@ fn within_budget(suite: &PlannedSuite, session: &mut Session) -> Result<(), Engi
 /// The record file, and what it says of the cases so far.
 struct Record {
     file: Appender,
+    attempt: u32,
     began: bool,
     of: MicroLaunch,
     done: Vec<String>,
@@ -225,13 +229,19 @@ struct Record {
 impl Record {
     fn create(context: &Context, wanted: &Wanted) -> Result<Self> {
         let launch = wanted.launch;
-        let mut name = format!("{}.i{}", launch.variant, launch.invocation);
-        if wanted.attempt > 0 {
-            name.push_str(&format!(".a{}", wanted.attempt));
-        }
         let dir = context.run_dir.join(DIR).join(&launch.suite);
+        let named = |attempt: u32| {
+            let suffix = match attempt {
+                0 => String::new(),
+                n => format!(".a{n}"),
+            };
+            let (variant, block) = (&launch.variant, launch.invocation);
+            dir.join(format!("{variant}.i{block}{suffix}.jsonl"))
+        };
+        let (file, attempt) = Appender::create_next(0, named)?;
         Ok(Self {
-            file: Appender::create(&dir.join(format!("{name}.jsonl")))?,
+            file,
+            attempt,
             began: false,
             of: launch.clone(),
             done: Vec::new(),

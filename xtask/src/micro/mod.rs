@@ -1,9 +1,9 @@
 //! The micro suites: the pieces below the engines, each timed in a process of its own.
 //!
 //! `plan` decides (pure), `programs` builds, `session` is the protocol's other side,
-//! `output` judges what a call gave, `told` is what all this tells, `launch` is one process from start to end. Here
-//! stands the order: everything that isn't on disk yet, block by block. Deliberately
-//! not here: statistics (`stats::micro`).
+//! `output` judges what a call gave, `told` is what all this tells, `launch` is one
+//! process from start to end. Here stands the order: everything that isn't on disk yet,
+//! block by block. Deliberately not here: statistics (`stats::micro`).
 
 mod launch;
 mod output;
@@ -46,14 +46,16 @@ pub(crate) struct Context<'a> {
     pub(crate) scratch: &'a Path,
 }
 
-/// Suite, variant and case; a twin's count as its original's.
+/// Suite, name of the launch (a variant's, or its twin's) and case.
 type Cell = (String, String, String);
 
 /// What is known of the run's cells so far.
 struct Known {
-    /// Failed at: not tried again in this run, because a cell needs every launch.
+    /// Failed at: not tried again in this run, because a cell needs every launch. What
+    /// a twin lost is its own: it costs the noise floor, and not the baseline.
     lost: BTreeSet<Cell>,
-    /// Measured at least once, so that how long it takes needs no look any more.
+    /// Measured at least once, so that how long it takes needs no look any more; a
+    /// twin's count as its original's.
     measured: BTreeSet<Cell>,
 }
 
@@ -95,6 +97,7 @@ fn run(
         measured: logs
             .iter()
             .flat_map(|log| log.cases.iter().map(move |done| key(log, &done.case)))
+            .map(of_original)
             .collect(),
     };
     let planned: Vec<(&MicroLaunch, &PlannedSuite)> = plan
@@ -141,24 +144,18 @@ fn one(
     }
     crate::deadline::next_piece(at_least(suite, &cases))?;
     told::begin(launch);
-    let before = logs.iter().filter(|log| is_of(log, launch));
-    let mut attempt = before.count() as u32;
     loop {
         crate::interrupt::check()?;
         let patience = Patience::of(context.plan);
-        let cell = |case: &String| {
-            let variant = original(&launch.variant).to_owned();
-            (suite.id.clone(), variant, case.clone())
-        };
+        let cell = |case: &String| (suite.id.clone(), launch.variant.clone(), case.clone());
         let measured = cases
             .iter()
-            .filter(|case| known.measured.contains(&cell(case)));
+            .filter(|case| known.measured.contains(&of_original(cell(case))));
         let measured: Vec<String> = measured.cloned().collect();
         let wanted = launch::Wanted {
             suite,
             launch,
             cases: &cases,
-            attempt,
             patience,
             measured: &measured,
         };
@@ -167,7 +164,8 @@ fn one(
             anyhow::bail!("{}", outcome.end.reason);
         }
         known.lost.extend(outcome.failed.iter().map(cell));
-        known.measured.extend(outcome.done.iter().map(cell));
+        let done = outcome.done.iter().map(cell);
+        known.measured.extend(done.map(of_original));
         let resolved = cases.len();
         cases.retain(|case| !outcome.done.contains(case) && !outcome.failed.contains(case));
         let goes_on = !cases.is_empty() && cases.len() < resolved;
@@ -175,7 +173,6 @@ fn one(
             told::end(&outcome.end);
             return Ok(());
         }
-        attempt += 1;
     }
 }
 
@@ -196,10 +193,8 @@ fn cases_left(
         let mut of = logs.iter().filter(|log| is_of(log, launch));
         of.any(|log| log.cases.iter().any(|done| done.case == case))
     };
-    let is_lost = |case: &str| {
-        let variant = original(&launch.variant).to_owned();
-        lost.contains(&(suite.id.clone(), variant, case.to_owned()))
-    };
+    let is_lost =
+        |case: &str| lost.contains(&(suite.id.clone(), launch.variant.clone(), case.to_owned()));
     let ids = suite.cases.iter().map(|case| case.id.clone());
     ids.filter(|case| !done(case) && !is_lost(case)).collect()
 }
@@ -211,8 +206,17 @@ fn is_of(log: &MicroLog, launch: &MicroLaunch) -> bool {
 }
 
 fn key(log: &MicroLog, case: &str) -> Cell {
-    let variant = original(&log.launch.variant).to_owned();
-    (log.launch.suite.clone(), variant, case.to_owned())
+    let launch = &log.launch;
+    (
+        launch.suite.clone(),
+        launch.variant.clone(),
+        case.to_owned(),
+    )
+}
+
+fn of_original((suite, variant, case): Cell) -> Cell {
+    let variant = original(&variant).to_owned();
+    (suite, variant, case)
 }
 
 /// How a launch ended: its record's last line, and what became of its cases.
@@ -223,4 +227,84 @@ pub(crate) struct Outcome {
     pub(crate) done: Vec<String>,
     /// Cases that failed.
     pub(crate) failed: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::micro::record::{MicroFailed, MicroStart};
+
+    const SUITE: &str = r#"
+id = "s"
+version = 1
+work = "flop"
+limits = {}
+baseline = "base"
+reference = { id = "r", about = "", program = "p", run = "r", backend = "cpu", precision = "f32" }
+variants = []
+cases = [{ id = "x", label = "", params = {} }, { id = "y", label = "", params = {} }]
+samples = 1
+sample_ns = 1
+warmup_ns = 1
+"#;
+
+    fn launch(variant: &str) -> MicroLaunch {
+        MicroLaunch {
+            invocation: 1,
+            suite: "s".into(),
+            variant: variant.into(),
+        }
+    }
+
+    /// A launch of an earlier block that failed at the case `x`.
+    fn failed_at_x(variant: &str) -> MicroLog {
+        MicroLog {
+            file: "f".into(),
+            sha256: String::new(),
+            launch: MicroStart {
+                suite: "s".into(),
+                variant: variant.into(),
+                invocation: 0,
+                attempt: 0,
+                cases: vec!["x".into(), "y".into()],
+                argv: vec![],
+                start_ns: 1,
+            },
+            ready: None,
+            cases: vec![],
+            failed: vec![MicroFailed {
+                case: "x".into(),
+                status: Status::Crashed,
+                reason: "a bad day".into(),
+            }],
+            end: None,
+        }
+    }
+
+    #[test]
+    fn what_a_twin_loses_is_its_own() {
+        let suite: PlannedSuite = toml::from_str(SUITE).unwrap();
+        let logs = [failed_at_x("base@twin")];
+        let lost = BTreeSet::from([key(&logs[0], "x")]);
+        let left = |variant: &str| cases_left(&suite, &launch(variant), &logs, &lost);
+        assert_eq!(left("base@twin"), ["y"]);
+        assert_eq!(left("base"), ["x", "y"]);
+        assert_eq!(
+            of_original(key(&logs[0], "x")),
+            ("s".into(), "base".into(), "x".into())
+        );
+    }
+
+    #[test]
+    fn a_launch_that_is_not_made_says_why() {
+        let suite = SUITE.replace(", { id = \"y\", label = \"\", params = {} }", "");
+        let suite: PlannedSuite = toml::from_str(&suite).unwrap();
+        let logs = [failed_at_x("base@twin")];
+        let lost = BTreeSet::from([key(&logs[0], "x")]);
+        let (base, twin) = (launch("base"), launch("base@twin"));
+        let planned = [(&base, &suite), (&twin, &suite)];
+        let groups = told::groups(&planned, &logs, &lost);
+        let said = format!("{groups:?}");
+        assert_eq!(said.matches("a bad day").count(), 1, "{said}");
+    }
 }

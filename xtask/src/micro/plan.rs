@@ -61,7 +61,7 @@ pub fn plan(
         return Err(PlanError(format!(
             "nothing to run: no micro variant of {} on {}",
             choice.engines.join(", "),
-            profile.backends.join(" or ")
+            backends(profile, sizes).join(" or ")
         )));
     }
     let launches = order(&planned, profile.invocations, profile.seed);
@@ -100,7 +100,13 @@ fn suite(
     if cases.is_empty() {
         chosen.clone_from(&suite.cases);
     }
-    let variants = variants(profile, contenders, choice);
+    let variants = variants(backends(profile, sizes), contenders, choice);
+    if variants.is_empty() && choice.engines.is_empty() {
+        return Err(fail(format!(
+            "{id}: none of its variants is on {}: name their backends in [micro] backends",
+            backends(profile, sizes).join(" or ")
+        )));
+    }
     if variants.is_empty() {
         return Ok(None);
     }
@@ -129,17 +135,29 @@ fn suite(
     }))
 }
 
-/// Those on the profile's backends, and of the engines named on the command line.
-fn variants(profile: &Profile, contenders: &Contenders, choice: &Choice) -> Vec<Variant> {
+fn backends<'a>(profile: &'a Profile, sizes: &'a MicroSizes) -> &'a [String] {
+    match sizes.backends.as_slice() {
+        [] => &profile.backends,
+        own => own,
+    }
+}
+
+/// Those on the backends, and of the engines named on the command line; with them the
+/// baseline, whatever it is on, because every ratio needs it. None where there is
+/// nothing that could stand against it.
+fn variants(backends: &[String], contenders: &Contenders, choice: &Choice) -> Vec<Variant> {
     let named = |variant: &&Variant| {
         choice.engines.is_empty()
             || choice.engines.contains(&variant.engine)
             || choice.engines.contains(&variant.id)
     };
+    let wanted = |variant: &&Variant| backends.contains(&variant.backend) && named(variant);
+    if !contenders.variants.iter().any(|variant| wanted(&variant)) {
+        return Vec::new();
+    }
     let variants = contenders.variants.iter();
     variants
-        .filter(|variant| profile.backends.contains(&variant.backend))
-        .filter(named)
+        .filter(|variant| variant.id == contenders.baseline || wanted(variant))
         .cloned()
         .collect()
 }

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Session {
     process: Process,
     patience: Patience,
+    /// It said that it can't go on.
+    is_over: bool,
     /// Its first words.
     pub(crate) hello: Hello,
     /// When they were read.
@@ -48,12 +50,13 @@ impl Session {
             }
             Ok((Event::Hello(hello), _, ready_ns)) => Ok((hello, ready_ns)),
             Ok((other, ..)) => Err(unexpected("hello", &other)),
-            Err(failure) => Err(failure),
+            Err(refused) => Err(refused.failure),
         };
         match opened {
             Ok((hello, ready_ns)) => Ok(Self {
                 process,
                 patience,
+                is_over: false,
                 hello,
                 ready_ns,
             }),
@@ -72,27 +75,30 @@ impl Session {
     /// Make a case ready; its first call may compile and tune, so it gets the time of a
     /// load.
     pub(crate) fn prepare(&mut self, case: Prepare) -> Result<Prepared, EngineFailure> {
-        match ask(
-            &mut self.process,
-            &Request::Prepare(case),
-            self.patience.load,
-        )? {
+        match self.ask(&Request::Prepare(case))? {
             (Event::Prepared(prepared), ..) => Ok(prepared),
             (other, ..) => Err(unexpected("prepared", &other)),
         }
     }
 
-    /// The output of the last call, through a file that is gone afterwards.
+    /// The output of the last call, through a file that is gone afterwards, however
+    /// that went: the next program needs the name.
     pub(crate) fn output(&mut self, file: &Path) -> Result<Vec<f64>, EngineFailure> {
+        let _ = std::fs::remove_file(file);
+        let values = self.written(file);
+        let _ = std::fs::remove_file(file);
+        values
+    }
+
+    fn written(&mut self, file: &Path) -> Result<Vec<f64>, EngineFailure> {
         let request = Request::Output {
             path: file.display().to_string(),
         };
-        let written = match ask(&mut self.process, &request, self.patience.load)? {
+        let written = match self.ask(&request)? {
             (Event::Written { values }, ..) => values,
             (other, ..) => return Err(unexpected("written", &other)),
         };
         let values = super::output::read(file);
-        let _ = std::fs::remove_file(file);
         let values = values.map_err(|why| EngineFailure::new(Status::ProtocolError, why))?;
         if values.len() as u64 == written {
             return Ok(values);
@@ -105,8 +111,7 @@ impl Session {
 
     /// Time the case. What it says must lie between the harness's own stamps.
     pub(crate) fn time(&mut self, time: Time) -> Result<Timed, EngineFailure> {
-        let (event, asked_ns, read_ns) =
-            ask(&mut self.process, &Request::Time(time), self.patience.load)?;
+        let (event, asked_ns, read_ns) = self.ask(&Request::Time(time))?;
         let timed = match event {
             Event::Timed(timed) => timed,
             other => return Err(unexpected("timed", &other)),
@@ -146,9 +151,9 @@ impl Session {
         (result, self.process.stderr_tail())
     }
 
-    /// Whether the process is gone.
+    /// Whether the process is gone, or said that it goes.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.process.has_ended()
+        self.is_over || self.process.has_ended()
     }
 
     /// Kill it; the last lines of its stderr.
@@ -156,6 +161,20 @@ impl Session {
         self.process.finish(Duration::from_millis(100));
         self.process.stderr_tail()
     }
+
+    fn ask(&mut self, request: &Request) -> Result<(Event, u64, u64), EngineFailure> {
+        ask(&mut self.process, request, self.patience.load).map_err(|refused| {
+            self.is_over |= refused.is_last;
+            refused.failure
+        })
+    }
+}
+
+/// A request that was not answered as it should be.
+struct Refused {
+    failure: EngineFailure,
+    /// The process said that it goes on no further.
+    is_last: bool,
 }
 
 /// The answer to a request, when that was about to be written, and when the answer was
@@ -164,14 +183,23 @@ fn ask(
     process: &mut Process,
     request: &Request,
     patience: Duration,
-) -> Result<(Event, u64, u64), EngineFailure> {
+) -> Result<(Event, u64, u64), Refused> {
+    let refused = |failure, is_last| Refused { failure, is_last };
     let asked_ns = now_ns();
     // A process that is dead says why by its exit status, so a failed write is no news.
     let _ = process.write_line(&encode(request));
     let deadline = Instant::now() + patience;
-    let (event, read_ns) = next_event(process, deadline, "answering")?;
+    let answer = next_event(process, deadline, "answering");
+    let (event, read_ns) = answer.map_err(|failure| refused(failure, false))?;
     match event {
-        Event::Error { kind, message } => Err(EngineFailure::new(status_of(kind), message)),
+        Event::Error {
+            kind,
+            message,
+            is_last,
+        } => Err(refused(
+            EngineFailure::new(status_of(kind), message),
+            is_last,
+        )),
         event => Ok((event, asked_ns, read_ns)),
     }
 }

@@ -29,8 +29,8 @@ pub(super) fn groups(
         let (launch, _) = of(shown)?;
         let failed = logs.iter().find_map(|log| {
             let failed = log.failed.first()?;
-            let same = key(log, &failed.case).0 == launch.suite
-                && key(log, &failed.case).1 == launch.variant;
+            let (suite, variant, _) = key(log, &failed.case);
+            let same = suite == launch.suite && variant == launch.variant;
             same.then(|| format!("{}: {}", failed.status.id(), failed.reason))
         });
         failed.map(|reason| (Mark::Failed, reason))

@@ -63,8 +63,8 @@ pub fn launch(context: &Context, pending: &Pending) -> Result<End> {
     let launch = &pending.launch;
     let scenario = scenario(context.plan, &launch.scenario);
     let per_case = scenario.load == LoadShape::Batch;
-    let path = launch_file(context.run_dir, launch, per_case, pending.attempt);
-    let mut record = Appender::create(&path)?;
+    let named = |attempt| launch_file(context.run_dir, launch, per_case, attempt);
+    let (mut record, attempt) = Appender::create_next(pending.attempt, named)?;
     let cases: Vec<&Case> = launch
         .cases
         .iter()
@@ -80,7 +80,7 @@ pub fn launch(context: &Context, pending: &Pending) -> Result<End> {
         target: launch.target.clone(),
         scenario: launch.scenario.clone(),
         invocation: launch.invocation,
-        attempt: pending.attempt,
+        attempt,
         cases: launch.cases.clone(),
         argv: context.program.argv_recorded.clone(),
         start_ns: now_ns(),

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Pending {
     /// With only the cases still missing.
     pub launch: Launch,
-    /// 0, or one more than the last attempt on disk.
+    /// 0, or one more than the last attempt that could be read.
     pub attempt: u32,
 }
 

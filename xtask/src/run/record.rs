@@ -33,6 +33,16 @@ impl Appender {
         })
     }
 
+    /// Create the file of a launch, by the attempt's name or the next that nothing has
+    /// yet; also which attempt it became. A kill or a full disk may have left a file
+    /// without a whole first line, which no loaded record tells of.
+    pub fn create_next(attempt: u32, named: impl Fn(u32) -> PathBuf) -> Result<(Self, u32)> {
+        let taken = |attempt: &u32| named(*attempt).exists();
+        let free = (attempt..).find(|attempt| !taken(attempt));
+        let free = free.context("every attempt's file is there")?;
+        Ok((Self::create(&named(free))?, free))
+    }
+
     /// Append to a log of judgements, made if it isn't there. A last line that a
     /// kill cut short was never a judgement: it goes, so that it can't run into
     /// the next one. (Files of samples are never opened again.)
@@ -119,6 +129,19 @@ pub fn launch_file(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_attempt_takes_the_next_name_where_a_cut_file_has_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let named = |attempt: u32| dir.path().join(format!("x.a{attempt}"));
+        std::fs::write(named(0), "").unwrap();
+        std::fs::write(named(1), "{\"ev\":\"lau").unwrap();
+        let (mut file, attempt) = Appender::create_next(0, named).unwrap();
+        file.append(&1).unwrap();
+        assert_eq!(attempt, 2);
+        assert_eq!(std::fs::read_to_string(named(2)).unwrap(), "1\n");
+        assert_eq!(Appender::create_next(7, named).unwrap().1, 7);
+    }
 
     #[test]
     fn a_file_of_samples_is_created_new_or_not_at_all() {

@@ -169,7 +169,7 @@ impl MetricId {
                 Lower,
                 Invocation,
                 "Largest resident set (VmHWM) of the engine process from its start to the end of \
-                 the case.",
+                 the case; of a micro suite's, while the case was warmed up and timed.",
             ),
             MetricId::WeightBytes => (
                 "weight_bytes",

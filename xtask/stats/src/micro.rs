@@ -34,6 +34,9 @@ pub struct SuiteAnalysis {
     pub comparisons: Vec<Comparison>,
     /// By case and metric.
     pub floors: Vec<NoiseFloor>,
+    /// What the baseline's second launches gave, a cell a case: why there is no floor
+    /// stands in those that failed.
+    pub twins: Vec<Cell>,
     /// What else is known of a measured cell, by (case, variant).
     pub facts: BTreeMap<(String, String), MicroFacts>,
 }
@@ -82,6 +85,7 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         cells: Vec::new(),
         comparisons: Vec::new(),
         floors: Vec::new(),
+        twins: Vec::new(),
         facts: BTreeMap::new(),
     };
     let scenario = scenario_id(&suite.id);
@@ -101,7 +105,8 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         let twin = twin_name(&suite.baseline);
         let second = Evidence::gather(run, suite, logs, &twin, &case.id);
         let (second, _) = second.cell(&scenario, &twin, &case.id);
-        let floors = floors(&analysis.cells[first..], &[second]);
+        let floors = floors(&analysis.cells[first..], std::slice::from_ref(&second));
+        analysis.twins.push(second);
         let noise_floor = floors.iter().find(|f| f.metric == MetricId::CallNs);
         let contest = Contest {
             scenario: &scenario,
@@ -246,7 +251,7 @@ fn samples(id: MetricId, sample: &MicroSample) -> Vec<f64> {
         }
         MetricId::FirstCallNs => vec![sample.first_call_ns as f64],
         MetricId::PeakRssBytes => sample
-            .peak_rss_bytes
+            .peak_rss_bytes_timed
             .map(|b| b as f64)
             .into_iter()
             .collect(),

@@ -99,7 +99,7 @@ fn log(variant: &str, invocation: u32, ns: u64) -> MicroLog {
             end_ns: 2,
             values: 4,
             error_max: f64::from(invocation) * 1e-7,
-            peak_rss_bytes: None,
+            peak_rss_bytes_timed: None,
         }],
         failed: vec![],
         end: None,
@@ -203,6 +203,30 @@ fn a_launch_without_samples_makes_no_cell() {
     let cell = suite.cell("c", "fast").unwrap();
     assert_eq!(cell.status, Status::WrongOutput);
     assert!(cell.metrics.is_empty() && suite.facts.len() == 2);
+}
+
+#[test]
+fn a_lost_second_launch_costs_the_floor_and_not_the_baseline() {
+    let mut lost = run(&STEADY);
+    let second = |log: &&mut MicroLog| log.launch.variant == "base@twin";
+    for log in lost.micro.iter_mut().filter(second) {
+        log.cases.clear();
+        log.failed.push(MicroFailed {
+            case: "c".into(),
+            status: Status::Crashed,
+            reason: "killed by signal 9".into(),
+        });
+    }
+    let suite = analyse(&lost).remove(0);
+    assert_eq!(suite.cell("c", "base").unwrap().status, Status::Ok);
+    assert!(suite.floors.is_empty());
+    let [twin] = &suite.twins[..] else {
+        panic!("a cell a case: {:?}", suite.twins)
+    };
+    assert_eq!(
+        (twin.status, twin.reason.as_str()),
+        (Status::Crashed, "killed by signal 9")
+    );
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::resume::files;
 use schema::record::Status;
 use stats::micro::SuiteAnalysis;
 
-const VARIANTS: [&str; 9] = [
-    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow",
+const VARIANTS: [&str; 11] = [
+    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow", "full", "cut",
 ];
 
 const SUITE: &str = r#"
@@ -91,6 +91,8 @@ fn every_way_to_fail_is_a_status_and_the_rest_is_measured() {
         ("crash", Status::Crashed, "killed by signal"),
         ("hang", Status::Timeout, "nothing came"),
         ("slow", Status::OverBudget, "would take"),
+        ("full", Status::Crashed, "can't be written"),
+        ("cut", Status::Crashed, "killed by signal"),
         ("absent", Status::Unavailable, "not there"),
     ] {
         let cell = analysis.cell("ill", variant).expect("it is planned");
@@ -132,19 +134,24 @@ fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
     assert!(output.status.success(), "{}", text(&output));
     let run = checkout.latest().expect("the run is there");
     let results = checkout.path("data/results");
-    // One launch lost whole, one cut short in its second line.
+    // One launch lost whole, one cut short in its second line, one in its first, and one
+    // with nothing in its file.
     let dir = results.join(&run.header.id).join("micro/adding");
     let cut = dir.join("noisy.i0.jsonl");
     std::fs::remove_file(dir.join("ok.i0.jsonl")).expect("it was recorded");
     let whole = std::fs::read(&cut).expect("it was recorded");
     let second = whole.iter().position(|b| *b == b'\n').unwrap() + 20;
     std::fs::write(&cut, &whole[..second]).expect("it is ours");
+    std::fs::write(dir.join("noisy.i1.jsonl"), &whole[..20]).expect("it is ours");
+    std::fs::write(dir.join("ok@twin.i1.jsonl"), "").expect("it is ours");
     let before = files(&results);
     let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
     assert!(output.status.success(), "{}", text(&output));
     let after = files(&results);
     assert!(before.iter().all(|(path, bytes)| after[path] == *bytes));
-    assert!(dir.join("noisy.i0.a1.jsonl").is_file() && dir.join("ok.i0.jsonl").is_file());
+    for name in ["noisy.i0.a1", "ok.i0", "noisy.i1.a1", "ok@twin.i1.a1"] {
+        assert!(dir.join(format!("{name}.jsonl")).is_file(), "no {name}");
+    }
     let analysis = analysed(&checkout);
     assert!(analysis.cells.iter().all(|cell| cell.status == Status::Ok));
 }

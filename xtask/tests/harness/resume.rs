@@ -127,6 +127,35 @@ fn after_sigint() {
 }
 
 #[test]
+fn a_record_without_a_whole_first_line_keeps_its_name_and_the_launch_takes_the_next() {
+    let checkout = Checkout::with(&[]);
+    interrupted_by(&checkout, libc::SIGKILL);
+    let results = checkout.path("data/results");
+    let run = checkout.latest().expect("the run is there");
+    let of_launch = |suffix: &str| {
+        let launches = run.header.plan.launches.iter();
+        let paths = launches.map(|launch| {
+            let name = format!("{}.i{}{suffix}.jsonl", launch.scenario, launch.invocation);
+            results.join(&run.header.id).join(&launch.target).join(name)
+        });
+        paths.collect::<Vec<PathBuf>>()
+    };
+    let pairs: Vec<(PathBuf, PathBuf)> = of_launch("").into_iter().zip(of_launch(".a1")).collect();
+    let mut unbegun = pairs.into_iter().filter(|(path, _)| !path.exists());
+    let (empty, after_empty) = unbegun.next().expect("it was killed early");
+    let (cut, after_cut) = unbegun.next().expect("it was killed early");
+    std::fs::write(&empty, "").expect("it is ours");
+    std::fs::write(&cut, "{\"ev\":\"launch\",\"tar").expect("it is ours");
+    let samples = goes_on(&checkout, &files(&results));
+    row(
+        "harness: disk full at a first line",
+        "interrupted, resumes",
+        &samples,
+    );
+    assert!(after_empty.is_file() && after_cut.is_file());
+}
+
+#[test]
 fn a_changed_program_is_no_way_to_resume() {
     let checkout = Checkout::with(&[]);
     interrupted_by(&checkout, libc::SIGKILL);

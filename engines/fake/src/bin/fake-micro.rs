@@ -1,6 +1,7 @@
 //! `fake-micro`: a micro program of known output that fails in every way on request, by
 //! the name of its variant: `ok`, `noisy` (within a limit), `wrong`, `stale` (right
-//! before it is timed, wrong after), `refuse`, `panic`, `crash`, `hang`, `slow`. The failures
+//! before it is timed, wrong after), `refuse`, `panic`, `crash`, `hang`, `slow`, `full`
+//! (half of its output can be written), `cut` (dies while writing it). The failures
 //! are the second case's; the others go well. It sums the numbers up to `n`.
 
 use protocol::engine::EngineError;
@@ -20,8 +21,8 @@ struct Summing {
     sum: u64,
 }
 
-const VARIANTS: [&str; 9] = [
-    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow",
+const VARIANTS: [&str; 11] = [
+    "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow", "full", "cut",
 ];
 
 impl Suite for Summing {
@@ -43,6 +44,7 @@ impl Suite for Summing {
         self.n = parameter(case, "n")? as u64;
         self.fails = parameter(case, "fails")? != 0;
         self.calls = 0;
+        limit_files(libc::RLIM_INFINITY);
         if self.fails && self.variant == "refuse" {
             return Err(EngineError::unsupported("it was told to refuse"));
         }
@@ -67,6 +69,15 @@ impl Suite for Summing {
     }
 
     fn output(&mut self) -> Result<Vec<f64>, EngineError> {
+        match self.variant.as_str() {
+            "full" if self.fails => {
+                // SAFETY: no handler of ours: the signal is only ignored.
+                unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+                limit_files(8);
+            }
+            "cut" if self.fails => limit_files(8),
+            _ => {}
+        }
         let error = match self.variant.as_str() {
             "noisy" => 1e-6,
             "wrong" if self.fails => 1e-2,
@@ -74,5 +85,20 @@ impl Suite for Summing {
             _ => 0.0,
         };
         Ok(vec![1.0, self.sum as f64 * (1.0 + error)])
+    }
+}
+
+/// How many bytes a file may get from here on: a write beyond is refused where SIGXFSZ
+/// is ignored, and ends the process where it isn't.
+fn limit_files(bytes: libc::rlim_t) {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: both take a limit that is ours and whole.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit);
+        limit.rlim_cur = bytes.min(limit.rlim_max);
+        libc::setrlimit(libc::RLIMIT_FSIZE, &limit);
     }
 }

@@ -1,12 +1,15 @@
 //! The runtime of a micro program: requests in, events out, the clock read around
 //! calls. Nothing is written or allocated between the two readings but what the call
 //! itself does.
+//!
+//! Exit status: 0 after `exit` or the end of input, 101 after a panic, which is
+//! answered first.
 
 use super::Suite;
 use super::wire::{Event, Load, PROTOCOL, Prepared, Request, Time, Timed};
 use crate::clock::now_ns;
 use crate::engine::EngineError;
-use crate::serve::{claim_stdout, exit_when_unheard, guarded, set_threads};
+use crate::serve::{Stop, claim_stdout, exit_when_unheard, guarded, set_threads};
 use crate::wire::FailureKind;
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -64,21 +67,35 @@ fn serve<S: Suite>(input: impl BufRead, mut out: impl Write) -> io::Result<u8> {
             },
             Err(error) => Err(bad_request(format!("not a request: {error}"))),
         };
-        let event = event.unwrap_or_else(|error| Event::Error {
-            kind: error.kind,
-            message: error.message.lines().next().unwrap_or_default().to_owned(),
-        });
+        let (event, ends) = match event {
+            Ok(event) => (event, None),
+            Err(stop) => refusal(stop),
+        };
         let mut bytes = serde_json::to_vec(&event)?;
         bytes.push(b'\n');
         out.write_all(&bytes)?;
         out.flush()?;
+        if let Some(status) = ends {
+            return Ok(status);
+        }
     }
     Ok(0)
 }
 
-fn open<S: Suite>(load: &Load) -> Result<(S, Event), EngineError> {
+/// The answer that says why, and the status to exit with where that is the last.
+fn refusal(stop: Stop) -> (Event, Option<u8>) {
+    let (error, ends) = stop.of_call();
+    let event = Event::Error {
+        kind: error.kind,
+        message: error.message.lines().next().unwrap_or_default().to_owned(),
+        is_last: ends.is_some(),
+    };
+    (event, ends)
+}
+
+fn open<S: Suite>(load: &Load) -> Result<(S, Event), Stop> {
     set_threads(load.threads);
-    let (suite, mut hello) = caught(|| S::open(load))?;
+    let (suite, mut hello) = guarded(|| S::open(load))?;
     hello.protocol = PROTOCOL;
     for (key, value) in crate::serve::build_info() {
         hello.build.entry(key).or_insert(value);
@@ -86,9 +103,9 @@ fn open<S: Suite>(load: &Load) -> Result<(S, Event), EngineError> {
     Ok((suite, Event::Hello(hello)))
 }
 
-fn answer<S: Suite>(suite: &mut S, request: Request) -> Result<Event, EngineError> {
+fn answer<S: Suite>(suite: &mut S, request: Request) -> Result<Event, Stop> {
     match request {
-        Request::Prepare(case) => caught(|| {
+        Request::Prepare(case) => guarded(|| {
             let work = suite.prepare(&case)?;
             let start_ns = now_ns();
             suite.call()?;
@@ -99,14 +116,17 @@ fn answer<S: Suite>(suite: &mut S, request: Request) -> Result<Event, EngineErro
             }))
         }),
         Request::Output { path } => {
-            let values = caught(|| suite.output())?;
-            write_values(&path, &values)
-                .map_err(|e| EngineError::internal(format!("{path} can't be written: {e}")))?;
+            let values = guarded(|| suite.output())?;
+            write_values(&path, &values).map_err(|e| {
+                Stop::Failed(EngineError::internal(format!(
+                    "{path} can't be written: {e}"
+                )))
+            })?;
             Ok(Event::Written {
                 values: values.len() as u64,
             })
         }
-        Request::Time(time) => caught(|| timed(suite, &time)).map(Event::Timed),
+        Request::Time(time) => guarded(|| timed(suite, &time)).map(Event::Timed),
         Request::Load(_) => Err(bad_request("loaded twice")),
         Request::Exit => Err(bad_request("exit is the end of the loop")),
     }
@@ -156,14 +176,8 @@ fn write_values(path: &str, values: &[f64]) -> io::Result<()> {
     file.flush()
 }
 
-/// A panic is an error of the call; what it leaves behind is prepared anew for the
-/// next case.
-fn caught<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
-    guarded(call).map_err(|stop| stop.into_error())
-}
-
-fn bad_request(message: impl Into<String>) -> EngineError {
-    EngineError::new(FailureKind::BadRequest, message)
+fn bad_request(message: impl Into<String>) -> Stop {
+    Stop::Failed(EngineError::new(FailureKind::BadRequest, message))
 }
 
 #[cfg(test)]
@@ -206,14 +220,14 @@ mod tests {
 
     const LOAD: &str = r#"{"op":"load","suite":"s","variant":"double","backend":"cpu","precision":"f32","threads":1,"model_dir":"","seed":1}"#;
 
-    fn talk(lines: &[&str]) -> Vec<Event> {
+    /// What it answers, and its exit status.
+    fn talk(lines: &[&str]) -> (Vec<Event>, u8) {
         let mut out = Vec::new();
         let input = [&[LOAD], lines].concat().join("\n");
-        assert_eq!(serve::<Doubler>(input.as_bytes(), &mut out).unwrap(), 0);
+        let status = serve::<Doubler>(input.as_bytes(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        let events = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        (events.collect(), status)
     }
 
     #[test]
@@ -221,11 +235,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out").display().to_string();
         let output = format!("{{\"op\":\"output\",\"path\":{path:?}}}");
-        let events = talk(&[
+        let (events, status) = talk(&[
             r#"{"op":"prepare","case":"a","params":{"value":21}}"#,
             &output,
             r#"{"op":"time","samples":3,"sample_ns":1000,"warmup_ns":0}"#,
         ]);
+        assert_eq!(status, 0);
         assert!(matches!(&events[0], Event::Hello(h) if h.protocol == PROTOCOL));
         assert!(matches!(&events[1], Event::Prepared(p) if p.work == 1.0));
         assert_eq!(events[2], Event::Written { values: 2 });
@@ -242,17 +257,22 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_and_a_panic_are_answers() {
-        let events = talk(&[
+    fn a_refusal_is_an_answer_and_a_panic_the_last() {
+        let (events, status) = talk(&[
             r#"{"op":"prepare","case":"b","params":{}}"#,
+            "nonsense",
+            r#"{"op":"prepare","case":"a","params":{"value":1}}"#,
             r#"{"op":"prepare","case":"c","params":{"value":13}}"#,
             r#"{"op":"prepare","case":"a","params":{"value":1}}"#,
-            "nonsense",
         ]);
-        let failed = |event: &Event, needle: &str| matches!(event, Event::Error { message, .. } if message.contains(needle));
-        assert!(failed(&events[1], "no parameter \"value\""), "{events:?}");
-        assert!(failed(&events[2], "thirteen"), "{events:?}");
+        let failed = |event: &Event, needle: &str, last: bool| matches!(event, Event::Error { message, is_last, .. } if message.contains(needle) && *is_last == last);
+        assert!(
+            failed(&events[1], "no parameter \"value\"", false),
+            "{events:?}"
+        );
+        assert!(failed(&events[2], "not a request", false), "{events:?}");
         assert!(matches!(events[3], Event::Prepared(_)), "{events:?}");
-        assert!(failed(&events[4], "not a request"), "{events:?}");
+        assert!(failed(&events[4], "thirteen", true), "{events:?}");
+        assert_eq!((events.len(), status), (5, 101));
     }
 }

@@ -61,7 +61,8 @@ pub struct Prepare {
 pub struct Time {
     /// How many samples.
     pub samples: u32,
-    /// Least duration of a sample: as many calls as that takes by the warm-up.
+    /// What a sample should take about: as many calls as that is by the warm-up's mean,
+    /// so that one may take a little less.
     pub sample_ns: u64,
     /// Least duration of the untimed calls before; at least one is made.
     pub warmup_ns: u64,
@@ -82,12 +83,15 @@ pub enum Event {
     },
     /// The samples.
     Timed(Timed),
-    /// Something failed. The process goes on unless it ends by itself.
+    /// Something failed. The process goes on unless it says or shows otherwise.
     Error {
         /// What sort.
         kind: FailureKind,
         /// One line.
         message: String,
+        /// After a panic: what is left is anybody's guess, so the process ends.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_last: bool,
     },
 }
 

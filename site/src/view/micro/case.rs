@@ -6,6 +6,7 @@ use crate::html::slug;
 use crate::view::cells::{chip, rests_on, status_words, verdict};
 use crate::view::frame::engine_path;
 use schema::micro::{SuiteCase, Variant, Work};
+use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::{Cell, Metric, MetricId};
 
@@ -79,20 +80,46 @@ impl SuiteView<'_> {
             label: case.label.clone(),
             params: params.collect::<Vec<_>>().join(", "),
             rate: rate_unit(self.planned.work).0,
-            noise_floor: match self.floor(case) {
-                Some(ratio) => format!(
-                    "Noise floor: {}, the upper 95 % bound of what lay between {} and itself, run twice in \
-                     every block. A difference under it is not called one.",
-                    fmt::ratio(ratio, None).0,
-                    self.planned.baseline
-                ),
-                None => "No noise floor was measured: the verdicts rest on the test alone.".into(),
-            },
+            noise_floor: self.noise_floor(case),
             rows: measured
                 .into_iter()
                 .map(|(variant, cell, metric)| self.row(case, variant, cell, metric))
                 .collect(),
             failures,
+        }
+    }
+
+    fn noise_floor(&self, case: &SuiteCase) -> String {
+        let baseline = &self.planned.baseline;
+        if let Some(ratio) = self.floor(case) {
+            return format!(
+                "Noise floor: {}, the upper 95 % bound of what lay between {baseline} and itself, run \
+                 twice in every block. A difference under it is not called one.",
+                fmt::ratio(ratio, None).0
+            );
+        }
+        let mut twins = self.analysis.twins.iter();
+        let lost = twins.find(|twin| twin.case == case.id && twin.status != Status::Ok);
+        let why = lost.map_or(String::new(), |twin| {
+            format!(
+                " (second launches of {baseline}: {}, {})",
+                status_words(twin.status),
+                twin.reason
+            )
+        });
+        format!("No noise floor was measured{why}: the verdicts rest on the test alone.")
+    }
+
+    /// Why a measured cell stands against nothing.
+    fn uncompared(&self, case: &SuiteCase) -> String {
+        let baseline = &self.planned.baseline;
+        match self.analysis.cell(&case.id, baseline) {
+            None => format!("no ratio: {baseline} was not run"),
+            Some(cell) if cell.status != Status::Ok => {
+                let status = status_words(cell.status);
+                format!("no ratio: {baseline} has no value ({status})")
+            }
+            Some(_) => format!("no ratio: no block in common with {baseline}"),
         }
     }
 
@@ -132,7 +159,7 @@ impl SuiteView<'_> {
                 .map_or(NONE.into(), |rank| format!("{rank}{shared}")),
             ratio: NONE.into(),
             ratio_interval: NONE.into(),
-            verdict: "too few launches to say".into(),
+            verdict: self.uncompared(case),
             tone: "even",
             first_call: of(MetricId::FirstCallNs),
             memory: of(MetricId::PeakRssBytes),

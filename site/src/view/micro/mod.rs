@@ -16,7 +16,7 @@ use crate::html::slug;
 use schema::micro::{DIR, PlannedSuite, Suite, Variant};
 use schema::run::Run;
 use serde::Serialize;
-use stats::analysis::{Cell, Comparison, Metric, MetricId, Role};
+use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::micro::SuiteAnalysis;
 
 /// Path of the page that lists the suites.
@@ -182,30 +182,37 @@ impl SuiteView<'_> {
         }
     }
 
-    /// The largest advantage over the baseline.
+    /// The largest advantage over the baseline that is one: better by the test and
+    /// beyond the noise floor, and by no lower precision.
     fn finding(&self) -> String {
-        let comparisons = self.analysis.comparisons.iter();
-        let best = comparisons
-            .filter(|c| c.role == Role::Baseline && c.ratio.is_finite())
-            .max_by(|a, b| a.ratio.total_cmp(&b.ratio));
-        match best {
-            None => format!("Nothing could be compared with {}", self.planned.baseline),
-            Some(best) => {
-                let (ratio, interval) = fmt::ratio(best.ratio, best.ci95);
-                let cases = self.planned.cases.iter();
-                let label = cases
-                    .filter(|case| case.id == best.case)
-                    .map(|case| case.label.as_str())
-                    .next();
-                format!(
-                    "Largest advantage over {}: {} with {}, {ratio} {}",
-                    self.planned.baseline,
-                    best.target,
-                    label.unwrap_or(&best.case),
-                    interval.unwrap_or_else(|| "(a single launch gives no interval)".into())
-                )
-            }
-        }
+        let baseline = &self.planned.baseline;
+        let precision = |id: &str| self.planned.variant(id).map(|v| v.precision.as_str());
+        let alike: Vec<&Comparison> = self
+            .analysis
+            .comparisons
+            .iter()
+            .filter(|c| c.role == Role::Baseline && precision(&c.target) == precision(baseline))
+            .collect();
+        let better = alike.iter().filter(|c| c.verdict == Verdict::Better);
+        let best = better.max_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        let Some(best) = best else {
+            return match alike.iter().any(|c| c.verdict != Verdict::Unknown) {
+                true => format!("Nothing of equal precision is better than {baseline} anywhere"),
+                false if alike.is_empty() => {
+                    format!("Nothing of equal precision could be compared with {baseline}")
+                }
+                false => format!("Too few launches to say what is better than {baseline}"),
+            };
+        };
+        let (ratio, interval) = fmt::ratio(best.ratio, best.ci95);
+        let mut cases = self.planned.cases.iter();
+        let case = cases.find(|case| case.id == best.case);
+        format!(
+            "Largest advantage over {baseline}: {} with {}, {ratio} {}",
+            best.target,
+            case.map_or(&best.case, |case| &case.label),
+            interval.unwrap_or_default()
+        )
     }
 }
 

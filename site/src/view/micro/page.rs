@@ -48,7 +48,7 @@ impl SuiteView<'_> {
             analysis,
             baseline: planned.baseline.clone(),
             protocol: format!(
-                "{} launches of each variant in randomised blocks; in each, {} readings of at least {} \
+                "{} launches of each variant in randomised blocks; in each, {} readings of about {} \
                  after {} of untimed calls",
                 shown.run.header.plan.invocations,
                 planned.samples,

@@ -48,7 +48,7 @@ pub struct PlannedSuite {
     pub cases: Vec<SuiteCase>,
     /// Samples per launch and case.
     pub samples: u32,
-    /// Least duration of a sample (ns).
+    /// What a sample should take about (ns).
     pub sample_ns: u64,
     /// Least duration of the untimed calls before (ns).
     pub warmup_ns: u64,

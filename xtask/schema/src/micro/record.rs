@@ -79,9 +79,10 @@ pub struct MicroSample {
     /// Largest error of any value, relative to the largest magnitude of the reference's
     /// output: the larger of before and after timing.
     pub error_max: f64,
-    /// Peak resident set of the process so far, bytes.
+    /// Largest resident set of the process while it was warmed up and timed, bytes;
+    /// absent where the kernel would not forget what came before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_rss_bytes: Option<u64>,
+    pub peak_rss_bytes_timed: Option<u64>,
 }
 
 /// A case without samples.

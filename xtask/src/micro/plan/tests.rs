@@ -58,7 +58,16 @@ suites = { s = ["y"] }
 "#;
 
 fn planned(seed: u64, scenarios: &[&str], engines: &[&str]) -> Result<MicroPlan, PlanError> {
-    let mut profile: Profile = toml::from_str(PROFILE).unwrap();
+    planned_with(PROFILE, seed, scenarios, engines)
+}
+
+fn planned_with(
+    profile: &str,
+    seed: u64,
+    scenarios: &[&str],
+    engines: &[&str],
+) -> Result<MicroPlan, PlanError> {
+    let mut profile: Profile = toml::from_str(profile).unwrap();
     profile.seed = seed;
     let suite: Suite = toml::from_str(SUITE).unwrap();
     let registry: MicroRegistry = toml::from_str(REGISTRY).unwrap();
@@ -106,11 +115,59 @@ fn names_narrow_it_and_what_is_not_there_is_refused() {
     let refused = planned(1, &["micro/t"], &[]).unwrap_err();
     assert!(refused.0.contains("micro/s"), "{refused}");
     let two = planned(1, &["micro/*"], &["two"]).unwrap();
-    assert_eq!(two.suites[0].variants.len(), 1);
-    // Without the baseline there is nothing to run twice.
-    assert!(two.launches.iter().all(|launch| launch.variant == "b"));
+    // The baseline stays, and runs twice: there is no ratio without it.
+    let ids: Vec<&str> = two.suites[0].variants.iter().map(|v| &*v.id).collect();
+    assert_eq!(ids, ["a", "b"]);
+    assert_eq!(two.launches.len(), 9);
     assert!(planned(1, &[], &["three"]).unwrap().is_empty());
     assert!(planned(1, &["micro/*"], &["three"]).is_err());
+}
+
+#[test]
+fn backends_of_its_own_choose_and_the_baseline_is_on_any() {
+    let with = |backends: &str| {
+        let own = format!("[micro]\nbackends = {backends}");
+        planned_with(&PROFILE.replace("[micro]", &own), 1, &[], &[])
+    };
+    let ids = |plan: MicroPlan| -> Vec<String> {
+        let variants = plan.suites[0].variants.iter();
+        variants.map(|v| v.id.clone()).collect()
+    };
+    assert_eq!(ids(with(r#"["cuda"]"#).unwrap()), ["a", "c"]);
+    assert_eq!(ids(with(r#"["cpu", "cuda"]"#).unwrap()), ["a", "b", "c"]);
+    // A suite that the profile names and nobody can run is a mistake in the profile.
+    let refused = with(r#"["metal"]"#).unwrap_err();
+    assert!(
+        refused.0.contains("s: none of its variants is on metal"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn every_suite_of_a_real_profile_has_its_baseline_and_something_to_hold_against_it() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let suites = Suite::load_all(&root.join("data/scenarios/micro")).unwrap();
+    let registry = MicroRegistry::load(&root.join("engines/micro.toml")).unwrap();
+    for name in ["cpu", "gpu", "smoke"] {
+        let profile = Profile::load(&root.join(format!("data/profiles/{name}.toml"))).unwrap();
+        let sizes = profile.micro.as_ref().unwrap();
+        let plan = plan(&profile, &suites, &registry, &Choice::default()).unwrap();
+        assert_eq!(plan.suites.len(), sizes.suites.len(), "{name}");
+        for suite in &plan.suites {
+            let ids: Vec<&str> = suite.variants.iter().map(|v| &*v.id).collect();
+            assert!(
+                ids.len() > 1 && ids.contains(&&*suite.baseline),
+                "{name}: {ids:?}"
+            );
+        }
+        if name == "gpu" {
+            let on_gpu = |id: &str| {
+                let suite = plan.suite(id).expect("the profile names it");
+                suite.variants.iter().any(|v| v.backend == "cuda")
+            };
+            assert!(on_gpu("sdpa") && on_gpu("burn_backends"));
+        }
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod rapl;
 mod sampler;
 mod tree;
 
-pub use process::peak_rss_bytes;
+pub use process::{peak_rss_bytes, reset_peak_rss};
 pub use sampler::Sampler;
 
 use std::path::Path;
