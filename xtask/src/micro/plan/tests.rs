@@ -161,11 +161,8 @@ fn every_suite_of_a_real_profile_has_its_baseline_and_something_to_hold_against_
             );
         }
         if name == "gpu" {
-            let on_gpu = |id: &str| {
-                let suite = plan.suite(id).expect("the profile names it");
-                suite.variants.iter().any(|v| v.backend == "cuda")
-            };
-            assert!(on_gpu("sdpa") && on_gpu("burn_backends"));
+            let on_gpu = |suite: &&PlannedSuite| suite.variants.iter().any(|v| v.backend == "cuda");
+            assert!(plan.suites.iter().filter(on_gpu).count() >= 2);
         }
     }
 }
