@@ -84,7 +84,7 @@ impl Frame {
                 items.push((super::kernels::PATH.into(), "Kernels"));
             }
             if super::micro::run_of(input.runs).is_some() {
-                items.push((super::micro::PATH.into(), "Micro suites"));
+                items.push((super::micro::PATH.into(), "Micro"));
             }
             items.push((super::compare::PATH.into(), "Compare"));
             items.push((super::cost::PATH.into(), "Cost"));
