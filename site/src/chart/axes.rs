@@ -57,8 +57,15 @@ impl Axes {
             svg.text("al", (4.0, 14.0), Anchor::Start, &axis.labelled(scale));
         });
         both(svg, &self.x, |svg, axis, scale| {
+            // A label that would touch the one before is left out, with its tick.
+            let mut free = f64::MIN;
             for &tick in &scale.ticks {
                 let Some(at) = scale.at(tick) else { continue };
+                let half = fmt::tick(axis.unit, tick).chars().count() as f64 * 3.6 + 2.0;
+                if at - half < free {
+                    continue;
+                }
+                free = at + half;
                 let from = if self.x_grid { top } else { bottom };
                 svg.line("gr", (at, from), (at, bottom + 5.0));
                 let label = fmt::tick(axis.unit, tick);
