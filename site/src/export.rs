@@ -8,7 +8,7 @@ use schema::registry::Target;
 use schema::run::Run;
 use serde::Serialize;
 use serde_json::Value;
-use stats::analysis::Analysis;
+use stats::analysis::{Analysis, Cell};
 use stats::micro::SuiteAnalysis;
 
 /// The columns in order, and what each holds.
@@ -89,6 +89,14 @@ fn device_of(run: &Run, backend: &str) -> String {
     facts.get(fact).cloned().unwrap_or_default()
 }
 
+/// Whom a row is about: a target, or a variant of a micro suite.
+struct Subject<'a> {
+    id: &'a str,
+    engine: &'a str,
+    backend: &'a str,
+    precision: &'a str,
+}
+
 /// All rows, in the order of the analysis.
 pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
@@ -96,42 +104,23 @@ pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
         let Some(target) = run.header.plan.targets.iter().find(|t| t.id == cell.target) else {
             continue;
         };
-        let row = |metric, unit, n, value: Option<f64>, ci: Option<(f64, f64)>| Row {
-            run: &run.header.id,
-            target: &target.id,
+        let subject = Subject {
+            id: &target.id,
             engine: &target.engine,
             backend: &target.backend,
-            device: device(run, target),
             precision: &target.precision,
-            model: &run.header.plan.model,
-            scenario: &cell.scenario,
-            case: &cell.case,
-            metric,
-            unit,
-            n,
-            value,
-            ci_low: ci.map(|ci| ci.0),
-            ci_high: ci.map(|ci| ci.1),
-            status: cell.status.id(),
-            reason: &cell.reason,
         };
-        if cell.status != Status::Ok || cell.metrics.is_empty() {
-            rows.push(row("", "", cell.requests, None, None));
+        let first = if cell.status != Status::Ok || cell.metrics.is_empty() {
+            Some(Number::default())
         } else {
-            let completed = Some(cell.requests as f64);
-            rows.push(row(
-                "completed_requests",
-                "requests",
-                cell.requests,
-                completed,
-                None,
-            ));
-        }
-        for metric in &cell.metrics {
-            let about = metric.id.describe();
-            let (value, ci) = (Some(metric.value), metric.ci95);
-            rows.push(row(about.name, about.unit, metric.n, value, ci));
-        }
+            Some(Number {
+                metric: "completed_requests",
+                unit: "requests",
+                value: Some(cell.requests as f64),
+                ci: None,
+            })
+        };
+        add_rows(&mut rows, run, &subject, cell, first);
     }
     rows
 }
@@ -144,35 +133,65 @@ pub fn suite_rows<'a>(run: &'a Run, suite: &'a SuiteAnalysis) -> Vec<Row<'a>> {
         let Some(variant) = planned.and_then(|planned| planned.variant(&cell.target)) else {
             continue;
         };
-        let row = |metric, unit, n, value, ci: Option<(f64, f64)>| Row {
-            run: &run.header.id,
-            target: &variant.id,
+        let subject = Subject {
+            id: &variant.id,
             engine: &variant.engine,
             backend: &variant.backend,
-            device: device_of(run, &variant.backend),
             precision: &variant.precision,
-            model: &run.header.plan.model,
-            scenario: &cell.scenario,
-            case: &cell.case,
-            metric,
-            unit,
-            n,
-            value,
-            ci_low: ci.map(|ci| ci.0),
-            ci_high: ci.map(|ci| ci.1),
-            status: cell.status.id(),
-            reason: &cell.reason,
         };
-        if cell.metrics.is_empty() {
-            rows.push(row("", "", cell.requests, None, None));
-        }
-        for metric in &cell.metrics {
-            let about = metric.id.describe();
-            let (value, ci) = (Some(metric.value), metric.ci95);
-            rows.push(row(about.name, about.unit, metric.n, value, ci));
-        }
+        let first = cell.metrics.is_empty().then(Number::default);
+        add_rows(&mut rows, run, &subject, cell, first);
     }
     rows
+}
+
+/// What differs between the rows of a cell. The default stands for a cell without numbers.
+#[derive(Default)]
+struct Number {
+    metric: &'static str,
+    unit: &'static str,
+    value: Option<f64>,
+    ci: Option<(f64, f64)>,
+}
+
+/// A cell's rows: `first`, which counts its requests, and one per metric.
+fn add_rows<'a>(
+    rows: &mut Vec<Row<'a>>,
+    run: &'a Run,
+    subject: &Subject<'a>,
+    cell: &'a Cell,
+    first: Option<Number>,
+) {
+    let metrics = cell.metrics.iter().map(|metric| {
+        let about = metric.id.describe();
+        let number = Number {
+            metric: about.name,
+            unit: about.unit,
+            value: Some(metric.value),
+            ci: metric.ci95,
+        };
+        (number, metric.n)
+    });
+    let first = first.map(|number| (number, cell.requests));
+    rows.extend(first.into_iter().chain(metrics).map(|(number, n)| Row {
+        run: &run.header.id,
+        target: subject.id,
+        engine: subject.engine,
+        backend: subject.backend,
+        device: device_of(run, subject.backend),
+        precision: subject.precision,
+        model: &run.header.plan.model,
+        scenario: &cell.scenario,
+        case: &cell.case,
+        metric: number.metric,
+        unit: number.unit,
+        n,
+        value: number.value,
+        ci_low: number.ci.map(|ci| ci.0),
+        ci_high: number.ci.map(|ci| ci.1),
+        status: cell.status.id(),
+        reason: &cell.reason,
+    }));
 }
 
 /// Rows as RFC 4180.

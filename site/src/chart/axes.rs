@@ -61,14 +61,14 @@ impl Axes {
             let mut free = f64::MIN;
             for &tick in &scale.ticks {
                 let Some(at) = scale.at(tick) else { continue };
-                let half = fmt::tick(axis.unit, tick).chars().count() as f64 * 3.6 + 2.0;
+                let label = fmt::tick(axis.unit, tick);
+                let half = label.chars().count() as f64 * 3.6 + 2.0;
                 if at - half < free {
                     continue;
                 }
                 free = at + half;
                 let from = if self.x_grid { top } else { bottom };
                 svg.line("gr", (at, from), (at, bottom + 5.0));
-                let label = fmt::tick(axis.unit, tick);
                 svg.text("tk", (at, bottom + 20.0), Anchor::Middle, &label);
             }
             let middle = ((left + right) / 2.0, bottom + 40.0);

@@ -15,6 +15,7 @@ pub mod error;
 pub mod golden;
 pub mod hypothesis;
 pub mod kernels;
+mod lines;
 pub mod micro;
 pub mod model;
 pub mod origin;

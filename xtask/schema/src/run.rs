@@ -7,6 +7,7 @@ use crate::calibration::Calibration;
 use crate::capacity::Capacity;
 use crate::error::{DataError, check_id, read_json};
 use crate::kernels::TracedLaunch;
+use crate::lines::{RecordFile, jsonl_files, read_lines};
 use crate::micro::MicroLog;
 use crate::origin::Origin;
 use crate::pins::Pins;
@@ -189,25 +190,17 @@ impl Run {
 impl LaunchLog {
     /// Load one record file; `None` where not even its first line was written whole.
     pub fn load(run_dir: &Path, path: &Path) -> Result<Option<Self>, DataError> {
-        let events = read_lines::<RecordEvent>(path)?;
-        let mut events = events.into_iter();
-        let launch = match events.next() {
-            None => return Ok(None),
-            Some(RecordEvent::Launch(launch)) => launch,
-            Some(_) => {
-                return Err(DataError::at(
-                    path,
-                    1,
-                    "the first line is not a `launch` event",
-                ));
-            }
+        let head = |event: RecordEvent| match event {
+            RecordEvent::Launch(launch) => Ok(launch),
+            other => Err(other),
         };
-        let bytes =
-            std::fs::read(path).map_err(|e| DataError::new(path, format!("can't be read: {e}")))?;
+        let Some(read) = RecordFile::read(run_dir, path, head)? else {
+            return Ok(None);
+        };
         let mut log = Self {
-            file: path.strip_prefix(run_dir).unwrap_or(path).to_owned(),
-            sha256: sha256_hex(&bytes),
-            launch,
+            file: read.file,
+            sha256: read.sha256,
+            launch: read.launch,
             ready: None,
             requests: Vec::new(),
             unanswered: Vec::new(),
@@ -215,11 +208,9 @@ impl LaunchLog {
             case_ends: Vec::new(),
             end: None,
         };
-        for (index, event) in events.enumerate() {
+        for (line, event) in read.events {
             match event {
-                RecordEvent::Launch(_) => {
-                    return Err(DataError::at(path, index + 2, "a second `launch` event"));
-                }
+                RecordEvent::Launch(_) => unreachable!("RecordFile takes the only one out"),
                 RecordEvent::Ready(ready) => log.ready = Some(ready),
                 RecordEvent::Request(request) => log.requests.push(request),
                 RecordEvent::Unanswered(request) => log.unanswered.push(request),
@@ -227,7 +218,7 @@ impl LaunchLog {
                 RecordEvent::Readings(readings) => log.telemetry.extend(
                     readings
                         .unpack()
-                        .map_err(|why| DataError::at(path, index + 2, why))?,
+                        .map_err(|why| DataError::at(path, line, why))?,
                 ),
                 RecordEvent::CaseEnd(end) => log.case_ends.push(end),
                 RecordEvent::End(end) => log.end = Some(end),
@@ -272,35 +263,6 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-pub(crate) fn jsonl_files(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let entries =
-        std::fs::read_dir(dir).map_err(|e| DataError::new(dir, format!("can't be listed: {e}")))?;
-    let mut files: Vec<_> = entries
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|ext| ext == "jsonl"))
-        .collect();
-    files.sort();
-    Ok(files)
-}
-
 fn read_json_if_there<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, DataError> {
     path.exists().then(|| read_json(path)).transpose()
-}
-
-/// All whole lines of a JSON Lines file; none where the file isn't there.
-pub(crate) fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| DataError::new(path, format!("can't be read: {e}")))?;
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole
-        .lines()
-        .enumerate()
-        .map(|(index, line)| {
-            serde_json::from_str(line)
-                .map_err(|e| DataError::at(path, index + 1, format!("not a record: {e}")))
-        })
-        .collect()
 }

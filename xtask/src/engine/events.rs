@@ -3,8 +3,9 @@
 
 use super::EngineFailure;
 use super::process::{Output, Process, describe_exit};
-use protocol::wire::{Done, Event, Failure, FailureKind};
+use protocol::wire::{Done, Failure, FailureKind};
 use schema::record::Status;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 
@@ -107,7 +108,7 @@ pub(crate) fn status_of(kind: FailureKind) -> Status {
     }
 }
 
-pub(super) fn unexpected(wanted: &str, event: &Event) -> EngineFailure {
+pub(crate) fn unexpected(wanted: &str, event: &impl Serialize) -> EngineFailure {
     let text = serde_json::to_string(event).unwrap_or_default();
     EngineFailure::new(
         Status::ProtocolError,

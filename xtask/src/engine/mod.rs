@@ -1,9 +1,10 @@
 //! Talking to an engine: a process on the other end of two pipes.
 //!
-//! `process` owns the operating system's side (start, pipes, death), `session`
-//! the protocol's. Neither knows which engine it is.
+//! `process` owns the operating system's side (start, pipes, death), `life` how a
+//! program begins and ends, `session` the protocol. None knows which engine it is.
 
 pub(crate) mod events;
+pub(crate) mod life;
 pub mod process;
 pub mod session;
 

@@ -2,7 +2,8 @@
 //! and turn everything that can go wrong into one [`EngineFailure`].
 
 use super::events::{check_done, event_before, next_event, refusal, unexpected};
-use super::process::{Input, Process, describe_exit};
+use super::life::check_protocol;
+use super::process::{Input, Process};
 use super::{EngineFailure, Program};
 use protocol::wire::{
     Done, Event, Failure, Generate, Hello, Load, Loaded, PROTOCOL, Request, Score, Scored,
@@ -67,13 +68,7 @@ impl Session {
         load: &Load,
         patience: Patience,
     ) -> Result<Self, (EngineFailure, String)> {
-        let mut process = Process::start(program).map_err(|error| {
-            let reason = format!("{} can't be started: {error}", program.argv.join(" "));
-            (
-                EngineFailure::new(Status::Unavailable, reason),
-                String::new(),
-            )
-        })?;
+        let mut process = Process::open(program)?;
         match Self::handshake(&mut process, load, patience.load) {
             Ok((hello, hello_ns, loaded, ready_ns)) => Ok(Self {
                 process,
@@ -85,11 +80,7 @@ impl Session {
                 next_id: 1,
                 request_timeout: patience.request,
             }),
-            Err(failure) => {
-                process.finish(Duration::from_millis(200));
-                let tail = process.stderr_tail();
-                Err((failure, tail))
-            }
+            Err(failure) => Err(process.fall(failure)),
         }
     }
 
@@ -107,15 +98,7 @@ impl Session {
             Event::Error(failure) => return Err(refusal(failure)),
             other => return Err(unexpected("`hello`", &other)),
         };
-        if hello.protocol != PROTOCOL {
-            return Err(EngineFailure::new(
-                Status::ProtocolError,
-                format!(
-                    "speaks protocol {}, the harness speaks {PROTOCOL}: build both from one revision",
-                    hello.protocol
-                ),
-            ));
-        }
+        check_protocol("protocol", hello.protocol, PROTOCOL)?;
         let (event, ready_ns) = next_event(process, deadline, "loading")?;
         match event {
             Event::Loaded(loaded) => Ok((hello, hello_ns, loaded, ready_ns)),
@@ -284,16 +267,8 @@ impl Session {
 
     /// Ask it to exit, wait a little, and give back how the process ended and
     /// the last lines of its stderr.
-    pub fn close(mut self) -> (Result<(), EngineFailure>, String) {
-        let _ = self.process.write_line(&encode(&Request::Exit));
-        let status = self.process.finish(Duration::from_secs(10));
-        let result = if status.is_some_and(|status| status.success()) {
-            Ok(())
-        } else {
-            let reason = format!("at exit the process {}", describe_exit(status));
-            Err(EngineFailure::new(Status::Crashed, reason))
-        };
-        (result, self.process.stderr_tail())
+    pub fn close(self) -> (Result<(), EngineFailure>, String) {
+        self.process.close(&encode(&Request::Exit))
     }
 
     /// Kill it, so that a write it never reads comes back.
@@ -302,9 +277,8 @@ impl Session {
     }
 
     /// Kill it; the last lines of its stderr.
-    pub fn abort(mut self) -> String {
-        self.process.finish(Duration::from_millis(100));
-        self.process.stderr_tail()
+    pub fn abort(self) -> String {
+        self.process.abort()
     }
 
     fn new_id(&mut self, new_tokens: u32) -> u64 {

@@ -1,8 +1,9 @@
 //! The protocol's side of a running micro program: ask, read the answer, and turn
 //! everything that can go wrong into one [`EngineFailure`].
 
-use crate::engine::events::{next_event, status_of};
-use crate::engine::process::{Process, describe_exit};
+use crate::engine::events::{next_event, status_of, unexpected};
+use crate::engine::life::check_protocol;
+use crate::engine::process::Process;
 use crate::engine::session::Patience;
 use crate::engine::{EngineFailure, Program};
 use protocol::clock::now_ns;
@@ -32,27 +33,8 @@ impl Session {
         load: &Load,
         patience: Patience,
     ) -> Result<Self, (EngineFailure, String)> {
-        let mut process = Process::start(program).map_err(|error| {
-            let reason = format!("{} can't be started: {error}", program.argv.join(" "));
-            let failure = EngineFailure::new(Status::Unavailable, reason);
-            (failure, String::new())
-        })?;
-        let request = Request::Load(load.clone());
-        let opened = match ask(&mut process, &request, patience.load) {
-            Ok((Event::Hello(hello), _, _)) if hello.protocol != PROTOCOL => {
-                Err(EngineFailure::new(
-                    Status::ProtocolError,
-                    format!(
-                        "speaks micro protocol {}, the harness speaks {PROTOCOL}: build both from one revision",
-                        hello.protocol
-                    ),
-                ))
-            }
-            Ok((Event::Hello(hello), _, ready_ns)) => Ok((hello, ready_ns)),
-            Ok((other, ..)) => Err(unexpected("hello", &other)),
-            Err(refused) => Err(refused.failure),
-        };
-        match opened {
+        let mut process = Process::open(program)?;
+        match handshake(&mut process, load, patience.load) {
             Ok((hello, ready_ns)) => Ok(Self {
                 process,
                 patience,
@@ -60,10 +42,7 @@ impl Session {
                 hello,
                 ready_ns,
             }),
-            Err(failure) => {
-                process.finish(Duration::from_millis(200));
-                Err((failure, process.stderr_tail()))
-            }
+            Err(failure) => Err(process.fall(failure)),
         }
     }
 
@@ -77,7 +56,7 @@ impl Session {
     pub(crate) fn prepare(&mut self, case: Prepare) -> Result<Prepared, EngineFailure> {
         match self.ask(&Request::Prepare(case))? {
             (Event::Prepared(prepared), ..) => Ok(prepared),
-            (other, ..) => Err(unexpected("prepared", &other)),
+            (other, ..) => Err(unexpected("`prepared`", &other)),
         }
     }
 
@@ -96,7 +75,7 @@ impl Session {
         };
         let written = match self.ask(&request)? {
             (Event::Written { values }, ..) => values,
-            (other, ..) => return Err(unexpected("written", &other)),
+            (other, ..) => return Err(unexpected("`written`", &other)),
         };
         let values = super::output::read(file);
         let values = values.map_err(|why| EngineFailure::new(Status::ProtocolError, why))?;
@@ -114,7 +93,7 @@ impl Session {
         let (event, asked_ns, read_ns) = self.ask(&Request::Time(time))?;
         let timed = match event {
             Event::Timed(timed) => timed,
-            other => return Err(unexpected("timed", &other)),
+            other => return Err(unexpected("`timed`", &other)),
         };
         if timed.ns.len() != time.samples as usize || timed.calls == 0 {
             return Err(EngineFailure::new(
@@ -138,17 +117,8 @@ impl Session {
     }
 
     /// Ask it to exit; how it ended, where that was no success, and its last lines.
-    pub(crate) fn close(mut self) -> (Result<(), EngineFailure>, String) {
-        let _ = self.process.write_line(&encode(&Request::Exit));
-        let status = self.process.finish(Duration::from_secs(10));
-        let result = match status.is_some_and(|status| status.success()) {
-            true => Ok(()),
-            false => Err(EngineFailure::new(
-                Status::Crashed,
-                format!("at exit the process {}", describe_exit(status)),
-            )),
-        };
-        (result, self.process.stderr_tail())
+    pub(crate) fn close(self) -> (Result<(), EngineFailure>, String) {
+        self.process.close(&encode(&Request::Exit))
     }
 
     /// Whether the process is gone, or said that it goes.
@@ -157,9 +127,8 @@ impl Session {
     }
 
     /// Kill it; the last lines of its stderr.
-    pub(crate) fn abort(mut self) -> String {
-        self.process.finish(Duration::from_millis(100));
-        self.process.stderr_tail()
+    pub(crate) fn abort(self) -> String {
+        self.process.abort()
     }
 
     fn ask(&mut self, request: &Request) -> Result<(Event, u64, u64), EngineFailure> {
@@ -167,6 +136,21 @@ impl Session {
             self.is_over |= refused.is_last;
             refused.failure
         })
+    }
+}
+
+fn handshake(
+    process: &mut Process,
+    load: &Load,
+    patience: Duration,
+) -> Result<(Hello, u64), EngineFailure> {
+    let answer = ask(process, &Request::Load(load.clone()), patience);
+    match answer.map_err(|refused| refused.failure)? {
+        (Event::Hello(hello), _, ready_ns) => {
+            check_protocol("micro protocol", hello.protocol, PROTOCOL)?;
+            Ok((hello, ready_ns))
+        }
+        (other, ..) => Err(unexpected("`hello`", &other)),
     }
 }
 
@@ -206,13 +190,4 @@ fn ask(
 
 fn encode(request: &Request) -> String {
     serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
-}
-
-fn unexpected(wanted: &str, event: &Event) -> EngineFailure {
-    let text = serde_json::to_string(event).unwrap_or_default();
-    let text: String = text.chars().take(120).collect();
-    EngineFailure::new(
-        Status::ProtocolError,
-        format!("`{wanted}` was due, but it said {text:?}"),
-    )
 }

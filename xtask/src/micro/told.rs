@@ -1,10 +1,10 @@
 //! What measuring the suites tells whoever looks.
 
-use super::{Cell, cases_left, key};
+use super::{Cell, cases_left};
 use crate::watch::event::{Begin, Event, Group, MICRO_METERS, Mark, Sample};
-use crate::watch::{self, emit, plan};
+use crate::watch::plan::{self, Fate, Planned};
+use crate::watch::{self, emit};
 use schema::micro::{MicroLaunch, MicroLog, MicroSample, PlannedSuite, scenario_id};
-use schema::plan::Launch;
 use schema::record::{End, Status};
 use std::collections::BTreeSet;
 
@@ -14,39 +14,24 @@ pub(super) fn groups(
     logs: &[MicroLog],
     lost: &BTreeSet<Cell>,
 ) -> Vec<Group> {
-    let of = |shown: &Launch| {
-        let is_it = |(launch, _): &&(&MicroLaunch, &PlannedSuite)| {
-            let name = scenario_id(&launch.suite);
-            (&launch.variant, &name, launch.invocation)
-                == (&shown.target, &shown.scenario, shown.invocation)
-        };
-        planned.iter().find(is_it).copied()
-    };
-    let left = |shown: &Launch| {
-        of(shown).is_some_and(|(launch, suite)| !cases_left(suite, launch, logs, lost).is_empty())
-    };
-    let why_not = |shown: &Launch| {
-        let (launch, _) = of(shown)?;
-        let failed = logs.iter().find_map(|log| {
-            let failed = log.failed.first()?;
-            let (suite, variant, _) = key(log, &failed.case);
-            let same = suite == launch.suite && variant == launch.variant;
-            same.then(|| format!("{}: {}", failed.status.id(), failed.reason))
+    let failed_of = |launch: &MicroLaunch| {
+        let of = logs.iter().filter(|log| {
+            (&log.launch.suite, &log.launch.variant) == (&launch.suite, &launch.variant)
         });
-        failed.map(|reason| (Mark::Failed, reason))
+        of.flat_map(|log| &log.failed).next()
     };
-    let shown: Vec<Launch> = planned.iter().map(|(launch, _)| shown(launch)).collect();
-    plan::groups(&shown, left, why_not)
-}
-
-/// A launch as those of scenarios are shown.
-fn shown(launch: &MicroLaunch) -> Launch {
-    Launch {
-        invocation: launch.invocation,
-        target: launch.variant.clone(),
-        scenario: scenario_id(&launch.suite),
-        cases: Vec::new(),
-    }
+    plan::groups(planned.iter().map(|(launch, suite)| Planned {
+        group: scenario_id(&launch.suite),
+        item: launch.variant.clone(),
+        fate: match failed_of(launch) {
+            _ if !cases_left(suite, launch, logs, lost).is_empty() => Fate::Left,
+            Some(failed) => {
+                let reason = format!("{}: {}", failed.status.id(), failed.reason);
+                Fate::Not(Mark::Failed, reason)
+            }
+            None => Fate::Done,
+        },
+    }))
 }
 
 /// A launch begins.

@@ -4,7 +4,7 @@
 use super::pending::Pending;
 use super::{refusal, scenario};
 use crate::watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Reading, Sample};
-use crate::watch::plan;
+use crate::watch::plan::{self, Fate, Planned};
 use crate::watch::{emit, error, is_live};
 use schema::budget::Budget;
 use schema::plan::{Case, Launch, Plan};
@@ -23,7 +23,10 @@ pub fn groups(
     verify: &BTreeMap<String, VerifyRecord>,
     budget: Option<&Budget>,
 ) -> Vec<Group> {
-    let why_not = |launch: &Launch| {
+    let fate = |launch: &Launch| {
+        if pending.iter().any(|p| is_of(&p.launch, launch)) {
+            return Fate::Left;
+        }
         let failed = logs.iter().find_map(|log| {
             let end = log.end.as_ref()?;
             let same = log.launch.target == launch.target && log.launch.scenario == launch.scenario;
@@ -31,7 +34,7 @@ pub fn groups(
             (same && failed).then(|| format!("{}: {}", end.status.id(), end.reason))
         });
         if let Some(reason) = failed {
-            return Some((Mark::Failed, reason));
+            return Fate::Not(Mark::Failed, reason);
         }
         let done = logs.iter().any(|log| {
             let of = &log.launch;
@@ -43,7 +46,7 @@ pub fn groups(
                     .any(|case| log.case_ends.iter().any(|end| end.case == *case))
         });
         if done {
-            return None;
+            return Fate::Done;
         }
         let scenario = scenario(plan, &launch.scenario);
         let case = scenario.cases.iter().find(|c| launch.cases.contains(&c.id));
@@ -55,10 +58,13 @@ pub fn groups(
         };
         let reason = refusal(verify, original(&launch.target), case).or_else(over);
         let reason = reason.unwrap_or_else(|| "its capacity is not known".into());
-        Some((Mark::Refused, reason))
+        Fate::Not(Mark::Refused, reason)
     };
-    let left = |launch: &Launch| pending.iter().any(|p| is_of(&p.launch, launch));
-    plan::groups(planned, left, why_not)
+    plan::groups(planned.iter().map(|launch| Planned {
+        group: launch.scenario.clone(),
+        item: launch.target.clone(),
+        fate: fate(launch),
+    }))
 }
 
 /// Whether `a` is `b`, or has some of its cases: scenarios with a launch per case have

@@ -2,46 +2,57 @@
 //! target. Pure.
 
 use super::event::{Group, Item, Mark};
-use schema::plan::Launch;
 
-/// The groups of the launches planned, of which `left` are still to be made. `why_not`
-/// says of a target and scenario without any left why that is, where they aren't done.
-pub fn groups<'a>(
-    planned: impl IntoIterator<Item = &'a Launch>,
-    left: impl Fn(&Launch) -> bool,
-    why_not: impl Fn(&Launch) -> Option<(Mark, String)>,
-) -> Vec<Group> {
+/// A launch that a run has planned.
+pub struct Planned {
+    /// Its scenario.
+    pub group: String,
+    /// Its target.
+    pub item: String,
+    /// What became of it so far.
+    pub fate: Fate,
+}
+
+/// What became of a launch.
+pub enum Fate {
+    /// It is still to be made.
+    Left,
+    /// It was made.
+    Done,
+    /// It isn't made, and why.
+    Not(Mark, String),
+}
+
+/// The groups of the launches planned.
+pub fn groups(planned: impl IntoIterator<Item = Planned>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for launch in planned {
-        let at = groups
-            .iter()
-            .position(|group| group.name == launch.scenario);
+        let at = groups.iter().position(|group| group.name == launch.group);
         let at = at.unwrap_or_else(|| {
             groups.push(Group {
-                name: launch.scenario.clone(),
+                name: launch.group,
                 items: Vec::new(),
             });
             groups.len() - 1
         });
         let items = &mut groups[at].items;
-        let known = items.iter().position(|item| item.name == launch.target);
+        let known = items.iter().position(|item| item.name == launch.item);
         let item = known.unwrap_or_else(|| {
-            items.push(Item::waiting(&launch.target, 0));
+            items.push(Item::waiting(&launch.item, 0));
             items.len() - 1
         });
         let item = &mut items[item];
-        if left(launch) {
-            item.total += 1;
-            item.mark = Mark::Waiting;
-            continue;
-        }
-        match why_not(launch) {
-            None => {
+        match launch.fate {
+            Fate::Left => {
+                item.total += 1;
+                item.mark = Mark::Waiting;
+            }
+            Fate::Done => {
                 item.total += 1;
                 item.done += 1;
             }
             // Something of it may be left all the same: that counts then.
-            Some((mark, reason)) => {
+            Fate::Not(mark, reason) => {
                 if item.total == 0 {
                     item.mark = mark;
                 }
@@ -65,30 +76,22 @@ pub fn groups<'a>(
 mod tests {
     use super::*;
 
-    fn launch(invocation: u32, target: &str, scenario: &str) -> Launch {
-        Launch {
-            invocation,
-            target: target.into(),
-            scenario: scenario.into(),
-            cases: vec!["p10".into()],
-        }
-    }
-
     #[test]
     fn what_is_left_is_waiting_and_what_is_not_says_why() {
         let targets = ["late", "half", "done", "lost", "new"];
-        let planned: Vec<Launch> = (0..2)
-            .flat_map(|i| targets.map(|target| launch(i, target, "s")))
-            .collect();
-        let left = |launch: &Launch| match launch.target.as_str() {
-            "new" | "late" => true,
-            "half" => launch.invocation == 1,
-            _ => false,
+        let fate = |block, target: &str| match (target, block) {
+            ("new" | "late", _) | ("half", 1) => Fate::Left,
+            ("lost", _) => Fate::Not(Mark::Failed, "crashed".into()),
+            _ => Fate::Done,
         };
-        let why_not = |launch: &Launch| {
-            (launch.target == "lost").then(|| (Mark::Failed, "crashed".to_owned()))
-        };
-        let groups = groups(&planned, left, why_not);
+        let planned = (0..2).flat_map(|block| {
+            targets.map(|target| Planned {
+                group: "s".into(),
+                item: target.into(),
+                fate: fate(block, target),
+            })
+        });
+        let groups = groups(planned);
         assert_eq!(groups.len(), 1);
         let items: Vec<_> = groups[0]
             .items

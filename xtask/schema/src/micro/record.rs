@@ -3,8 +3,8 @@
 
 use super::plan::MicroPlan;
 use crate::error::{DataError, check_id};
+use crate::lines::{RecordFile, jsonl_files};
 use crate::record::{End, Status};
-use crate::run::{jsonl_files, read_lines, sha256_hex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -147,37 +147,28 @@ impl MicroLog {
 
     /// One file; `None` where not even its first line was written whole.
     fn load(run_dir: &Path, path: &Path) -> Result<Option<Self>, DataError> {
-        let mut events = read_lines::<MicroEvent>(path)?.into_iter();
-        let launch = match events.next() {
-            None => return Ok(None),
-            Some(MicroEvent::Launch(launch)) => launch,
-            Some(_) => {
-                return Err(DataError::at(
-                    path,
-                    1,
-                    "the first line is not a `launch` event",
-                ));
-            }
+        let head = |event: MicroEvent| match event {
+            MicroEvent::Launch(launch) => Ok(launch),
+            other => Err(other),
         };
-        let bytes =
-            std::fs::read(path).map_err(|e| DataError::new(path, format!("can't be read: {e}")))?;
+        let Some(read) = RecordFile::read(run_dir, path, head)? else {
+            return Ok(None);
+        };
         let mut log = Self {
-            file: path.strip_prefix(run_dir).unwrap_or(path).to_owned(),
-            sha256: sha256_hex(&bytes),
-            launch,
+            file: read.file,
+            sha256: read.sha256,
+            launch: read.launch,
             ready: None,
             cases: Vec::new(),
             failed: Vec::new(),
             end: None,
         };
-        for (index, event) in events.enumerate() {
+        for (line, event) in read.events {
             match event {
-                MicroEvent::Launch(_) => {
-                    return Err(DataError::at(path, index + 2, "a second `launch` event"));
-                }
+                MicroEvent::Launch(_) => unreachable!("RecordFile takes the only one out"),
                 MicroEvent::Ready(ready) => log.ready = Some(ready),
                 MicroEvent::Case(case) if case.calls == 0 || case.ns.is_empty() => {
-                    return Err(DataError::at(path, index + 2, "a case without samples"));
+                    return Err(DataError::at(path, line, "a case without samples"));
                 }
                 MicroEvent::Case(case) => log.cases.push(case),
                 MicroEvent::Failed(failed) => log.failed.push(failed),

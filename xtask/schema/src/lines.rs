@@ -1,0 +1,90 @@
+//! JSON Lines files, and what the record files of all launches have in common.
+
+use crate::error::DataError;
+use crate::run::sha256_hex;
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+
+/// A launch's record file: its head, and the events that follow.
+pub(crate) struct RecordFile<S, E> {
+    /// The file, relative to the run's directory.
+    pub(crate) file: PathBuf,
+    /// sha256 of its bytes.
+    pub(crate) sha256: String,
+    /// What was launched: the first line.
+    pub(crate) launch: S,
+    /// The others, each with its line number.
+    pub(crate) events: Vec<(usize, E)>,
+}
+
+impl<S, E: DeserializeOwned> RecordFile<S, E> {
+    /// Read one; `None` where not even its first line was written whole. `launch` takes
+    /// a `launch` event apart, and gives back any other.
+    ///
+    /// # Errors
+    /// A file that can't be read or isn't a record, or whose `launch` event isn't its
+    /// first line alone.
+    pub(crate) fn read(
+        run_dir: &Path,
+        path: &Path,
+        launch: impl Fn(E) -> Result<S, E>,
+    ) -> Result<Option<Self>, DataError> {
+        let text = read(path)?;
+        let mut parsed = parse_lines::<E>(path, &text)?.into_iter();
+        let Some(first) = parsed.next() else {
+            return Ok(None);
+        };
+        let started = launch(first)
+            .map_err(|_| DataError::at(path, 1, "the first line is not a `launch` event"))?;
+        let mut events = Vec::with_capacity(parsed.len());
+        for (line, event) in (2..).zip(parsed) {
+            match launch(event) {
+                Ok(_) => return Err(DataError::at(path, line, "a second `launch` event")),
+                Err(event) => events.push((line, event)),
+            }
+        }
+        Ok(Some(Self {
+            file: path.strip_prefix(run_dir).unwrap_or(path).to_owned(),
+            sha256: sha256_hex(text.as_bytes()),
+            launch: started,
+            events,
+        }))
+    }
+}
+
+/// The `.jsonl` files of a directory, sorted by path.
+pub(crate) fn jsonl_files(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let entries =
+        std::fs::read_dir(dir).map_err(|e| DataError::new(dir, format!("can't be listed: {e}")))?;
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|ext| ext == "jsonl"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// All whole lines of a JSON Lines file; none where the file isn't there.
+pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
+    match path.exists() {
+        true => parse_lines(path, &read(path)?),
+        false => Ok(Vec::new()),
+    }
+}
+
+fn read(path: &Path) -> Result<String, DataError> {
+    std::fs::read_to_string(path).map_err(|e| DataError::new(path, format!("can't be read: {e}")))
+}
+
+/// A last line without its newline was cut while it was written, and is left out.
+fn parse_lines<T: DeserializeOwned>(path: &Path, text: &str) -> Result<Vec<T>, DataError> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole
+        .lines()
+        .enumerate()
+        .map(|(index, line)| {
+            serde_json::from_str(line)
+                .map_err(|e| DataError::at(path, index + 1, format!("not a record: {e}")))
+        })
+        .collect()
+}

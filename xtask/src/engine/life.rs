@@ -1,0 +1,58 @@
+//! How a program's life begins and ends, whichever protocol it speaks.
+
+use super::process::{Process, describe_exit};
+use super::{EngineFailure, Program};
+use schema::record::Status;
+use std::time::Duration;
+
+/// A failure, and the last lines of the program's stderr.
+pub(crate) type Fallen = (EngineFailure, String);
+
+impl Process {
+    /// Start `program`; where it can't be, that is a failure like any other.
+    pub(crate) fn open(program: &Program) -> Result<Self, Fallen> {
+        Self::start(program).map_err(|error| {
+            let reason = format!("{} can't be started: {error}", program.argv.join(" "));
+            let failure = EngineFailure::new(Status::Unavailable, reason);
+            (failure, String::new())
+        })
+    }
+
+    /// It did not begin as it should: end it.
+    pub(crate) fn fall(mut self, failure: EngineFailure) -> Fallen {
+        self.finish(Duration::from_millis(200));
+        let tail = self.stderr_tail();
+        (failure, tail)
+    }
+
+    /// Ask it to exit in its own words, wait a little, and give back how it ended and
+    /// the last lines of its stderr.
+    pub(crate) fn close(mut self, exit: &str) -> (Result<(), EngineFailure>, String) {
+        let _ = self.write_line(exit);
+        let status = self.finish(Duration::from_secs(10));
+        let result = if status.is_some_and(|status| status.success()) {
+            Ok(())
+        } else {
+            let reason = format!("at exit the process {}", describe_exit(status));
+            Err(EngineFailure::new(Status::Crashed, reason))
+        };
+        (result, self.stderr_tail())
+    }
+
+    /// Kill it; the last lines of its stderr.
+    pub(crate) fn abort(mut self) -> String {
+        self.finish(Duration::from_millis(100));
+        self.stderr_tail()
+    }
+}
+
+/// A program of another revision could mean something else by the same words.
+pub(crate) fn check_protocol(name: &str, theirs: u32, ours: u32) -> Result<(), EngineFailure> {
+    if theirs == ours {
+        return Ok(());
+    }
+    Err(EngineFailure::new(
+        Status::ProtocolError,
+        format!("speaks {name} {theirs}, the harness speaks {ours}: build both from one revision"),
+    ))
+}
