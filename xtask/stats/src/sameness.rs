@@ -3,6 +3,7 @@
 //! (precision), programs, lockfiles and the machine (what is being compared).
 
 use crate::analysis::Cell;
+use schema::capacity;
 use schema::micro::scenario_id;
 use schema::plan::{Case, PlannedScenario};
 use schema::run::Run;
@@ -38,6 +39,20 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
             let (one, other) = (micro(a, cell)?, micro(b, cell)?);
             differ("another case:", &one, &other)
         })
+        .or_else(|| {
+            let (one, other) = (offered(a, cell)?, offered(b, cell)?);
+            differ("another load: offered", &one, &other)
+        })
+}
+
+/// The load of an open loop, in words: a run scales it to the capacity that it measured
+/// itself, so what is delivered is mostly what was asked. `None` in a closed loop.
+fn offered(run: &Run, cell: &Cell) -> Option<String> {
+    let (scenario, case) = planned(run, cell)?;
+    let percent = case.load_percent.filter(|_| scenario.has_own_loads())?;
+    let capacity = capacity::find(&run.capacities, &cell.target, case)?;
+    let rate = capacity.requests_per_s * f64::from(percent) / 100.0;
+    Some(format!("{rate:.2} requests/s"))
 }
 
 /// What was asked of a micro cell, in words; `None` where it isn't one.

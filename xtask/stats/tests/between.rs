@@ -2,7 +2,9 @@
 
 mod common;
 use common::{CASE, Engine, Made, SCENARIO, check, made, plain};
+use schema::capacity::Capacity;
 use schema::record::Status;
+use schema::scenario::{Axis, LoadShape};
 use stats::analysis::MetricId;
 use stats::between::{Change, Side, Verdict, between};
 use std::collections::BTreeMap;
@@ -262,5 +264,40 @@ fn other_questions_are_not_compared() {
         let mut b = ten("b", 1.0, 2);
         hashed(&mut b, file, prompts);
         assert_eq!(compare(&a, &b)[0].reason, wanted);
+    }
+}
+
+#[test]
+fn an_open_loop_is_compared_only_under_the_same_load() {
+    let run = |id: &str, capacity: f64| {
+        let mut made = ten(id, 1.0, 7);
+        let scenario = &mut made.run.header.plan.scenarios[0];
+        (scenario.load, scenario.axis) = (LoadShape::Poisson, Axis::LoadPercent);
+        let case = &mut scenario.cases[0];
+        case.load_percent = Some(50);
+        let of = |target: &schema::registry::Target| Capacity {
+            target: target.id.clone(),
+            prompt_tokens: case.prompt_tokens,
+            new_tokens: case.new_tokens,
+            concurrency: case.concurrency,
+            status: Status::Ok,
+            reason: String::new(),
+            requests: 100,
+            window_s: 1.0,
+            requests_per_s: capacity,
+        };
+        made.run.capacities = made.run.header.plan.targets.iter().map(of).collect();
+        made
+    };
+    let before = run("before", 10.0);
+    let other_load = compare(&before, &run("after", 15.0));
+    assert!(!other_load.is_empty());
+    for change in other_load {
+        assert_eq!(change.verdict, Verdict::NotComparable);
+        let said = "another load: offered 5.00 requests/s in before, 7.50 requests/s in after";
+        assert_eq!(change.reason, said);
+    }
+    for change in compare(&before, &run("after", 10.0)) {
+        assert_eq!(change.verdict, Verdict::NoDetectableDifference);
     }
 }
