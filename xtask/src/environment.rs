@@ -3,6 +3,7 @@
 //! words; what follows from a difference is decided by `compare`, `merge` and
 //! `reproduce`, by its kind.
 
+use crate::doctor::Ceilings;
 use schema::pins::Pins;
 use schema::plan::Plan;
 use schema::run::{LaunchLog, Provenance, Run};
@@ -180,6 +181,7 @@ fn pins(a: &Pins, b: &Pins) -> Vec<Difference> {
 
 fn facts(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Difference> {
     let mut all = maps(Kind::Other, "", a, b);
+    all.retain(|difference| !Ceilings::FACTS.contains(&difference.item.as_str()));
     for difference in &mut all {
         match difference.item.as_str() {
             "prompts_sha256" => {
@@ -324,6 +326,7 @@ mod tests {
                 ("kernel", "6.2"),
                 ("cpu_flags", "sse avx avx512f"),
                 ("cpus", "2"),
+                ("flops_f32_per_s", "530000000000"),
             ]),
             pins: Pins {
                 nix_shell: Some("cpu".into()),

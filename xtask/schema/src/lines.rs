@@ -17,9 +17,9 @@ pub(crate) struct RecordFile<S, E> {
     pub(crate) events: Vec<(usize, E)>,
 }
 
-impl<S, E: DeserializeOwned> RecordFile<S, E> {
-    /// Read one; `None` where not even its first line was written whole. `launch` takes
-    /// a `launch` event apart, and gives back any other.
+impl<S: Clone, E: DeserializeOwned> RecordFile<S, E> {
+    /// Read one; `None` where not even its first line was written whole. `launch` looks
+    /// into a `launch` event, and there alone.
     ///
     /// # Errors
     /// A file that can't be read or isn't a record, or whose `launch` event isn't its
@@ -27,21 +27,23 @@ impl<S, E: DeserializeOwned> RecordFile<S, E> {
     pub(crate) fn read(
         run_dir: &Path,
         path: &Path,
-        launch: impl Fn(E) -> Result<S, E>,
+        launch: impl Fn(&E) -> Option<&S>,
     ) -> Result<Option<Self>, DataError> {
         let text = read(path)?;
-        let mut parsed = parse_lines::<E>(path, &text)?.into_iter();
-        let Some(first) = parsed.next() else {
+        let mut events: Vec<(usize, E)> = (1..).zip(parse_lines(path, &text)?).collect();
+        let Some((_, first)) = events.first() else {
             return Ok(None);
         };
-        let started = launch(first)
-            .map_err(|_| DataError::at(path, 1, "the first line is not a `launch` event"))?;
-        let mut events = Vec::with_capacity(parsed.len());
-        for (line, event) in (2..).zip(parsed) {
-            match launch(event) {
-                Ok(_) => return Err(DataError::at(path, line, "a second `launch` event")),
-                Err(event) => events.push((line, event)),
-            }
+        let Some(started) = launch(first).cloned() else {
+            return Err(DataError::at(
+                path,
+                1,
+                "the first line is not a `launch` event",
+            ));
+        };
+        events.remove(0);
+        if let Some((line, _)) = events.iter().find(|(_, event)| launch(event).is_some()) {
+            return Err(DataError::at(path, *line, "a second `launch` event"));
         }
         Ok(Some(Self {
             file: path.strip_prefix(run_dir).unwrap_or(path).to_owned(),

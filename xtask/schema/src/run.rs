@@ -190,11 +190,11 @@ impl Run {
 impl LaunchLog {
     /// Load one record file; `None` where not even its first line was written whole.
     pub fn load(run_dir: &Path, path: &Path) -> Result<Option<Self>, DataError> {
-        let head = |event: RecordEvent| match event {
-            RecordEvent::Launch(launch) => Ok(launch),
-            other => Err(other),
-        };
-        let Some(read) = RecordFile::read(run_dir, path, head)? else {
+        let read = RecordFile::read(run_dir, path, |event| match event {
+            RecordEvent::Launch(launch) => Some(launch),
+            _ => None,
+        })?;
+        let Some(read) = read else {
             return Ok(None);
         };
         let mut log = Self {

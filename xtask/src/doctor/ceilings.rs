@@ -58,6 +58,15 @@ impl Measured {
 }
 
 impl Ceilings {
+    /// The names of its facts in a run's provenance. They are measured, so no two runs
+    /// have the same, and that is no difference between their machines.
+    pub const FACTS: [&str; 4] = [
+        "memory_bandwidth_bytes_per_s",
+        "memory_bandwidth_1_thread_bytes_per_s",
+        "flops_f32_per_s",
+        "ops_int8_per_s",
+    ];
+
     /// For a run's provenance, under the names of the fields.
     pub fn facts(&self) -> std::collections::BTreeMap<String, String> {
         let mut facts = std::collections::BTreeMap::new();

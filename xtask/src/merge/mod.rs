@@ -11,6 +11,7 @@ mod agree;
 mod combine;
 mod write;
 
+use crate::doctor::Ceilings;
 use crate::repo::Repo;
 use crate::results;
 use anyhow::Result;
@@ -147,6 +148,8 @@ fn common(runs: &[&Run]) -> Provenance {
         shared.retain(|key, value| all.iter().all(|p| of(p).get(key) == Some(value)));
         shared
     };
+    let mut facts = shared(|p| &p.facts);
+    facts.extend(ceilings(&all));
     // What adopting an engine costs is found out anew by every part, and a part that
     // built something knows more: the last one that says anything stands.
     let adoption = all.iter().flat_map(|p| p.adoption.clone()).collect();
@@ -157,7 +160,55 @@ fn common(runs: &[&Run]) -> Provenance {
         model_files: shared(|p| &p.model_files),
         binaries: shared(|p| &p.binaries),
         adoption,
-        facts: shared(|p| &p.facts),
+        facts,
         pins: Pins::shared(&all.iter().map(|p| &p.pins).collect::<Vec<_>>()),
+    }
+}
+
+/// What the machine could do at best in any part: each measured it anew, and whatever
+/// interrupted one part took from its figure. Only of machines of one kind.
+fn ceilings(parts: &[&Provenance]) -> BTreeMap<String, String> {
+    let largest = |name: &str| -> Option<String> {
+        let measured = parts
+            .iter()
+            .map(|part| part.facts.get(name)?.parse().ok())
+            .collect::<Option<Vec<f64>>>()?;
+        let largest = measured.into_iter().reduce(f64::max)?;
+        Some(format!("{largest:.0}"))
+    };
+    let model = |part: &Provenance| part.facts.get("cpu_model").cloned();
+    if parts.iter().any(|part| model(part) != model(parts[0])) {
+        return BTreeMap::new();
+    }
+    let facts = Ceilings::FACTS.into_iter();
+    facts
+        .filter_map(|name| Some((name.to_owned(), largest(name)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(facts: &[(&str, &str)]) -> Provenance {
+        let facts = facts.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+        Provenance {
+            facts: facts.collect(),
+            ..Provenance::default()
+        }
+    }
+
+    #[test]
+    fn the_highest_ceiling_of_machines_of_one_kind_stands() {
+        let one = part(&[("cpu_model", "x"), ("flops_f32_per_s", "520000000000")]);
+        let other = part(&[
+            ("cpu_model", "x"),
+            ("flops_f32_per_s", "530000000000"),
+            ("memory_bandwidth_bytes_per_s", "33000000000"),
+        ]);
+        let highest = ("flops_f32_per_s".to_owned(), "530000000000".to_owned());
+        assert_eq!(ceilings(&[&one, &other]), BTreeMap::from([highest]));
+        let elsewhere = part(&[("cpu_model", "y"), ("flops_f32_per_s", "1")]);
+        assert_eq!(ceilings(&[&one, &elsewhere]), BTreeMap::new());
     }
 }

@@ -147,11 +147,11 @@ impl MicroLog {
 
     /// One file; `None` where not even its first line was written whole.
     fn load(run_dir: &Path, path: &Path) -> Result<Option<Self>, DataError> {
-        let head = |event: MicroEvent| match event {
-            MicroEvent::Launch(launch) => Ok(launch),
-            other => Err(other),
-        };
-        let Some(read) = RecordFile::read(run_dir, path, head)? else {
+        let read = RecordFile::read(run_dir, path, |event| match event {
+            MicroEvent::Launch(launch) => Some(launch),
+            _ => None,
+        })?;
+        let Some(read) = read else {
             return Ok(None);
         };
         let mut log = Self {
