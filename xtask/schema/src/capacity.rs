@@ -37,6 +37,11 @@ impl Capacity {
             && (self.prompt_tokens, self.new_tokens, self.concurrency)
                 == (case.prompt_tokens, case.new_tokens, case.concurrency)
     }
+
+    /// What an open loop at `percent` of it offers (requests/s).
+    pub fn share(&self, percent: u32) -> f64 {
+        f64::from(percent) / 100.0 * self.requests_per_s
+    }
 }
 
 /// The capacity of a target at a case's work, where the stage has been.

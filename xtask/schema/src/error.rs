@@ -67,7 +67,7 @@ pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, DataE
         .map_err(|error| DataError::at(path, error.line(), error.to_string()))
 }
 
-fn read_text(path: &Path) -> Result<String, DataError> {
+pub(crate) fn read_text(path: &Path) -> Result<String, DataError> {
     std::fs::read_to_string(path)
         .map_err(|error| DataError::new(path, format!("can't be read: {error}")))
 }

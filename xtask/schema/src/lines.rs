@@ -1,6 +1,6 @@
 //! JSON Lines files, and what the record files of all launches have in common.
 
-use crate::error::DataError;
+use crate::error::{DataError, read_text};
 use crate::run::sha256_hex;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl<S: Clone, E: DeserializeOwned> RecordFile<S, E> {
         path: &Path,
         launch: impl Fn(&E) -> Option<&S>,
     ) -> Result<Option<Self>, DataError> {
-        let text = read(path)?;
+        let text = read_text(path)?;
         let mut events: Vec<(usize, E)> = (1..).zip(parse_lines(path, &text)?).collect();
         let Some((_, first)) = events.first() else {
             return Ok(None);
@@ -69,13 +69,9 @@ pub(crate) fn jsonl_files(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
 /// All whole lines of a JSON Lines file; none where the file isn't there.
 pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
     match path.exists() {
-        true => parse_lines(path, &read(path)?),
+        true => parse_lines(path, &read_text(path)?),
         false => Ok(Vec::new()),
     }
-}
-
-fn read(path: &Path) -> Result<String, DataError> {
-    std::fs::read_to_string(path).map_err(|e| DataError::new(path, format!("can't be read: {e}")))
 }
 
 /// A last line without its newline was cut while it was written, and is left out.

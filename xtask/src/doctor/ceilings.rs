@@ -69,19 +69,17 @@ impl Ceilings {
 
     /// For a run's provenance, under the names of the fields.
     pub fn facts(&self) -> std::collections::BTreeMap<String, String> {
+        let measured = [
+            Some(&self.memory_bandwidth_bytes_per_s),
+            Some(&self.memory_bandwidth_1_thread_bytes_per_s),
+            Some(&self.flops_f32_per_s),
+            self.ops_int8_per_s.as_ref(),
+        ];
         let mut facts = std::collections::BTreeMap::new();
-        let whole = |measured: &Measured| format!("{:.0}", measured.best);
-        let mut add = |key: &str, value| super::put(&mut facts, key, value);
-        add(
-            "memory_bandwidth_bytes_per_s",
-            Some(whole(&self.memory_bandwidth_bytes_per_s)),
-        );
-        add(
-            "memory_bandwidth_1_thread_bytes_per_s",
-            Some(whole(&self.memory_bandwidth_1_thread_bytes_per_s)),
-        );
-        add("flops_f32_per_s", Some(whole(&self.flops_f32_per_s)));
-        add("ops_int8_per_s", self.ops_int8_per_s.as_ref().map(whole));
+        for (name, measured) in Self::FACTS.into_iter().zip(measured) {
+            let rate = measured.map(|measured| format!("{:.0}", measured.best));
+            super::put(&mut facts, name, rate);
+        }
         facts
     }
 }

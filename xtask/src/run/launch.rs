@@ -205,7 +205,7 @@ fn offered(context: &Context, launch: &Launch, case: &Case) -> Option<Offered> {
     let percent = case.load_percent?;
     let capacity = capacity::find(context.capacities, original(&launch.target), case)?;
     Some(Offered {
-        rate_per_s: f64::from(percent) / 100.0 * capacity.requests_per_s,
+        rate_per_s: capacity.share(percent),
         seed: context.plan.seed,
         name: format!("{}/{}/{}", launch.scenario, case.id, launch.invocation),
     })

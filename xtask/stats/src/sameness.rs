@@ -51,8 +51,7 @@ fn offered(run: &Run, cell: &Cell) -> Option<String> {
     let (scenario, case) = planned(run, cell)?;
     let percent = case.load_percent.filter(|_| scenario.has_own_loads())?;
     let capacity = capacity::find(&run.capacities, &cell.target, case)?;
-    let rate = capacity.requests_per_s * f64::from(percent) / 100.0;
-    Some(format!("{rate:.2} requests/s"))
+    Some(format!("{:.2} requests/s", capacity.share(percent)))
 }
 
 /// What was asked of a micro cell, in words; `None` where it isn't one.
