@@ -242,7 +242,7 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<
 pub(crate) type Opened = (PathBuf, RunHeader, Programs, Prompts);
 
 /// A new run: everything decided and written down before anything is measured.
-fn create(
+pub(crate) fn create(
     repo: &Repo,
     registry: &Registry,
     results_dir: &Path,

@@ -47,12 +47,19 @@ enum Verb {
     /// The harness's own error against an engine of known timing. Exit status 3 where it is
     /// larger than it may be.
     #[command(
-        after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --quick --json"
+        after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --quick --json\n  cargo xtask calibrate --verdicts --profile cpu-1b"
     )]
     Calibrate {
         /// As short as on every run.
         #[arg(long)]
         quick: bool,
+        /// Measure a target that is slower by a known share beside the one that it is slower
+        /// than: do the verdicts find it? Takes a few minutes of a quiet machine.
+        #[arg(long, conflicts_with = "quick")]
+        verdicts: bool,
+        /// The profile whose sizes `--verdicts` is tried at.
+        #[arg(long, default_value = "cpu", requires = "verdicts")]
+        profile: String,
         /// Print JSON instead of a table.
         #[arg(long)]
         json: bool,
@@ -287,7 +294,13 @@ impl Cli {
             Verb::BenchAll(args) => watched(&repo, args, true),
             Verb::Bench(args) => watched(&repo, args, false),
             Verb::BenchAdapters(args) => adapters::run(&repo, &args.options()),
-            Verb::Calibrate { quick, json } => calibrate::command(&repo, quick, json),
+            Verb::Calibrate {
+                verdicts: true,
+                profile,
+                json,
+                ..
+            } => calibrate::handicap::command(&repo, &profile, json),
+            Verb::Calibrate { quick, json, .. } => calibrate::command(&repo, quick, json),
             Verb::Verify(args) => {
                 watch::session(args.tui, || verify::command::run(&repo, &args.options()))
             }

@@ -42,7 +42,7 @@ impl Engine for Lmrs {
                  never publish these numbers"
             ));
         }
-        if let Some(percent) = Slowdown::from_env().ok().and_then(Slowdown::percent) {
+        if let Some(percent) = Slowdown::from_variant(&load.variant).and_then(Slowdown::percent) {
             notes.push(format!(
                 "DELIBERATELY SLOW: every pass takes {percent} % longer, to test the verdicts; \
                  never publish these numbers"
@@ -86,8 +86,13 @@ impl Engine for Lmrs {
                 )));
             }
         };
-        let slowdown = Slowdown::from_env().map_err(EngineError::unsupported)?;
-        let mutation = Mutation::from_variant(&load.variant).map_err(EngineError::unsupported)?;
+        let (mutation, slowdown) = match Slowdown::from_variant(&load.variant) {
+            Some(slowdown) => (None, slowdown),
+            None => (
+                Mutation::from_variant(&load.variant).map_err(EngineError::unsupported)?,
+                Slowdown::default(),
+            ),
+        };
         let started_ns = protocol::clock::now_ns();
         let model = Model::load(&Options {
             model_dir: Path::new(&load.model_dir),

@@ -50,7 +50,7 @@ impl Mutation {
             None => {
                 let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
                 Err(format!(
-                    "lmrs has no variant `{variant}`: leave it empty, or name a fault ({})",
+                    "lmrs has no variant `{variant}`: leave it empty, name a fault ({}), or `slowed_` and percent",
                     names.join(", ")
                 ))
             }

@@ -1,12 +1,13 @@
-//! A handicap on request: every pass takes a given share longer, and computes the
+//! A handicap by name: every pass takes a given share longer, and computes the
 //! same. It is there to ask whether the verdicts find a difference of known size.
 //!
-//! It deliberately can't be on unnoticed: `hello` says so, and so does the record.
+//! It deliberately can't be on unnoticed: only a target of that variant has it, and
+//! `hello` says so.
 
 use protocol::clock::now_ns;
 
-/// The environment variable that asks for it: whole percent.
-pub const VARIABLE: &str = "LMRS_SLOW_PERCENT";
+/// What its variants begin with; whole percent follow.
+const PREFIX: &str = "slowed_";
 
 /// How much longer a pass takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,22 +17,11 @@ pub struct Slowdown {
 }
 
 impl Slowdown {
-    /// As the variable's value asks for it; an error that says what was expected.
-    pub fn parse(value: Option<&str>) -> Result<Self, String> {
-        let Some(value) = value else {
-            return Ok(Self::default());
-        };
-        match value.parse() {
-            Ok(percent) if percent <= 1000 => Ok(Self { percent }),
-            _ => Err(format!(
-                "{VARIABLE}={value}: expected whole percent from 0 to 1000"
-            )),
-        }
-    }
-
-    /// As the environment asks for it.
-    pub fn from_env() -> Result<Self, String> {
-        Self::parse(std::env::var(VARIABLE).ok().as_deref())
+    /// What a target's variant asks for, `slowed_10` say; `None` where it is no such
+    /// variant.
+    pub fn from_variant(variant: &str) -> Option<Self> {
+        let percent = variant.strip_prefix(PREFIX)?.parse().ok()?;
+        (1..=1000).contains(&percent).then_some(Self { percent })
     }
 
     /// Percent, where it is on.
@@ -65,21 +55,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_off_unless_asked_for_and_refuses_what_it_cannot_read() {
-        assert_eq!(Slowdown::parse(None).unwrap().percent(), None);
-        assert_eq!(Slowdown::parse(Some("0")).unwrap().percent(), None);
-        assert_eq!(Slowdown::parse(Some("10")).unwrap().percent(), Some(10));
-        for wrong in ["", "ten", "-1", "10 %", "1001"] {
-            let error = Slowdown::parse(Some(wrong)).unwrap_err();
-            assert!(error.contains(VARIABLE), "{error}");
+    fn only_its_own_variants_turn_it_on() {
+        let percent = |variant| Slowdown::from_variant(variant).and_then(Slowdown::percent);
+        assert_eq!(percent("slowed_10"), Some(10));
+        for other in [
+            "",
+            "slowed",
+            "slowed_",
+            "slowed_0",
+            "slowed_-1",
+            "slowed_1001",
+            "stale_kv",
+        ] {
+            assert_eq!(Slowdown::from_variant(other), None, "{other}");
         }
+        assert_eq!(Slowdown::default().percent(), None);
     }
 
     #[test]
     fn a_pass_ends_its_share_later_and_keeps_its_result() {
         assert_eq!(until(1_000, 2_000, 10), 2_100);
         assert_eq!(until(1_000, 1_000, 10), 1_000);
-        let slow = Slowdown::parse(Some("100")).unwrap();
+        let slow = Slowdown::from_variant("slowed_100").unwrap();
         assert_eq!(slow.stretch(|| 7), 7);
     }
 }

@@ -50,6 +50,7 @@ pub fn registry() -> Registry {
         reference: "pytorch.cpu.f32".into(),
         cross_check: "candle.cpu.f32".into(),
         instrument: None,
+        handicap: None,
         engines,
     }
 }

@@ -19,6 +19,9 @@ pub struct Registry {
     /// What the harness is calibrated against.
     #[serde(default)]
     pub instrument: Option<Instrument>,
+    /// What the verdicts are tried on.
+    #[serde(default)]
+    pub handicap: Option<Handicap>,
     /// All engines, in the order the site lists them.
     #[serde(rename = "engine")]
     pub engines: Vec<Engine>,
@@ -37,6 +40,18 @@ pub struct Instrument {
     /// Variables that set its timing.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+}
+
+/// A target that takes longer than another by a known share, and computes the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handicap {
+    /// Target id of the slower one.
+    pub target: String,
+    /// Target id of the one that it is slower than.
+    pub of: String,
+    /// How much longer a pass takes: percent of the pass.
+    pub percent: u32,
 }
 
 /// One engine.
@@ -274,6 +289,8 @@ impl Registry {
                 "instrument",
                 registry.instrument.as_ref().map(|i| &i.target),
             ),
+            ("handicap", registry.handicap.as_ref().map(|h| &h.target)),
+            ("handicap", registry.handicap.as_ref().map(|h| &h.of)),
         ];
         for (what, id) in named.into_iter().filter_map(|(what, id)| Some((what, id?))) {
             if !ids.contains(id.as_str()) {
@@ -340,6 +357,16 @@ impl Registry {
             }
         }
         all
+    }
+
+    /// Targets that are deliberately wrong: hidden variants of engines that aren't hidden
+    /// themselves, but for the one that is only slow.
+    pub fn mutants(&self) -> Vec<Target> {
+        let slow = self.handicap.as_ref().map(|handicap| &handicap.target);
+        let hidden_engine = |id: &str| self.engine(id).is_some_and(|engine| engine.hidden);
+        let mut targets = self.targets();
+        targets.retain(|t| t.hidden && !hidden_engine(&t.engine) && Some(&t.id) != slow);
+        targets
     }
 
     /// Who may judge others: the reference, then the target it is checked against.

@@ -4,6 +4,7 @@
 //! Everything runs through what measures any engine: session, load generator, runtime.
 //! Only the comparison is new. In short form it is part of every run.
 
+pub mod handicap;
 mod levels;
 mod report;
 mod truth;

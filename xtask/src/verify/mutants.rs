@@ -1,6 +1,6 @@
-//! `cargo xtask verify --mutants`: the gate itself under test. A mutant is a
-//! hidden variant of an engine that isn't itself hidden, deliberately wrong in one
-//! way; each must fail under the limits of *every* precision.
+//! `cargo xtask verify --mutants`: the gate itself under test. A mutant is a target
+//! that is deliberately wrong in one way; each must fail under the limits of *every*
+//! precision.
 
 use super::command::{BATCHES, MODELS, load_golden, threads};
 use super::question::{Question, default_patience};
@@ -16,11 +16,7 @@ use std::process::ExitCode;
 
 /// Run it. Exit status 3 where a mutant passes the gate.
 pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
-    let mutants: Vec<Target> = registry
-        .targets()
-        .into_iter()
-        .filter(|t| t.hidden && !registry.engine(&t.engine).is_some_and(|e| e.hidden))
-        .collect();
+    let mutants = registry.mutants();
     let programs = build::build(repo, registry, &mutants)?;
     let limits = repo.parity_limits()?;
     let mut survivors = 0;
