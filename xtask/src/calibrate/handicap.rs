@@ -115,9 +115,11 @@ fn table(findings: &[Finding], handicap: &Handicap) -> String {
                     interval.unwrap_or_default(),
                     compared.p_holm.map_or(fmt::NONE.into(), fmt::p_value),
                     floor.map_or("unknown".into(), |f| fmt::quantity(Unit::Ratio, f)),
-                    match finding.is_found() {
-                        true => "found",
-                        false => "NOT FOUND",
+                    match compared.verdict {
+                        Verdict::Better => "found",
+                        Verdict::Tie => "NOT FOUND",
+                        Verdict::Worse => "FOUND TO BE FASTER",
+                        Verdict::Unknown => "one block can't tell",
                     }
                 ));
             }
