@@ -1,5 +1,5 @@
-//! How long a large run takes to become a site, and in how much memory: a synthetic
-//! run of a million timed requests, `cargo run --release -p site --example million`.
+//! How long the records of a large run take to become a site, and in how much memory: a
+//! synthetic run of a million timed requests, `cargo run --release -p site --example million`.
 //! No number in it was measured but its own time. A benchmark, not a test: it asserts
 //! nothing of the clock.
 
@@ -7,6 +7,11 @@
 mod common;
 
 use anyhow::{Context, Result};
+use schema::record::RecordEvent;
+use schema::run::{LaunchLog, Run};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::Instant;
 
 /// Requests per case and launch that make a million in all.
@@ -17,19 +22,30 @@ fn main() -> Result<()> {
         Some(text) => text.parse().context("requests per case and launch")?,
         None => REQUESTS,
     };
-    let world = common::world(vec![common::run("cpu", 5, requests)]);
-    let timed = world.runs[0].launches.iter().flat_map(|log| &log.requests);
+    let mut world = common::world(vec![common::run("cpu", 5, requests)]);
+    let dir = tempfile::tempdir()?;
+    let bytes = write(&world.runs[0], dir.path())?;
+    world.runs[0].launches.clear();
+    println!("{} MiB peak while the records were made up", peak_mib()?);
+
+    let start = Instant::now();
+    let files = Run::load(dir.path())?;
+    println!(
+        "{:.2} s to read {bytes} bytes",
+        start.elapsed().as_secs_f64()
+    );
+    let timed = files.launches.iter().flat_map(|log| &log.requests);
     let (mut count, mut tokens) = (0u64, 0u64);
     for request in timed.filter(|request| !request.warmup) {
         count += 1;
         tokens += request.token_ns.len() as u64;
     }
     println!("{count} timed requests, {tokens} token stamps");
-    println!("{} MiB peak with the run in memory", peak_mib()?);
-    let start = Instant::now();
+    // What is kept beside the launches (gate, budget) is made up in memory alone.
+    world.runs[0].launches = files.launches;
     let run = &world.runs[0];
     let analysis = stats::analyse(run, &world.scenarios, &world.registry.baseline);
-    println!("{:.2} s to analyse", start.elapsed().as_secs_f64());
+    println!("{:.2} s until analysed", start.elapsed().as_secs_f64());
     let pages = site::render_analysed(&world.input(), &[analysis])?;
     let bytes: usize = pages.values().map(Vec::len).sum();
     println!(
@@ -39,6 +55,40 @@ fn main() -> Result<()> {
     );
     println!("{} MiB peak", peak_mib()?);
     Ok(())
+}
+
+/// The run's header and its launches as records below `dir`; how many bytes they are.
+fn write(run: &Run, dir: &Path) -> Result<u64> {
+    serde_json::to_writer(File::create(dir.join("run.json"))?, &run.header)?;
+    let mut bytes = 0;
+    for log in &run.launches {
+        let path = dir.join(&log.file);
+        std::fs::create_dir_all(path.parent().context("a file of a directory")?)?;
+        let mut out = BufWriter::new(File::create(&path)?);
+        for event in events(log) {
+            serde_json::to_writer(&mut out, &event)?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()?;
+        bytes += out.get_ref().metadata()?.len();
+    }
+    Ok(bytes)
+}
+
+/// A launch's lines in the order of its record.
+fn events(log: &LaunchLog) -> impl Iterator<Item = RecordEvent> + '_ {
+    let head = std::iter::once(RecordEvent::Launch(log.launch.clone()));
+    let ready = log.ready.iter().cloned().map(RecordEvent::Ready);
+    let requests = log.requests.iter().cloned().map(RecordEvent::Request);
+    let readings = log.telemetry.iter().cloned();
+    let readings = readings.map(|reading| RecordEvent::Telemetry(Box::new(reading)));
+    let ends = log.case_ends.iter().cloned().map(RecordEvent::CaseEnd);
+    let end = log.end.iter().cloned().map(RecordEvent::End);
+    head.chain(ready)
+        .chain(requests)
+        .chain(readings)
+        .chain(ends)
+        .chain(end)
 }
 
 /// Largest resident set of this process so far.
