@@ -122,7 +122,7 @@ fn nothing_is_recommended_on_a_small_model_and_the_page_says_what_would() {
         guide.contains("Of 2 runs here none may carry a recommendation"),
         "{guide}"
     );
-    assert!(guide.contains("and a choice rests on none under 1 B"));
+    assert!(guide.contains("and a choice rests on none under 1\u{a0}B"));
     assert!(guide.contains("left out, since it has too few samples"));
     assert!(!guide.contains("Take pytorch") && !guide.contains("Take candle"));
     // No large model is known, so no command could be trusted to help.

@@ -114,6 +114,7 @@ pub fn unescape(text: &str) -> String {
             "gt" => '>',
             "quot" => '"',
             "#39" => '\'',
+            "#160" => '\u{a0}',
             other => panic!("entity &{other};"),
         });
         rest = after;

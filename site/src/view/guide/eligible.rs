@@ -30,7 +30,7 @@ pub fn refusal(shown: &Shown) -> Option<String> {
     match parameters(shown) {
         None => Some("the size of its model is not known".into()),
         Some(n) if n < PARAMETERS_MIN => Some(format!(
-            "its model has {}, and a choice rests on none under 1 B",
+            "its model has {}, and a choice rests on none under 1\u{a0}B",
             plural(n, "parameter", "parameters")
         )),
         Some(_) => None,

@@ -132,7 +132,7 @@ fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> String {
             "Of {of} here {fit} may carry a recommendation, but no number in them allows one."
         ),
         (true, _) => format!(
-            "Of {of} here none may carry a recommendation: that takes a model of 1 B parameters or more and a profile that may be published."
+            "Of {of} here none may carry a recommendation: that takes a model of 1\u{a0}B parameters or more and a profile that may be published."
         ),
         (false, true) => found.join(" "),
         (false, false) => format!(
