@@ -52,10 +52,11 @@ fn loader(file: &Path) -> Option<PathBuf> {
 }
 
 fn can_load(loader: &Path, file: &Path, env: &[(String, String)]) -> Result<(), String> {
+    // As ldd asks. `--list` would stop at the first library that is missing.
     let output = Command::new(loader)
-        .arg("--list")
         .arg(file)
         .envs(env.iter().map(|(name, value)| (name, value)))
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .output()
@@ -105,6 +106,30 @@ mod tests {
         );
         let old = "./x: /lib/libc.so.6: version `GLIBC_2.99' not found (required by ./x)\n";
         assert!(lacks(old).unwrap().contains("no GLIBC_2.99"));
+    }
+
+    #[test]
+    fn every_library_that_is_gone_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let cc = |arguments: &[&str]| {
+            let mut cc = Command::new("cc");
+            let status = cc.args(arguments).current_dir(dir.path()).status();
+            assert!(status.expect("a linker is here").success());
+        };
+        std::fs::write(dir.path().join("a.c"), "int a(void) { return 1; }").unwrap();
+        std::fs::write(dir.path().join("b.c"), "int b(void) { return 2; }").unwrap();
+        let main = "int a(void); int b(void); int main(void) { return a() + b(); }";
+        std::fs::write(dir.path().join("main.c"), main).unwrap();
+        cc(&["-shared", "-fPIC", "a.c", "-o", "libgone_a.so"]);
+        cc(&["-shared", "-fPIC", "b.c", "-o", "libgone_b.so"]);
+        cc(&["main.c", "-L.", "-lgone_a", "-lgone_b", "-o", "main"]);
+        let main = dir.path().join("main");
+        let loader = loader(&main).unwrap();
+        let here = dir.path().display().to_string();
+        let found = [("LD_LIBRARY_PATH".to_owned(), here)];
+        assert_eq!(can_load(&loader, &main, &found), Ok(()));
+        let said = can_load(&loader, &main, &[]).unwrap_err();
+        assert!(said.contains("lacks libgone_a.so, libgone_b.so:"), "{said}");
     }
 
     #[test]
