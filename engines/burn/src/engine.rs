@@ -155,7 +155,9 @@ impl Engine for Burn {
 
 fn features() -> String {
     let all = [
-        ("portable", cfg!(feature = "portable")),
+        ("processor", cfg!(feature = "processor")),
+        ("wgpu", cfg!(feature = "wgpu")),
+        ("vulkan", cfg!(feature = "vulkan")),
         ("cuda", cfg!(feature = "cuda")),
         ("metal", cfg!(feature = "metal")),
         ("cpu", cfg!(feature = "cpu")),

@@ -4,7 +4,8 @@
 //!
 //! The whole model stands in [`model`]. It deliberately writes no kernel and
 //! reaches behind no public interface: it is what a team gets that writes a
-//! Llama on Burn with some care.
+//! Llama on Burn with some care. The one kernel there is ([`micro`]'s flash
+//! attention) is measured by itself, and no model calls it.
 
 pub mod backend;
 pub mod config;
