@@ -93,6 +93,13 @@ impl FlashAttention for CubeBackend {
              device has {}",
             hardware.max_shared_memory_size
         );
+        // CubeCL's processor runtime has a unit a core.
+        assert!(
+            COLUMNS * LINES <= hardware.max_units_per_cube as usize,
+            "flash attention works with {} units at once; this device has {}",
+            COLUMNS * LINES,
+            hardware.max_units_per_cube
+        );
         assert!(
             batch * heads <= hardware.max_cube_count.1 as usize,
             "flash attention of {batch} × {heads} heads; this device starts {} at once",
