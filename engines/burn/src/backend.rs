@@ -171,7 +171,8 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
     if let Some(name) = device.identity().and_then(crashing) {
         return Err(unavailable(format!(
             "no {backend} device {index} but {name}: the shader compiler of this software \
-             rasteriser crashes on CubeCL's SPIR-V (Mesa 22.3 and 25.0); it takes a GPU"
+             rasteriser crashes on CubeCL's SPIR-V (Mesa 22.3 and 25.0); use a GPU, or the \
+             backend wgpu, whose kernels are WGSL"
         )));
     }
     let one = Tensor::<1>::ones([1], &device);
