@@ -62,7 +62,7 @@ pub(super) fn attend<E: Float>(
     let batch = CUBE_POS_Y as usize / heads;
     let head = CUBE_POS_Y as usize % heads;
     // Under a causal mask the last queries have most to do: they begin first.
-    let first_query = (CUBE_COUNT_X - 1 - CUBE_POS_X) as usize * TILE;
+    let first_query = ((positions - 1) / TILE - CUBE_POS_X as usize) * TILE;
 
     // One vector between two rows, so that the rows which a plane reads at once lie in
     // different banks.
