@@ -66,7 +66,8 @@ impl Suite for Micro {
             "gpt" => Kind::Gpt,
             _ => return Err(unknown_variant(load)),
         };
-        // What was tuned in an earlier process would be missing from the first call.
+        // What was tuned in an earlier process would be missing from the first call. What a
+        // driver keeps of its own compiler's work, as Mesa does, still is.
         // SAFETY: as in the runtime: no thread that reads the environment runs.
         unsafe { std::env::set_var("CUBECL_AUTOTUNE_CACHE", "0") };
         let load = protocol::wire::Load {

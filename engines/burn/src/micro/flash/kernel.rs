@@ -1,5 +1,6 @@
-//! The kernel: a tile of queries against one tile of keys and values after the other,
-//! with a running softmax (FlashAttention-2: Dao 2023, algorithm 1).
+//! The kernel: a tile of queries against one tile of keys and values after the other
+//! (FlashAttention: Dao et al. 2022; order of loops as in FlashAttention-2: Dao 2023,
+//! algorithm 1), with a running softmax (Milakov & Gimelshein 2018).
 //!
 //! Sums are f32 whatever the tensors hold. No plane operations, so that it runs where
 //! units do not know their neighbours, a software rasteriser among them.
@@ -90,7 +91,16 @@ pub(super) fn attend<E: Float>(
         }
     }
 
-    fetch::<E>(queries, &mut q, batch, head, first_query, vectors, padded, false);
+    fetch::<E>(
+        queries,
+        &mut q,
+        batch,
+        head,
+        first_query,
+        vectors,
+        padded,
+        false,
+    );
     let mut end = positions;
     if comptime!(causal) {
         // Whole tiles behind the last query are nobody's business.
@@ -99,7 +109,9 @@ pub(super) fn attend<E: Float>(
     let mut first_key = 0usize;
     while first_key < end {
         fetch::<E>(keys, &mut k, batch, head, first_key, vectors, padded, true);
-        fetch::<E>(values, &mut v, batch, head, first_key, vectors, vectors, false);
+        fetch::<E>(
+            values, &mut v, batch, head, first_key, vectors, vectors, false,
+        );
         sync_cube();
 
         // q·kᵀ: of each query four keys.
@@ -218,8 +230,7 @@ pub(super) fn attend<E: Float>(
             #[unroll]
             for group in 0..groups {
                 let mean = sums[i * groups + group] / Four::<f32>::new(sum);
-                out[start + query * stride + column + COLUMNS * group] =
-                    Four::<E>::cast_from(mean);
+                out[start + query * stride + column + COLUMNS * group] = Four::<E>::cast_from(mean);
             }
         }
     }
