@@ -51,7 +51,7 @@ impl Kind {
 }
 
 enum Work {
-    Attention(Attention),
+    Attention(Box<Attention>),
     Gpt(Box<Gpt>),
 }
 
@@ -119,7 +119,7 @@ impl Suite for Micro {
                     flash::check(shape.dim).map_err(EngineError::unsupported)?;
                 }
                 let attention = Attention::new(self.seed, shape, &self.backend);
-                (Work::Attention(attention), shape.flop())
+                (Work::Attention(Box::new(attention)), shape.flop())
             }
         };
         self.work = Some(work);

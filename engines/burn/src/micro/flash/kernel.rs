@@ -180,7 +180,7 @@ pub(super) fn attend<E: Float>(
             shares[row * shares_row + column] = of_row;
             #[unroll]
             for group in 0..groups {
-                sums[i * groups + group] = sums[i * groups + group] * Four::<f32>::new(shrink);
+                sums[i * groups + group] *= Four::<f32>::new(shrink);
             }
         }
         sync_cube();

@@ -1,4 +1,6 @@
-//! The kernel against the f64 reference, on whichever CubeCL device there is.
+//! The kernel against the f64 reference, on whichever CubeCL device there is. Without a
+//! GPU that is Mesa's lavapipe, which takes WGSL alone:
+//! `cargo test --release -p burn-bench --no-default-features --features wgpu flash`.
 
 use super::{DIM_STEP, flash_attention};
 use crate::backend::{Backend, caught};
