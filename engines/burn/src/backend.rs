@@ -137,14 +137,22 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
         )))
     };
     let device = match backend {
-        #[cfg(feature = "portable")]
+        #[cfg(feature = "processor")]
         "cpu" | "flex" => Device::flex(),
-        #[cfg(feature = "portable")]
+        #[cfg(feature = "processor")]
         "ndarray" => Device::ndarray(),
-        #[cfg(feature = "portable")]
+        #[cfg(feature = "vulkan")]
         "vulkan" => Device::vulkan(graphics(index)),
-        #[cfg(feature = "portable")]
+        // Elsewhere it would be another name for Vulkan and SPIR-V.
+        #[cfg(all(feature = "wgpu", not(feature = "vulkan")))]
         "wgpu" => Device::wgpu(graphics(index)),
+        #[cfg(feature = "vulkan")]
+        "wgpu" => {
+            return Err(unavailable(
+                "wgpu means WGSL here, and this binary writes SPIR-V wherever there is Vulkan; \
+                 build with `--no-default-features --features wgpu`",
+            ));
+        }
         #[cfg(feature = "tch")]
         "tch" => Device::libtorch(),
         #[cfg(feature = "cuda")]
@@ -155,15 +163,16 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
         "cubecl-cpu" => Device::cpu(),
         #[cfg(not(feature = "cpu"))]
         "cubecl-cpu" => return missing("cpu"),
-        #[cfg(not(feature = "portable"))]
-        "cpu" | "flex" | "ndarray" | "vulkan" | "wgpu" => return missing("portable"),
+        #[cfg(not(feature = "processor"))]
+        "cpu" | "flex" | "ndarray" => return missing("processor"),
         other => return missing(other),
     };
-    #[cfg(feature = "portable")]
+    #[cfg(feature = "vulkan")]
     if let Some(name) = device.identity().and_then(crashing) {
         return Err(unavailable(format!(
             "no {backend} device {index} but {name}: the shader compiler of this software \
-             rasteriser crashes on CubeCL's SPIR-V (Mesa 22.3 and 25.0); it takes a GPU"
+             rasteriser crashes on CubeCL's SPIR-V (Mesa 22.3 and 25.0); use a GPU, or the \
+             backend wgpu, whose kernels are WGSL"
         )));
     }
     let one = Tensor::<1>::ones([1], &device);
@@ -174,15 +183,15 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
 }
 
 /// The name of a device that would take this process down with it. lavapipe ends
-/// in a segmentation fault, which nothing here could catch.
-#[cfg(feature = "portable")]
+/// in a segmentation fault, which nothing here could catch. (CubeCL's fingerprint of a
+/// device begins with `spirv` where it writes WGSL as well.)
+#[cfg(feature = "vulkan")]
 fn crashing(identity: burn::tensor::DeviceIdentity) -> Option<String> {
-    let crashes = identity.fingerprint.starts_with("spirv") && identity.name.contains("llvmpipe");
-    crashes.then_some(identity.name)
+    identity.name.contains("llvmpipe").then_some(identity.name)
 }
 
 /// The adapter that wgpu prefers, or the further ones by number.
-#[cfg(any(feature = "portable", feature = "metal"))]
+#[cfg(any(feature = "wgpu", feature = "metal"))]
 fn graphics(index: usize) -> burn::tensor::DeviceKind {
     match index {
         0 => burn::tensor::DeviceKind::DefaultDevice,

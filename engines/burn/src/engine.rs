@@ -155,7 +155,9 @@ impl Engine for Burn {
 
 fn features() -> String {
     let all = [
-        ("portable", cfg!(feature = "portable")),
+        ("processor", cfg!(feature = "processor")),
+        ("wgpu", cfg!(feature = "wgpu")),
+        ("vulkan", cfg!(feature = "vulkan")),
         ("cuda", cfg!(feature = "cuda")),
         ("metal", cfg!(feature = "metal")),
         ("cpu", cfg!(feature = "cpu")),
@@ -176,6 +178,11 @@ fn notes(backend: &str) -> Vec<String> {
              groups, which it spreads over all threads."
         }
         "tch" => "Burn 0.22 calls its libtorch backend deprecated.",
+        "wgpu" => {
+            "CubeCL's kernels as WGSL, for whatever device wgpu finds: without a GPU that is a \
+             software rasteriser on the processor. They are compiled and tuned while the model \
+             loads; a length of another shape may still compile once, in warm-up requests."
+        }
         _ => {
             "CubeCL compiles and tunes kernels while the model loads, with prompts of 8, 16, 32, … \
              tokens; a length of another shape may still compile once, in warm-up requests."

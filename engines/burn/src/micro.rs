@@ -1,7 +1,9 @@
 //! The pieces of this engine by themselves, for the micro suites: attention, and a
 //! small GPT's forward pass, on whichever backend. Plain operations of Burn's public
-//! interface, as a team would write them.
+//! interface, as a team would write them, and one kernel of our own for comparison.
 
+#[cfg(feature = "cube")]
+pub mod flash;
 mod gpt;
 mod sdpa;
 
@@ -31,6 +33,9 @@ enum Kind {
     Composed,
     /// Burn's own attention, which each backend may have a kernel for.
     Fused,
+    /// Attention by the kernel of our own.
+    #[cfg(feature = "cube")]
+    Flash,
     /// A forward pass.
     Gpt,
 }
@@ -39,14 +44,14 @@ impl Kind {
     /// Attention is a batch of products, a linear layer of the GPT a single one.
     fn product_threads(self, threads: u32) -> u32 {
         match self {
-            Kind::Composed | Kind::Fused => 1,
             Kind::Gpt => threads,
+            _ => 1,
         }
     }
 }
 
 enum Work {
-    Attention(Attention),
+    Attention(Box<Attention>),
     Gpt(Box<Gpt>),
 }
 
@@ -56,10 +61,13 @@ impl Suite for Micro {
         let kind = match load.variant.as_str() {
             "composed" => Kind::Composed,
             "fused" => Kind::Fused,
+            #[cfg(feature = "cube")]
+            "flash" => Kind::Flash,
             "gpt" => Kind::Gpt,
             _ => return Err(unknown_variant(load)),
         };
-        // What was tuned in an earlier process would be missing from the first call.
+        // What was tuned in an earlier process would be missing from the first call. What a
+        // driver keeps of its own compiler's work, as Mesa does, still is.
         // SAFETY: as in the runtime: no thread that reads the environment runs.
         unsafe { std::env::set_var("CUBECL_AUTOTUNE_CACHE", "0") };
         let load = protocol::wire::Load {
@@ -74,6 +82,13 @@ impl Suite for Micro {
             max_batch: 0,
         };
         let backend = Backend::open(&load, kind.product_threads(load.threads))?;
+        #[cfg(feature = "cube")]
+        if matches!(kind, Kind::Flash) && backend.kind != crate::backend::Kind::Cube {
+            return Err(EngineError::unsupported(format!(
+                "the kernel of our own on {}: it is written in CubeCL, and runs on its backends",
+                load.backend
+            )));
+        }
         let micro = Self {
             backend,
             seed,
@@ -92,15 +107,19 @@ impl Suite for Micro {
         self.work = None;
         self.output = None;
         let (work, amount) = match self.kind {
-            Kind::Composed | Kind::Fused => {
-                let shape = Shape::of(case)?;
-                let attention = Attention::new(self.seed, shape, &self.backend);
-                (Work::Attention(attention), shape.flop())
-            }
             Kind::Gpt => {
                 let config = GptConfig::of(case)?;
                 let gpt = Gpt::new(self.seed, config, &self.backend);
                 (Work::Gpt(Box::new(gpt)), config.tokens() as f64)
+            }
+            _ => {
+                let shape = Shape::of(case)?;
+                #[cfg(feature = "cube")]
+                if matches!(self.kind, Kind::Flash) {
+                    flash::check(shape.dim).map_err(EngineError::unsupported)?;
+                }
+                let attention = Attention::new(self.seed, shape, &self.backend);
+                (Work::Attention(Box::new(attention)), shape.flop())
             }
         };
         self.work = Some(work);
@@ -114,6 +133,8 @@ impl Suite for Micro {
         let work = work.ok_or_else(|| EngineError::internal("no case is prepared"))?;
         let output = match (work, self.kind) {
             (Work::Attention(attention), Kind::Fused) => attention.fused(),
+            #[cfg(feature = "cube")]
+            (Work::Attention(attention), Kind::Flash) => attention.flash(),
             (Work::Attention(attention), _) => attention.composed(),
             (Work::Gpt(gpt), _) => gpt.forward(),
         };

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 /// Backends whose work is done by the device that the driver knows. Others use
 /// no GPU, so its counters would say nothing of them.
-const GPU_BACKENDS: [&str; 2] = ["cuda", "vulkan"];
+const GPU_BACKENDS: [&str; 3] = ["cuda", "vulkan", "wgpu"];
 
 /// Why a device gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

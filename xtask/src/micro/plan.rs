@@ -142,16 +142,16 @@ fn backends<'a>(profile: &'a Profile, sizes: &'a MicroSizes) -> &'a [String] {
     }
 }
 
-/// Those on the backends, and of the engines named on the command line; with them the
-/// baseline, whatever it is on, because every ratio needs it. None where there is
-/// nothing that could stand against it.
+/// Those on the backends, and of the engines named on the command line; one named in full
+/// wherever it is, as a target is. With them the baseline, whatever it is on, because every
+/// ratio needs it. None where there is nothing that could stand against it.
 fn variants(backends: &[String], contenders: &Contenders, choice: &Choice) -> Vec<Variant> {
-    let named = |variant: &&Variant| {
-        choice.engines.is_empty()
-            || choice.engines.contains(&variant.engine)
-            || choice.engines.contains(&variant.id)
+    let wanted = |variant: &&Variant| {
+        let usual = backends.contains(&variant.backend);
+        let engines = &choice.engines;
+        engines.contains(&variant.id)
+            || usual && (engines.is_empty() || engines.contains(&variant.engine))
     };
-    let wanted = |variant: &&Variant| backends.contains(&variant.backend) && named(variant);
     if !contenders.variants.iter().any(|variant| wanted(&variant)) {
         return Vec::new();
     }

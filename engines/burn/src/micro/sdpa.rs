@@ -1,4 +1,5 @@
-//! Attention, composed of plain operations and as Burn's own function.
+//! Attention, composed of plain operations, as Burn's own function, and by the kernel of
+//! our own.
 
 use crate::backend::Backend;
 use crate::linear::upload;
@@ -56,5 +57,11 @@ impl Attention {
         };
         let (q, k, v) = (self.q.clone(), self.k.clone(), self.v.clone());
         attention(q, k, v, None, None, options).reshape([-1])
+    }
+
+    #[cfg(feature = "cube")]
+    pub(super) fn flash(&self) -> Tensor<1> {
+        let (q, k, v) = (self.q.clone(), self.k.clone(), self.v.clone());
+        super::flash::flash_attention(q, k, v, self.shape.causal).reshape([-1])
     }
 }

@@ -119,6 +119,10 @@ fn names_narrow_it_and_what_is_not_there_is_refused() {
     let ids: Vec<&str> = two.suites[0].variants.iter().map(|v| &*v.id).collect();
     assert_eq!(ids, ["a", "b"]);
     assert_eq!(two.launches.len(), 9);
+    // Named in full, a variant runs on a backend that the profile has not.
+    let in_full = planned(1, &["micro/*"], &["c"]).unwrap();
+    let ids: Vec<&str> = in_full.suites[0].variants.iter().map(|v| &*v.id).collect();
+    assert_eq!(ids, ["a", "c"]);
     assert!(planned(1, &[], &["three"]).unwrap().is_empty());
     assert!(planned(1, &["micro/*"], &["three"]).is_err());
 }
