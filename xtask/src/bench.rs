@@ -23,7 +23,7 @@ use crate::verify::command::{load_golden, threads};
 use crate::verify::of_run::verify_targets;
 use crate::watch::event::{Event, Stage};
 use crate::{calibrate, page, run, shard, twins, watch};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use judging::check_outputs;
 use schema::budget::Budget;
 use schema::origin::{Origin, Shard};
@@ -46,6 +46,8 @@ pub struct Options {
     pub profile: Option<String>,
     /// What it narrows.
     pub choice: Choice,
+    /// More launches of each target than the profile's.
+    pub invocations: Option<u32>,
     /// Directory that runs are recorded in; `None` = `data/results`.
     pub out: Option<PathBuf>,
     /// Run id (or `latest`) to complete.
@@ -251,6 +253,10 @@ pub(crate) fn create(
     let profile = match &options.profile {
         Some(id) => repo.profile(id)?,
         None => repo.profile(&default_profile(repo, registry)?)?,
+    };
+    let profile = match options.invocations {
+        Some(wanted) => profile.with_invocations(wanted).map_err(Error::msg)?,
+        None => profile,
     };
     let scenarios = repo.scenarios()?;
     let wrong = stats::metrics::validate(&scenarios);

@@ -47,23 +47,9 @@ enum Verb {
     /// The harness's own error against an engine of known timing. Exit status 3 where it is
     /// larger than it may be.
     #[command(
-        after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --quick --json\n  cargo xtask calibrate --verdicts --profile cpu-1b"
+        after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --quick --json\n  cargo xtask calibrate --verdicts --invocations 40"
     )]
-    Calibrate {
-        /// As short as on every run.
-        #[arg(long)]
-        quick: bool,
-        /// Measure a target that is slower by a known share beside the one that it is slower
-        /// than: do the verdicts find it? Takes a few minutes of a quiet machine.
-        #[arg(long, conflicts_with = "quick")]
-        verdicts: bool,
-        /// The profile whose sizes `--verdicts` is tried at.
-        #[arg(long, default_value = "cpu", requires = "verdicts")]
-        profile: String,
-        /// Print JSON instead of a table.
-        #[arg(long)]
-        json: bool,
-    },
+    Calibrate(calibrate::Options),
     /// Put every target through the parity gate.
     #[command(
         after_help = "Example:\n  cargo xtask verify\n  cargo xtask verify --model tiny-llama --engines candle\n  cargo xtask verify --mutants"
@@ -202,6 +188,9 @@ struct BenchArgs {
     /// Another model than the profile's.
     #[arg(long, conflicts_with = "resume")]
     model: Option<String>,
+    /// More launches of each target than the profile's: smaller differences are found.
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    invocations: Option<u32>,
     /// Complete an interrupted run: its id, or `latest`.
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
@@ -294,13 +283,7 @@ impl Cli {
             Verb::BenchAll(args) => watched(&repo, args, true),
             Verb::Bench(args) => watched(&repo, args, false),
             Verb::BenchAdapters(args) => adapters::run(&repo, &args.options()),
-            Verb::Calibrate {
-                verdicts: true,
-                profile,
-                json,
-                ..
-            } => calibrate::handicap::command(&repo, &profile, json),
-            Verb::Calibrate { quick, json, .. } => calibrate::command(&repo, quick, json),
+            Verb::Calibrate(options) => calibrate::command(&repo, &options),
             Verb::Verify(args) => {
                 watch::session(args.tui, || verify::command::run(&repo, &args.options()))
             }
@@ -380,6 +363,7 @@ impl BenchArgs {
                 scenarios: self.scenarios,
                 model: self.model,
             },
+            invocations: self.invocations,
             out: self.out,
             resume: self.resume,
             shard: self.shard,

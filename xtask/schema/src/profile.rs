@@ -145,6 +145,21 @@ impl Sizes {
 }
 
 impl Profile {
+    /// The same with more invocations of everything; an error where they are fewer, since
+    /// what is written down is what its sample sizes were checked with.
+    pub fn with_invocations(self, invocations: u32) -> Result<Self, String> {
+        if invocations < self.invocations {
+            return Err(format!(
+                "--invocations {invocations}: profile {} has {} and can only be given more",
+                self.id, self.invocations
+            ));
+        }
+        Ok(Self {
+            invocations,
+            ..self
+        })
+    }
+
     /// Load and validate one file.
     pub fn load(path: &Path) -> Result<Self, DataError> {
         let profile: Self = read_toml(path)?;
@@ -212,5 +227,22 @@ impl Profile {
             ));
         }
         Ok(profile)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Profile;
+    use std::path::Path;
+
+    #[test]
+    fn a_profile_can_be_given_more_invocations_and_not_fewer() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let profile = Profile::load(&root.join("data/profiles/cpu.toml")).unwrap();
+        let (id, own) = (profile.id.clone(), profile.invocations);
+        let more = profile.clone().with_invocations(own + 1).unwrap();
+        assert_eq!((more.id, more.invocations), (id, own + 1));
+        let why = profile.with_invocations(own - 1).unwrap_err();
+        assert!(why.contains("can only be given more"), "{why}");
     }
 }

@@ -22,7 +22,7 @@ const SCENARIO: &str = "single_request";
 
 /// Measure both and print what the verdicts say. Exit status 3 where a case's
 /// difference isn't found.
-pub fn command(repo: &Repo, profile: &str, json: bool) -> Result<ExitCode> {
+pub(super) fn command(repo: &Repo, asked: &super::Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let handicap = registry
         .handicap
@@ -32,12 +32,13 @@ pub fn command(repo: &Repo, profile: &str, json: bool) -> Result<ExitCode> {
     // Nobody should take such a run for a result, so it isn't kept among them.
     let records = repo.build_dir.join("calibrate");
     let options = bench::Options {
-        profile: Some(profile.to_owned()),
+        profile: Some(asked.profile.clone()),
         choice: Choice {
             engines: vec![handicap.of.clone(), handicap.target.clone()],
             scenarios: vec![SCENARIO.to_owned()],
             model: None,
         },
+        invocations: asked.invocations,
         ..bench::Options::default()
     };
     let opened = bench::create(repo, &registry, &records, &options)?;
@@ -47,7 +48,7 @@ pub fn command(repo: &Repo, profile: &str, json: bool) -> Result<ExitCode> {
         &stats::analyse(&run, &repo.scenarios()?, ""),
         handicap,
     );
-    match json {
+    match asked.json {
         true => println!("{}", serde_json::to_string_pretty(&as_json(&findings))?),
         false => print!("{}", table(&findings, handicap)),
     }

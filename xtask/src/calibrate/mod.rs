@@ -4,7 +4,7 @@
 //! Everything runs through what measures any engine: session, load generator, runtime.
 //! Only the comparison is new. In short form it is part of every run.
 
-pub mod handicap;
+mod handicap;
 mod levels;
 mod report;
 mod truth;
@@ -42,8 +42,37 @@ const FULL: Effort = Effort {
     open_requests: 10_000,
 };
 
-/// Calibrate and print. Exit status 3 where a limit is not kept.
-pub fn command(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// As short as on every run.
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure a target that is slower by a known share beside the one it was made from: do
+    /// the verdicts find it? Takes a few minutes of a quiet machine.
+    #[arg(long, conflicts_with = "quick")]
+    pub verdicts: bool,
+    /// The profile whose sizes `--verdicts` is tried at.
+    #[arg(long, default_value = "cpu", requires = "verdicts")]
+    pub profile: String,
+    /// More launches than the profile's: how many does it take?
+    #[arg(long, value_name = "N", requires = "verdicts")]
+    pub invocations: Option<u32>,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Calibrate and print. Exit status 3 where a limit is not kept, or a known difference not
+/// found.
+pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    match options.verdicts {
+        true => handicap::command(repo, options),
+        false => instrument(repo, options.quick, options.json),
+    }
+}
+
+fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let Some(known) = &registry.instrument else {
         bail!("engines/engines.toml has no [instrument]: there is nothing to calibrate against");
