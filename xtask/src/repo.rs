@@ -10,6 +10,7 @@ use schema::parity::ParityLimits;
 use schema::profile::Profile;
 use schema::registry::Registry;
 use schema::scenario::Scenario;
+use schema::train::TrainRegistry;
 use std::path::{Path, PathBuf};
 
 /// The paths of a checkout.
@@ -114,6 +115,11 @@ impl Repo {
     /// `engines/micro.toml`; an empty one where there is none.
     pub fn micro_registry(&self) -> Result<MicroRegistry> {
         Ok(MicroRegistry::load(&self.root.join("engines/micro.toml"))?)
+    }
+
+    /// `engines/train.toml`; an empty one where there is none.
+    pub fn train_registry(&self) -> Result<TrainRegistry> {
+        Ok(TrainRegistry::load(&self.root.join("engines/train.toml"))?)
     }
 
     /// `data/scenarios/micro/*.toml`.

@@ -50,7 +50,10 @@ fn with_real_servers(repo: &Repo, registry: &Registry) -> Result<()> {
 
 fn long_to_build(repo: &Repo, registry: &Registry) -> Result<()> {
     let mut tested = default_packages(repo)?;
-    for engine in &registry.engines {
+    // The trainer takes as long.
+    let trainers = repo.train_registry()?.backends;
+    let engines = registry.engines.iter().map(|engine| &engine.build);
+    for build in engines.chain(trainers.first().map(|backend| &backend.build)) {
         let Build::Cargo {
             package,
             bin,
@@ -58,7 +61,7 @@ fn long_to_build(repo: &Repo, registry: &Registry) -> Result<()> {
             features,
             default_features,
             needs,
-        } = &engine.build
+        } = build
         else {
             continue;
         };
