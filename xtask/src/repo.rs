@@ -5,12 +5,12 @@ use anyhow::{Context, Result};
 use schema::bundle::Bundle;
 use schema::hypothesis::Hypotheses;
 use schema::micro::{MicroRegistry, Suite};
-use schema::model::{Models, ModelsLock};
+use schema::model::{Models, ModelsLock, Source};
 use schema::parity::ParityLimits;
 use schema::profile::Profile;
 use schema::registry::Registry;
 use schema::scenario::Scenario;
-use schema::train::TrainRegistry;
+use schema::train::{Shipped, TrainRegistry};
 use std::path::{Path, PathBuf};
 
 /// The paths of a checkout.
@@ -100,6 +100,18 @@ impl Repo {
     /// `data/models.toml`.
     pub fn models(&self) -> Result<Models> {
         Ok(Models::load(&self.root.join("data/models.toml"))?)
+    }
+
+    /// How the models that this repository ships were trained, and what they write.
+    pub fn shipped(&self) -> Result<Vec<Shipped>> {
+        let models = self.models()?.models;
+        let weights = models.into_iter().filter_map(|model| match model.source {
+            Source::Trained { weights } => Some(weights),
+            _ => None,
+        });
+        let found = weights.map(|weights| Shipped::load(weights.parent().unwrap_or(&weights)));
+        let found: Vec<Option<Shipped>> = found.collect::<Result<_, _>>()?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// `data/models.lock`.

@@ -73,10 +73,8 @@ pub struct Training {
 }
 
 impl Training {
-    /// Load.
-    pub fn load(path: &Path) -> Result<Self, DataError> {
-        read_json(path)
-    }
+    /// Its file's name.
+    pub const FILE: &str = "training.json";
 }
 
 /// `stories.json` beside a shipped model's weights: what it writes. Made with its goldens by
@@ -109,15 +107,40 @@ pub struct Written {
 }
 
 impl Stories {
-    /// Load.
-    pub fn load(path: &Path) -> Result<Self, DataError> {
-        read_json(path)
-    }
+    /// Their file's name.
+    pub const FILE: &str = "stories.json";
 
     /// How many are whole: ended by themselves, and such as the grammar tells.
     pub fn whole(&self) -> usize {
         let whole = |story: &&Written| story.ended && story.follows;
         self.stories.iter().filter(whole).count()
+    }
+}
+
+/// A model whose weights were trained here and stand in this repository.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shipped {
+    /// How it was made.
+    pub training: Training,
+    /// What it writes; `None` where nobody has asked these very weights.
+    pub stories: Option<Stories>,
+}
+
+impl Shipped {
+    /// Load what stands in `dir`; `None` where there is no training.
+    pub fn load(dir: &Path) -> Result<Option<Self>, DataError> {
+        let path = dir.join(Training::FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let training: Training = read_json(&path)?;
+        let path = dir.join(Stories::FILE);
+        let stories: Option<Stories> = path.exists().then(|| read_json(&path)).transpose()?;
+        let same = |stories: &Stories| stories.weights_sha256 == training.weights_sha256;
+        Ok(Some(Self {
+            stories: stories.filter(same),
+            training,
+        }))
     }
 }
 
@@ -132,6 +155,37 @@ mod tests {
         assert!(!registry.backends.is_empty());
         let nowhere = TrainRegistry::load(Path::new("nowhere.toml")).unwrap();
         assert_eq!(nowhere, TrainRegistry::default());
+    }
+
+    #[test]
+    fn stories_of_other_weights_are_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Shipped::load(dir.path()).unwrap(), None);
+        let training = Training {
+            model: "m".into(),
+            command: "c".into(),
+            backend: "b".into(),
+            seed: 1,
+            steps: 2,
+            tokens: 3,
+            last_loss_nats: 0.5,
+            perplexity: 1.5,
+            perplexity_tokens: 4,
+            weights_sha256: "aa".into(),
+        };
+        let stories = |weights: &str| Stories {
+            model: "m".into(),
+            weights_sha256: weights.into(),
+            reference: "r".into(),
+            stories: Vec::new(),
+        };
+        let put = |name: &str, json: String| std::fs::write(dir.path().join(name), json).unwrap();
+        put(Training::FILE, serde_json::to_string(&training).unwrap());
+        for (weights, shown) in [("bb", false), ("aa", true)] {
+            put(Stories::FILE, serde_json::to_string(&stories(weights)).unwrap());
+            let shipped = Shipped::load(dir.path()).unwrap().unwrap();
+            assert_eq!(shipped.stories.is_some(), shown);
+        }
     }
 
     #[test]

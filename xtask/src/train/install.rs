@@ -4,8 +4,8 @@ use super::export::Made;
 use crate::fetch;
 use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
-use models::training::{Job, RunDir};
 use models::ModelFile;
+use models::training::{Job, RunDir};
 use schema::model::Source;
 use schema::train::Training;
 use std::path::Path;
@@ -42,7 +42,7 @@ pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> 
         weights_sha256: schema::run::sha256_hex(&std::fs::read(weights)?),
     };
     let text = serde_json::to_string_pretty(&training)? + "\n";
-    let path = dir.join("training.json");
+    let path = dir.join(Training::FILE);
     std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
 
     fetch::LockFile::open(&repo.models_lock_path())?.forget(&job.model)?;

@@ -3,6 +3,7 @@
 use super::golden::bless;
 use super::mutants;
 use super::question::{Question, default_patience};
+use super::stories;
 use super::target::{Verified, not_verified, verify};
 use super::told;
 use crate::build::{self, Programs};
@@ -69,7 +70,9 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     for model in &models {
         if options.bless {
-            write_golden(repo, &bless(repo, &registry, &programs, model, threads())?)?;
+            let asked = bless(repo, &registry, &programs, model, threads())?;
+            write_golden(repo, &asked.golden)?;
+            stories::write(repo, &asked)?;
         }
         for target in &targets {
             watch::checkpoint()?;
