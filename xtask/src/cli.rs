@@ -67,7 +67,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask fetch tiny-llama\n  HF_TOKEN=… cargo xtask fetch llama-3.2-1b"
     )]
     Fetch {
-        /// Model ids of data/models.toml; none: the two tiny ones.
+        /// Model ids of data/models.toml; none: tiny-llama and tiny-llama3.
         models: Vec<String>,
         /// Hash every byte again, instead of trusting size and time of files verified before.
         #[arg(long)]
