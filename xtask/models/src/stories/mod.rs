@@ -97,7 +97,7 @@ fn pieces(wording: &str) -> impl Iterator<Item = Result<Slot, &str>> {
     })
 }
 
-/// Story number `index` of the endless collection `seed`: a function of the two, 40 to 130 words.
+/// Story number `index` of the endless collection `seed`: a function of the two, 70 to 130 words.
 pub fn story(seed: u64, index: u64) -> String {
     let mut rng = Rng::new(prng::bits(prng::stream_key(seed, "stories"), index), "story");
     let (name, boy) = hero(rng.below(HEROES));
@@ -158,7 +158,7 @@ mod tests {
         for i in 0..2_000 {
             let story = story(3, i);
             let words = story.split(' ').count();
-            assert!((40..=130).contains(&words), "{words} words: {story}");
+            assert!((70..=130).contains(&words), "{words} words: {story}");
             assert!(!story.contains(['{', '}', '<', '\n']), "{story}");
             assert!(!story.contains("  ") && story.ends_with(['.', '!', '"']), "{story}");
         }
