@@ -54,19 +54,16 @@ pub fn run(run: &RunDir, tui: bool) -> Result<()> {
         Arc::new(Loader::new(windows, job, split, device.clone(), done))
     };
     let curve = Curve::open(run, Schedule::new(&job), job.steps, !tui)?;
-    let mut training = SupervisedTraining::new(
-        &run.0,
-        loader(Split::Training),
-        loader(Split::Validation),
-    )
-    .metric_train_numeric(LossMetric::new())
-    .metric_valid_numeric(LossMetric::new())
-    .metric_train(curve.clone())
-    .metric_valid(curve.clone())
-    .with_file_checkpointer()
-    .with_checkpointing_strategy(KeepLastNCheckpoints::new(CHECKPOINTS_KEPT))
-    .with_application_logger(None)
-    .num_epochs(job.checkpoints());
+    let mut training =
+        SupervisedTraining::new(&run.0, loader(Split::Training), loader(Split::Validation))
+            .metric_train_numeric(LossMetric::new())
+            .metric_valid_numeric(LossMetric::new())
+            .metric_train(curve.clone())
+            .metric_valid(curve.clone())
+            .with_file_checkpointer()
+            .with_checkpointing_strategy(KeepLastNCheckpoints::new(CHECKPOINTS_KEPT))
+            .with_application_logger(None)
+            .num_epochs(job.checkpoints());
     if checkpoint > 0 {
         training = training.checkpoint(checkpoint);
     }
@@ -101,7 +98,9 @@ fn last_checkpoint(run: &RunDir, job: &Job) -> Result<usize> {
         CHECKPOINT_PARTS
             .iter()
             .all(|part| dir.join(format!("{part}-{n}.bpk")).is_file())
-            && curve.iter().any(|point| point.step() == step && validated(point))
+            && curve
+                .iter()
+                .any(|point| point.step() == step && validated(point))
     };
     Ok((1..=job.checkpoints()).rev().find(whole).unwrap_or(0))
 }

@@ -75,7 +75,11 @@ mod tests {
         assert_eq!(rates[9], 1.0);
         assert!(rates[9..].is_sorted_by(|a, b| a > b));
         assert!((rates[99] - LEFT).abs() < 1e-12);
-        assert!((rates[54] - 0.55).abs() < 1e-12, "the middle: {}", rates[54]);
+        assert!(
+            (rates[54] - 0.55).abs() < 1e-12,
+            "the middle: {}",
+            rates[54]
+        );
     }
 
     #[test]

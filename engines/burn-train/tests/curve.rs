@@ -30,7 +30,10 @@ fn begin(dir: &Path) -> RunDir {
 
 fn trainer(run: &RunDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_burn-train"));
-    command.arg(&run.0).stdin(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg(&run.0)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
@@ -38,7 +41,10 @@ fn whole(run: &RunDir) {
     let output = trainer(run).stderr(Stdio::piped()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("step 7/7") && said.contains("perplexity"), "{said}");
+    assert!(
+        said.contains("step 7/7") && said.contains("perplexity"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -51,7 +57,9 @@ fn a_run_is_the_same_twice_and_after_a_kill() {
     let losses = points.iter().filter(|p| matches!(p, Point::Step { .. }));
     let steps: Vec<usize> = losses.map(Point::step).collect();
     assert_eq!(steps, [1, 2, 3, 4, 5, 6, 7]);
-    let validations = points.iter().filter(|p| matches!(p, Point::Validation { .. }));
+    let validations = points
+        .iter()
+        .filter(|p| matches!(p, Point::Validation { .. }));
     let validations: Vec<usize> = validations.map(Point::step).collect();
     assert_eq!(validations, [2, 4, 6, 7]);
     let weights = std::fs::read(first.weights()).unwrap();
@@ -59,8 +67,14 @@ fn a_run_is_the_same_twice_and_after_a_kill() {
 
     let second = begin(&dir.path().join("second"));
     whole(&second);
-    assert!(std::fs::read(second.curve()).unwrap() == curve, "another curve");
-    assert!(std::fs::read(second.weights()).unwrap() == weights, "other weights");
+    assert!(
+        std::fs::read(second.curve()).unwrap() == curve,
+        "another curve"
+    );
+    assert!(
+        std::fs::read(second.weights()).unwrap() == weights,
+        "other weights"
+    );
 
     // Killed somewhere behind its first checkpoint; where exactly must not matter.
     let killed = begin(&dir.path().join("killed"));
@@ -73,8 +87,14 @@ fn a_run_is_the_same_twice_and_after_a_kill() {
     child.kill().unwrap();
     child.wait().unwrap();
     whole(&killed);
-    assert!(std::fs::read(killed.curve()).unwrap() == curve, "another curve");
-    assert!(std::fs::read(killed.weights()).unwrap() == weights, "other weights");
+    assert!(
+        std::fs::read(killed.curve()).unwrap() == curve,
+        "another curve"
+    );
+    assert!(
+        std::fs::read(killed.weights()).unwrap() == weights,
+        "other weights"
+    );
 }
 
 #[test]
@@ -90,5 +110,8 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason() {
         assert!(!output.status.success() && said.contains(reason), "{said}");
     };
     refused(&|job| job.model = "gpt-7".into(), "no embedded model");
-    refused(&|job| job.backend = "abacus".into(), "built without the backend");
+    refused(
+        &|job| job.backend = "abacus".into(),
+        "built without the backend",
+    );
 }

@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::bpe::{self, Bpe};
+use crate::prng;
 use crate::spec::ModelSpec;
 use crate::stories;
-use crate::prng;
 
 /// Padding; no engine here needs it, but some libraries want one to exist.
 pub const PAD: &str = "<pad>";

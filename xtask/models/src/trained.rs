@@ -161,7 +161,10 @@ mod tests {
             ..spec()
         };
         let error = Trained::read(&wider, &bytes).unwrap_err().to_string();
-        assert!(error.contains("gate_proj") && error.contains("expected"), "{error}");
+        assert!(
+            error.contains("gate_proj") && error.contains("expected"),
+            "{error}"
+        );
         let deeper = ModelSpec::tiny_stories();
         let error = Trained::read(&deeper, &bytes).unwrap_err().to_string();
         assert!(error.contains("11 tensors in it"), "{error}");

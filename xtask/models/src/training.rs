@@ -117,7 +117,9 @@ impl RunDir {
         let path = self.curve();
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("{} can't be read", path.display()))?;
-        let points = text.lines().map_while(|line| serde_json::from_str(line).ok());
+        let points = text
+            .lines()
+            .map_while(|line| serde_json::from_str(line).ok());
         Ok(points.collect())
     }
 }
@@ -296,7 +298,10 @@ mod tests {
             stories::follow(&text).whole
         });
         let whole = whole.count();
-        assert!((10..=30).contains(&whole), "{whole} of 40 begin with a story's beginning");
+        assert!(
+            (10..=30).contains(&whole),
+            "{whole} of 40 begin with a story's beginning"
+        );
     }
 
     #[test]
@@ -315,7 +320,9 @@ mod tests {
                 perplexity: 0.5f64.exp(),
             }])
             .collect();
-        let lines = points.iter().map(|p| serde_json::to_string(p).unwrap() + "\n");
+        let lines = points
+            .iter()
+            .map(|p| serde_json::to_string(p).unwrap() + "\n");
         let text: String = lines.collect();
         std::fs::write(run.curve(), &text[..text.len() - 5]).unwrap();
         assert_eq!(run.read_curve().unwrap(), points[..4]);

@@ -38,7 +38,10 @@ fn it_writes_stories_that_follow_the_grammar_and_end() {
         assert!(ended, "it goes on and on: {text}");
         whole += u32::from(stories::follow(&text).whole);
     }
-    assert!(whole >= 20, "{whole} of 24 stories follow the grammar to their end");
+    assert!(
+        whole >= 20,
+        "{whole} of 24 stories follow the grammar to their end"
+    );
 }
 
 #[test]

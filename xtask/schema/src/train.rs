@@ -182,7 +182,10 @@ mod tests {
         let put = |name: &str, json: String| std::fs::write(dir.path().join(name), json).unwrap();
         put(Training::FILE, serde_json::to_string(&training).unwrap());
         for (weights, shown) in [("bb", false), ("aa", true)] {
-            put(Stories::FILE, serde_json::to_string(&stories(weights)).unwrap());
+            put(
+                Stories::FILE,
+                serde_json::to_string(&stories(weights)).unwrap(),
+            );
             let shipped = Shipped::load(dir.path()).unwrap().unwrap();
             assert_eq!(shipped.stories.is_some(), shown);
         }

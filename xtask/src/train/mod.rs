@@ -82,7 +82,11 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     };
     let spec = ModelSpec::named(&job.model).with_context(|| {
         let all: Vec<String> = ModelSpec::all().into_iter().map(|spec| spec.id).collect();
-        format!("no embedded model {:?}: there are {}", job.model, all.join(", "))
+        format!(
+            "no embedded model {:?}: there are {}",
+            job.model,
+            all.join(", ")
+        )
     })?;
     ensure!(
         job.context <= spec.max_position,
@@ -149,7 +153,8 @@ fn begin(repo: &Repo, registry: &TrainRegistry, options: &Options) -> Result<(Ru
     );
     std::fs::create_dir_all(&run.0).with_context(|| format!("can't make {}", dir.display()))?;
     let text = serde_json::to_string_pretty(&job)? + "\n";
-    std::fs::write(run.job(), text).with_context(|| format!("can't write into {}", dir.display()))?;
+    std::fs::write(run.job(), text)
+        .with_context(|| format!("can't write into {}", dir.display()))?;
     Ok((run, job))
 }
 

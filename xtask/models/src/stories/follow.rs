@@ -90,7 +90,13 @@ fn read(wording: &str, text: &str, start: usize, known: Known, out: &mut Vec<(us
                     for boy in [false, true] {
                         if known.boy.is_none_or(|known| known == boy) {
                             let boy_known = Some(boy);
-                            take(form(number, boy), Known { boy: boy_known, ..known });
+                            take(
+                                form(number, boy),
+                                Known {
+                                    boy: boy_known,
+                                    ..known
+                                },
+                            );
                         }
                     }
                 }
@@ -132,7 +138,10 @@ mod tests {
     #[test]
     fn what_is_forgotten_midway_is_seen() {
         let told = (0..).map(|i| story(5, i));
-        let about_mia = told.into_iter().find(|s| s.matches("Mia").count() > 2).unwrap();
+        let about_mia = told
+            .into_iter()
+            .find(|s| s.matches("Mia").count() > 2)
+            .unwrap();
         let last = about_mia.rfind("Mia").unwrap();
         let other_hero = format!("{}Zoe{}", &about_mia[..last], &about_mia[last + 3..]);
         let reading = follow(&other_hero);

@@ -88,10 +88,7 @@ const GIFT: Plot = &[
         "So {she} went to the {place} to look for something nice.",
         "{hero} walked to the {place} and thought about it.",
     ],
-    &[
-        "{She} looked {wrong}, but there was nothing.",
-        "",
-    ],
+    &["{She} looked {wrong}, but there was nothing.", ""],
     &[
         "There, {spot}, {she} saw an old {thing}.",
         "Then {hero} found an old {thing} {spot}.",

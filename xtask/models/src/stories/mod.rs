@@ -99,7 +99,10 @@ fn pieces(wording: &str) -> impl Iterator<Item = Result<Slot, &str>> {
 
 /// Story number `index` of the endless collection `seed`: a function of the two, 70 to 130 words.
 pub fn story(seed: u64, index: u64) -> String {
-    let mut rng = Rng::new(prng::bits(prng::stream_key(seed, "stories"), index), "story");
+    let mut rng = Rng::new(
+        prng::bits(prng::stream_key(seed, "stories"), index),
+        "story",
+    );
     let (name, boy) = hero(rng.below(HEROES));
     let mut chosen = CHOICES.map(|(_, list)| rng.below(list.len()));
     if chosen[WRONG] == chosen[SPOT] {
@@ -160,7 +163,10 @@ mod tests {
             let words = story.split(' ').count();
             assert!((70..=130).contains(&words), "{words} words: {story}");
             assert!(!story.contains(['{', '}', '<', '\n']), "{story}");
-            assert!(!story.contains("  ") && story.ends_with(['.', '!', '"']), "{story}");
+            assert!(
+                !story.contains("  ") && story.ends_with(['.', '!', '"']),
+                "{story}"
+            );
         }
     }
 
