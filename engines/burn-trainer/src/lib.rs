@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use burn::grad_clipping::GradientClippingConfig;
 use burn::optim::AdamWConfig;
 use burn::train::checkpoint::KeepLastNCheckpoints;
@@ -60,7 +60,7 @@ pub fn run(run: &RunDir, tui: bool) -> Result<()> {
             .metric_valid_numeric(LossMetric::new())
             .metric_train(curve.clone())
             .metric_valid(curve.clone())
-            .with_file_checkpointer()
+            .with_default_checkpointers()
             .with_checkpointing_strategy(KeepLastNCheckpoints::new(CHECKPOINTS_KEPT))
             .with_application_logger(None)
             .num_epochs(job.checkpoints());
@@ -68,7 +68,7 @@ pub fn run(run: &RunDir, tui: bool) -> Result<()> {
         training = training.checkpoint(checkpoint);
     }
     if !tui {
-        training = training.renderer(lines::Silent);
+        training = training.renderer(Box::new(lines::Silent));
     }
 
     let model = Llama::new(&spec, job.seed, job.context, &device);
@@ -81,6 +81,12 @@ pub fn run(run: &RunDir, tui: bool) -> Result<()> {
     let learner = Learner::new(model, optimizer, Schedule::new(&job));
     let result = training.launch(learner);
     curve.fault()?;
+    if let Some(error) = result.error {
+        bail!("the training broke off: {error}");
+    }
+    if result.interrupted.is_some() {
+        bail!("the training was stopped before its last step");
+    }
     write_weights(&result.model, &run.weights())
 }
 

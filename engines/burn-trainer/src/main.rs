@@ -1,4 +1,4 @@
-//! `burn-train RUN_DIR [--tui]`: trains what `RUN_DIR/job.json` says, from the last checkpoint there
+//! `burn-trainer RUN_DIR [--tui]`: trains what `RUN_DIR/job.json` says, from the last checkpoint there
 //! if there is one, and leaves `curve.jsonl` and `trained.safetensors`. `cargo xtask train` makes the
 //! directory and starts it.
 
@@ -13,11 +13,11 @@ fn main() -> ExitCode {
         (Some(dir), None, None) => (dir, false),
         (Some(dir), Some("--tui"), None) => (dir, true),
         _ => {
-            eprintln!("usage: burn-train RUN_DIR [--tui], where RUN_DIR has a job.json");
+            eprintln!("usage: burn-trainer RUN_DIR [--tui], where RUN_DIR has a job.json");
             return ExitCode::from(2);
         }
     };
-    match burn_train_bin(PathBuf::from(dir), tui) {
+    match burn_trainer::run(&RunDir(PathBuf::from(dir)), tui) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -26,6 +26,3 @@ fn main() -> ExitCode {
     }
 }
 
-fn burn_train_bin(dir: PathBuf, tui: bool) -> anyhow::Result<()> {
-    burn_train::run(&RunDir(dir), tui)
-}

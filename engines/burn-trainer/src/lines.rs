@@ -22,29 +22,40 @@ impl MetricsRendererEvaluation for Silent {
 }
 
 impl TrainingProgressLogger for Silent {
-    fn start(&mut self, _total_epochs: usize, _total_items: Option<usize>) {}
+    fn start(
+        &mut self,
+        _total_epochs: usize,
+        _starting_epoch: usize,
+        _total_items: Option<usize>,
+        _label: Option<&str>,
+    ) {
+    }
 
     fn update_epoch(&mut self, _epoch: usize) {}
 
-    fn start_split(&mut self, _split: String, _total_items: usize) {}
+    fn start_split(&mut self, _split: &str, _total_items: usize) {}
 
     fn update_split(&mut self, _items_processed: usize) {}
 
     fn end_split(&mut self) {}
 
     fn end(&mut self) {}
+
+    fn log_event_training(&mut self, _event: String) {}
 }
 
 impl EvaluationProgressLogger for Silent {
-    fn start(&mut self, _total_tests: usize) {}
+    fn start_global_progress(&mut self, _total_tests: usize) {}
 
-    fn start_test(&mut self, _name: String, _total_items: usize) {}
+    fn start_test(&mut self, _name: &str, _total_items: usize) {}
 
-    fn update_test(&mut self, _items_processed: usize) {}
+    fn update_test_progress(&mut self, _items_processed: usize) {}
 
     fn end_test(&mut self) {}
 
-    fn end(&mut self) {}
+    fn end_global_progress(&mut self) {}
+
+    fn log_event_evaluation(&mut self, _event: String) {}
 }
 
 impl MetricsRenderer for Silent {

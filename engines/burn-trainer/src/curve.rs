@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use burn::tensor::Tensor;
+use burn::tensor::{ExecutionError, Tensor, TensorReadError};
 use burn::train::metric::{
     Adaptor, LossInput, Metric, MetricMetadata, MetricName, SerializedEntry,
 };
@@ -67,8 +67,8 @@ impl InferenceStep for Llama {
 }
 
 impl ItemLazy for Loss {
-    fn sync(self) -> Self {
-        self
+    fn sync(self) -> Result<Self, ExecutionError> {
+        Ok(self)
     }
 }
 
@@ -136,9 +136,7 @@ impl Curve {
 }
 
 impl Writer {
-    fn take(&mut self, said: &Loss) {
-        let loss = f64::from(said.loss.clone().into_scalar::<f32>());
-        let step = said.step;
+    fn take(&mut self, step: usize, loss: f64, said: &Loss) {
         match said.validation {
             None => {
                 self.taken += 1;
@@ -194,13 +192,25 @@ impl Metric for Curve {
         Arc::new("Curve".to_owned())
     }
 
-    fn update(&mut self, said: &Loss, _metadata: &MetricMetadata) -> SerializedEntry {
-        self.0
-            .lock()
-            .expect("nobody panics while writing")
-            .take(said);
-        SerializedEntry::new(String::new(), String::new())
+    fn update(
+        &mut self,
+        said: &Loss,
+        _metadata: &MetricMetadata,
+    ) -> Result<SerializedEntry, TensorReadError> {
+        let loss: f32 = said.loss.clone().try_into_scalar()?;
+        let mut writer = self.0.lock().expect("nobody panics while writing");
+        writer.take(said.step, f64::from(loss), said);
+        Ok(nothing_to_show())
+    }
+
+    fn compute(&mut self) -> Result<SerializedEntry, TensorReadError> {
+        Ok(nothing_to_show())
     }
 
     fn clear(&mut self) {}
+}
+
+/// Burn shows and logs the loss by a metric of its own.
+fn nothing_to_show() -> SerializedEntry {
+    SerializedEntry::not_available(None)
 }

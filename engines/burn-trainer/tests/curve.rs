@@ -29,7 +29,7 @@ fn begin(dir: &Path) -> RunDir {
 }
 
 fn trainer(run: &RunDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_burn-train"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_burn-trainer"));
     command
         .arg(&run.0)
         .stdin(Stdio::null())
