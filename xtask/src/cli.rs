@@ -67,7 +67,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask fetch tiny-llama\n  HF_TOKEN=… cargo xtask fetch llama-3.2-1b"
     )]
     Fetch {
-        /// Model ids of data/models.toml; none: tiny-llama and tiny-llama3.
+        /// Model ids of data/models.toml; none: the tiny ones.
         models: Vec<String>,
         /// Hash every byte again, instead of trusting size and time of files verified before.
         #[arg(long)]
@@ -260,7 +260,7 @@ struct AdapterArgs {
 
 #[derive(Args)]
 struct VerifyArgs {
-    /// Models, comma-separated; by default tiny-llama and tiny-llama3.
+    /// Models, comma-separated; by default the tiny ones.
     #[arg(long, value_delimiter = ',')]
     model: Vec<String>,
     /// Engine or target ids, comma-separated; by default all of the profile's.

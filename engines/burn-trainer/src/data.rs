@@ -63,22 +63,27 @@ impl Loader {
         }
     }
 
-    fn rows(&self, number: usize) -> std::ops::Range<usize> {
-        let first = number * self.job.batch;
-        let end = first + self.job.batch;
+    /// The windows of batch number `number`, and their length (tokens).
+    fn windows(&self, number: usize) -> (std::ops::Range<u64>, usize) {
+        let job = &self.job;
         match self.split {
-            Split::Training => first..end,
-            Split::Validation => first..end.min(self.job.validation_windows),
+            Split::Training => (job.windows_at(number + 1), job.context_at(number + 1)),
+            Split::Validation => {
+                let first = number * job.batch;
+                let end = (first + job.batch).min(job.validation_windows);
+                (first as u64..end as u64, job.context)
+            }
         }
     }
 
     /// Batch number `number` of the split.
     fn batch(&self, number: usize, last: bool) -> Batch {
-        let (context, rows) = (self.job.context, self.rows(number));
+        let (windows, context) = self.windows(number);
         let (mut ids, mut targets) = (Vec::new(), Vec::new());
-        let count = rows.len();
-        for row in rows {
-            let window = self.windows.window(self.job.seed, self.split, row as u64);
+        let count = windows.clone().count();
+        for index in windows {
+            let seed = self.job.seed;
+            let window = self.windows.window_of(context, seed, self.split, index);
             let window = window.expect("the vocabulary has every byte");
             ids.extend(window[..context].iter().map(|id| *id as i32));
             targets.extend(window[1..].iter().map(|id| *id as i32));

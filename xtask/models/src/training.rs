@@ -30,15 +30,19 @@ pub struct Job {
     pub steps: usize,
     /// Steps between two checkpoints, each with a validation; the last may come sooner.
     pub checkpoint_steps: usize,
-    /// Windows a step.
+    /// Windows of full length a step.
     pub batch: usize,
-    /// Length of a window (tokens).
+    /// Length of a window (tokens); the first steps have shorter ones, and more of them
+    /// ([`Job::context_at`]).
     pub context: usize,
     /// Highest learning rate of the schedule.
     pub learning_rate: f64,
     /// Windows of the validation.
     pub validation_windows: usize,
 }
+
+/// How many times shorter the windows of a run's first steps are.
+const SHORTER: usize = 4;
 
 /// A line of a run's `curve.jsonl`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -130,6 +134,24 @@ impl Job {
         self.steps.div_ceil(self.checkpoint_steps)
     }
 
+    /// Length of the training windows (tokens) of step number `step`, from 1: in the first two
+    /// thirds of a run a part of the job's. Then a window holds one or two stories, and who is who
+    /// is learned before it must be told apart from the stories before (short inputs first: Press et
+    /// al. 2021, "Shortformer").
+    pub fn context_at(&self, step: usize) -> usize {
+        match 3 * step <= 2 * self.steps {
+            true => self.context.div_ceil(SHORTER),
+            false => self.context,
+        }
+    }
+
+    /// Windows of step number `step`: as many tokens in every step.
+    pub fn windows_at(&self, step: usize) -> std::ops::Range<u64> {
+        let first = ((step - 1) * self.batch * SHORTER) as u64;
+        let count = self.batch * self.context / self.context_at(step);
+        first..first + count as u64
+    }
+
     /// Steps done at checkpoint number `n`, from 1; none are done at 0.
     pub fn steps_at(&self, n: usize) -> usize {
         (n * self.checkpoint_steps).min(self.steps)
@@ -187,6 +209,20 @@ impl Windows {
     /// # Errors
     /// If a story can't be encoded.
     pub fn window(&self, seed: u64, split: Split, index: u64) -> Result<Vec<u32>> {
+        self.window_of(self.context, seed, split, index)
+    }
+
+    /// The same of another length: the first `context + 1` ids of it.
+    ///
+    /// # Errors
+    /// If a story can't be encoded.
+    pub fn window_of(
+        &self,
+        context: usize,
+        seed: u64,
+        split: Split,
+        index: u64,
+    ) -> Result<Vec<u32>> {
         let mut rng = Rng::new(prng::bits(split.seed(seed), index), "window");
         let first = index * STORIES_A_WINDOW;
         let mut ids = self.story(&split.story(seed, first))?;
@@ -194,12 +230,12 @@ impl Windows {
             ids.drain(1..rng.between(1, ids.len() - 1));
         }
         for next in first + 1.. {
-            if ids.len() > self.context {
+            if ids.len() > context {
                 break;
             }
             ids.extend(self.story(&split.story(seed, next))?);
         }
-        ids.truncate(self.context + 1);
+        ids.truncate(context + 1);
         Ok(ids)
     }
 
@@ -281,6 +317,17 @@ mod tests {
         let job = job(50, 20);
         let ends: Vec<usize> = (0..=job.checkpoints()).map(|n| job.steps_at(n)).collect();
         assert_eq!(ends, [0, 20, 40, 50]);
+    }
+
+    #[test]
+    fn windows_are_short_at_first_and_none_comes_twice() {
+        let job = job(6, 2);
+        let contexts: Vec<usize> = (1..=6).map(|step| job.context_at(step)).collect();
+        assert_eq!(contexts, [4, 4, 4, 4, 16, 16]);
+        let of: Vec<_> = (1..=6).map(|step| job.windows_at(step)).collect();
+        assert!(of.is_sorted_by(|a, b| a.end <= b.start), "{of:?}");
+        let tokens = |step: usize| of[step - 1].clone().count() * job.context_at(step);
+        assert!((1..=6).all(|step| tokens(step) == 2 * 16));
     }
 
     #[test]

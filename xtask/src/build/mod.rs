@@ -16,7 +16,7 @@ mod tracer;
 pub use adoption::adoption;
 pub use cargo::cargo_command;
 pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
-pub use engine_tests::test_engines;
+pub use engine_tests::{test_engines, test_trainer};
 pub use needs::libtorch_dir;
 pub use python::{environment_at, packages_dir, venv_dir};
 pub use tracer::{tracer, tracer_file};

@@ -27,16 +27,16 @@ pub struct Options {
     #[arg(long, conflicts_with = "resume")]
     backend: Option<String>,
     /// Optimiser steps.
-    #[arg(long, default_value_t = 1500, value_parser = at_least_one, conflicts_with = "resume")]
+    #[arg(long, default_value_t = 900, value_parser = at_least_one, conflicts_with = "resume")]
     steps: usize,
     /// Seed of the first weights and of the text; by default the model's own.
     #[arg(long, conflicts_with = "resume")]
     seed: Option<u64>,
     /// Windows of text a step.
-    #[arg(long, default_value_t = 4, value_parser = at_least_one, conflicts_with = "resume")]
+    #[arg(long, default_value_t = 2, value_parser = at_least_one, conflicts_with = "resume")]
     batch: usize,
     /// Length of a window (tokens).
-    #[arg(long, default_value_t = 512, value_parser = at_least_one, conflicts_with = "resume")]
+    #[arg(long, default_value_t = 1024, value_parser = at_least_one, conflicts_with = "resume")]
     context: usize,
     /// Highest learning rate: reached after a tenth of the steps, then falling to a tenth.
     #[arg(long, default_value_t = 3e-3, conflicts_with = "resume")]

@@ -19,14 +19,15 @@ use schema::record::{Status, VerifyRecord};
 use schema::registry::Target;
 use std::process::ExitCode;
 
-/// Models verified unless others are named: plain RoPE, and Llama 3's scaled RoPE.
-pub const MODELS: [&str; 2] = ["tiny-llama", "tiny-llama3"];
+/// Models verified unless others are named: plain RoPE, Llama 3's scaled RoPE, and weights that
+/// were trained.
+pub const MODELS: [&str; 3] = ["tiny-llama", "tiny-llama3", "tiny-stories"];
 /// Batch sizes checked outside a run.
 pub const BATCHES: [u32; 3] = [1, 4, 8];
 
 /// What the command line says.
 pub struct Options {
-    /// Models; empty = the two embedded tiny ones.
+    /// Models; empty = [`MODELS`].
     pub models: Vec<String>,
     /// Whose targets, where `engines` names none.
     pub profile: String,

@@ -1,7 +1,8 @@
 //! The plots: what is told, in which order, and in which words. Data only.
 //!
 //! A plot is a list of beats, a beat a list of wordings, of which a story has one. An empty wording
-//! leaves the beat out. A slot in braces means the same person or thing throughout a story.
+//! leaves the beat out. No story begins with a slot: a name without the space before it would be
+//! another token than the same name later. A slot in braces means the same person or thing throughout a story.
 
 /// Beats in order; of each, one wording.
 pub type Plot = &'static [&'static [&'static str]];
@@ -10,7 +11,7 @@ const OPENING: &[&str] = &[
     "Once upon a time there was a little {girl} named {hero}.",
     "There once was a {trait} {girl} named {hero}.",
     "Near the {place} lived a {girl} named {hero}.",
-    "{hero} was a {trait} little {girl}.",
+    "Little {hero} was a {trait} {girl}.",
 ];
 
 const END: &[&str] = &[
