@@ -49,6 +49,7 @@ fn main() -> Result<()> {
         suites: &suites,
         registry: &registry,
         models: &models,
+        shipped: &[],
         profiles: &profiles,
         parity: Some(&parity),
         simulation: Some(&simulation),

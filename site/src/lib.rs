@@ -31,6 +31,7 @@ use schema::registry::Registry;
 use schema::run::Run;
 use schema::scenario::Scenario;
 use schema::simulation::Simulation;
+use schema::train::Shipped;
 use serde::Serialize;
 use stats::analysis::Analysis;
 use std::collections::BTreeMap;
@@ -50,6 +51,8 @@ pub struct Input<'a> {
     pub registry: &'a Registry,
     /// The models.
     pub models: &'a Models,
+    /// Those that were trained here: how, and what they write.
+    pub shipped: &'a [Shipped],
     /// The profiles: what each is for.
     pub profiles: &'a [Profile],
     /// Today's limits of the parity gate, where known.

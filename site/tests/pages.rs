@@ -367,3 +367,18 @@ fn the_index_shows_the_largest_size_that_most_targets_had_time_for() {
     assert!(shows_largest(false));
     assert!(!shows_largest(true));
 }
+
+#[test]
+fn what_a_trained_model_writes_is_shown_and_what_is_wrong_with_it_said() {
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let methodology = String::from_utf8(pages["methodology.html"].clone()).unwrap();
+    for said in [
+        "its perplexity is 1.456",
+        "cargo xtask train --steps 1500",
+        "1 of 2 end by themselves",
+        "<strong>Mia was a kind girl.</strong> She had a &lt;red&gt; ball.",
+        "It departs from the grammar.",
+    ] {
+        assert!(methodology.contains(said), "{said}");
+    }
+}

@@ -4,7 +4,7 @@
 use crate::repo::Repo;
 use crate::{
     adapters, bench, calibrate, compare, dist, doctor, export, fetch, merge, page, plan, reproduce,
-    results, run, simulate, test, tidy, verify, watch,
+    results, run, simulate, test, tidy, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -60,7 +60,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask fetch tiny-llama\n  HF_TOKEN=… cargo xtask fetch llama-3.2-1b"
     )]
     Fetch {
-        /// Model ids of data/models.toml; none: the two tiny ones.
+        /// Model ids of data/models.toml; none: the tiny ones.
         models: Vec<String>,
         /// Hash every byte again, instead of trusting size and time of files verified before.
         #[arg(long)]
@@ -156,6 +156,11 @@ enum Verb {
         after_help = "Example:\n  cargo xtask simulate\n  cargo xtask simulate --experiments 200 --json\n  cargo xtask simulate --write"
     )]
     Simulate(SimulateArgs),
+    /// Train a small Llama on text made here, and make a model of it that every engine loads.
+    #[command(
+        after_help = "Example:\n  cargo xtask train\n  cargo xtask train --steps 50 --seed 1\n  cargo xtask train --resume latest --tui"
+    )]
+    Train(train::Options),
     /// Every check of this repository.
     #[command(
         after_help = "Example:\n  cargo xtask test\n  cargo xtask test --quick\n  cargo xtask test --all-engines"
@@ -251,7 +256,7 @@ struct AdapterArgs {
 
 #[derive(Args)]
 struct VerifyArgs {
-    /// Models, comma-separated; by default tiny-llama and tiny-llama3.
+    /// Models, comma-separated; by default the tiny ones.
     #[arg(long, value_delimiter = ',')]
     model: Vec<String>,
     /// Engine or target ids, comma-separated; by default all of the profile's.
@@ -333,6 +338,7 @@ impl Cli {
                 run::trace::command(&repo, &results::find(&dir, &run)?, &engines)
             }
             Verb::Simulate(args) => simulate::command(&repo, &args.options()),
+            Verb::Train(options) => train::command(&repo, &options),
             Verb::Test { quick, all_engines } => test::test(&repo, quick, all_engines).map(done),
             Verb::Tidy => tidy::command(&repo).map(done),
         }

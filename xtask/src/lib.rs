@@ -40,6 +40,7 @@ pub mod shard;
 pub mod simulate;
 pub mod test;
 pub mod tidy;
+pub mod train;
 pub mod twins;
 pub mod verify;
 pub mod versions;

@@ -152,7 +152,7 @@ fn render(
     let others = load_all(results_dir, Some(&first.header.id));
     let runs: Vec<Run> = std::iter::once(first).chain(others).collect();
     let (scenarios, registry, models) = (repo.scenarios()?, repo.registry()?, repo.models()?);
-    let suites = repo.suites()?;
+    let (suites, shipped) = (repo.suites()?, repo.shipped()?);
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
     let path = repo.simulation_path();
     let simulation = path.exists().then(|| Simulation::load(&path)).transpose()?;
@@ -164,6 +164,7 @@ fn render(
         suites: &suites,
         registry: &registry,
         models: &models,
+        shipped: &shipped,
         profiles: &profiles,
         parity: Some(&parity),
         simulation: simulation.as_ref(),

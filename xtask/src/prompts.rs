@@ -4,6 +4,7 @@
 
 use crate::random::{SplitMix64, hash};
 use anyhow::{Context, Result, bail};
+use models::{Corpus, ModelSpec};
 use schema::run::sha256_hex;
 use std::collections::HashSet;
 use std::path::Path;
@@ -26,7 +27,7 @@ impl Prompts {
         let path = model_dir.join("tokenizer.json");
         let tokenizer = tokenizer(model_dir)?;
         let config = read_config(model_dir)?;
-        let text = models::text::text(seed, TEXT_CHARS);
+        let text = corpus(model_dir).text(seed, TEXT_CHARS);
         let mut tokens = Vec::new();
         for paragraph in text.split_inclusive('\n') {
             let encoding = tokenizer.encode(paragraph, false).map_err(|error| {
@@ -116,6 +117,13 @@ impl Prompts {
     }
 }
 
+/// What prompts for a model are cut from: the text that it was trained on, where that is ours.
+fn corpus(model_dir: &Path) -> Corpus {
+    let id = model_dir.file_name().and_then(|name| name.to_str());
+    id.and_then(ModelSpec::named)
+        .map_or(Corpus::Varied, |spec| spec.corpus)
+}
+
 /// A model's tokenizer.
 pub fn tokenizer(model_dir: &Path) -> Result<Tokenizer> {
     let path = model_dir.join("tokenizer.json");
@@ -154,6 +162,13 @@ mod tests {
         assert_eq!(cut.iter().collect::<HashSet<_>>().len(), 40);
         assert_eq!(cut, prompts().take("s", "c", 0, 12, 40).unwrap());
         assert_ne!(cut, prompts().take("s", "c", 1, 12, 40).unwrap());
+    }
+
+    #[test]
+    fn a_model_trained_on_stories_is_asked_for_stories() {
+        assert_eq!(corpus(Path::new("models/tiny-stories")), Corpus::Stories);
+        assert_eq!(corpus(Path::new("models/tiny-llama")), Corpus::Varied);
+        assert_eq!(corpus(Path::new("models/llama-3.2-1b")), Corpus::Varied);
     }
 
     #[test]

@@ -5,11 +5,12 @@ use anyhow::{Context, Result};
 use schema::bundle::Bundle;
 use schema::hypothesis::Hypotheses;
 use schema::micro::{MicroRegistry, Suite};
-use schema::model::{Models, ModelsLock};
+use schema::model::{Models, ModelsLock, Source};
 use schema::parity::ParityLimits;
 use schema::profile::Profile;
 use schema::registry::Registry;
 use schema::scenario::Scenario;
+use schema::train::{Shipped, TrainRegistry};
 use std::path::{Path, PathBuf};
 
 /// The paths of a checkout.
@@ -101,6 +102,18 @@ impl Repo {
         Ok(Models::load(&self.root.join("data/models.toml"))?)
     }
 
+    /// How the models that this repository ships were trained, and what they write.
+    pub fn shipped(&self) -> Result<Vec<Shipped>> {
+        let models = self.models()?.models;
+        let weights = models.into_iter().filter_map(|model| match model.source {
+            Source::Trained { weights } => Some(weights),
+            _ => None,
+        });
+        let found = weights.map(|weights| Shipped::load(weights.parent().unwrap_or(&weights)));
+        let found: Vec<Option<Shipped>> = found.collect::<Result<_, _>>()?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
     /// `data/models.lock`.
     pub fn models_lock(&self) -> Result<ModelsLock> {
         Ok(ModelsLock::load(&self.models_lock_path())?)
@@ -114,6 +127,11 @@ impl Repo {
     /// `engines/micro.toml`; an empty one where there is none.
     pub fn micro_registry(&self) -> Result<MicroRegistry> {
         Ok(MicroRegistry::load(&self.root.join("engines/micro.toml"))?)
+    }
+
+    /// `engines/train.toml`; an empty one where there is none.
+    pub fn train_registry(&self) -> Result<TrainRegistry> {
+        Ok(TrainRegistry::load(&self.root.join("engines/train.toml"))?)
     }
 
     /// `data/scenarios/micro/*.toml`.

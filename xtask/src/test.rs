@@ -61,6 +61,9 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     }
     step("the engines' Python tests", &mut || python_tests(repo))?;
     if !quick {
+        step("a training, twice and after a kill", &mut || {
+            crate::build::test_trainer(repo, &repo.registry()?)
+        })?;
         step("the gate sees every mutant", &mut || {
             xtask(&["verify", "--mutants"])
         })?;

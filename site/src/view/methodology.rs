@@ -1,9 +1,10 @@
-//! The methodology: an authored text, and the definition of every metric as the
-//! program that computes it states it.
+//! The methodology: an authored text, the definition of every metric as the program
+//! that computes it states it, and what a model that was trained here writes.
 
 use super::frame::Frame;
 use super::place;
 use super::scenario::{MetricWords, words};
+use super::stories::{self, Storyteller};
 use super::trial::{self, Trial};
 use crate::Input;
 use crate::authored::METHODOLOGY;
@@ -19,6 +20,7 @@ pub struct MethodologyPage {
     metrics: Vec<MetricWords>,
     limits: Vec<LimitRow>,
     simulation: Option<Trial>,
+    storytellers: Vec<Storyteller>,
 }
 
 #[derive(Serialize)]
@@ -52,5 +54,6 @@ pub fn page(input: &Input) -> MethodologyPage {
             })
             .collect(),
         simulation: input.simulation.map(trial::trial),
+        storytellers: input.shipped.iter().map(stories::storyteller).collect(),
     }
 }

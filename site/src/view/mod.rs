@@ -42,6 +42,7 @@ pub mod run;
 pub mod scaling;
 pub mod scenario;
 pub mod standing;
+pub mod stories;
 pub mod tables;
 pub mod trial;
 

@@ -30,6 +30,7 @@ use schema::registry::Registry;
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use schema::simulation::Simulation;
+use schema::train::{Shipped, Stories, Training, Written};
 use simulation::simulation;
 use std::collections::BTreeMap;
 
@@ -42,6 +43,7 @@ pub struct World {
     pub suites: Vec<Suite>,
     pub registry: Registry,
     pub models: Models,
+    pub shipped: Vec<Shipped>,
     pub profiles: Vec<Profile>,
     pub parity: ParityLimits,
     pub simulation: Simulation,
@@ -56,6 +58,7 @@ impl World {
             suites: &self.suites,
             registry: &self.registry,
             models: &self.models,
+            shipped: &self.shipped,
             profiles: &self.profiles,
             parity: Some(&self.parity),
             simulation: Some(&self.simulation),
@@ -241,6 +244,7 @@ pub fn world(runs: Vec<Run>) -> World {
                 source: Source::Embedded,
             }],
         },
+        shipped: vec![shipped()],
         simulation: simulation(),
         hypotheses: hypotheses::hypotheses(),
         profiles: vec![profile("cpu", true), profile("smoke", false)],
@@ -279,5 +283,38 @@ fn profile(id: &str, publishable: bool) -> Profile {
         noise_floor: false,
         micro: None,
         scenarios: BTreeMap::new(),
+    }
+}
+
+/// A trained model whose second story went wrong.
+pub fn shipped() -> Shipped {
+    let written = |prompt: &str, text: &str, follows| Written {
+        prompt: prompt.into(),
+        text: text.into(),
+        ended: true,
+        follows,
+    };
+    Shipped {
+        training: Training {
+            model: "tiny-stories".into(),
+            command: "cargo xtask train --steps 1500".into(),
+            backend: "flex".into(),
+            seed: 1,
+            steps: 1_500,
+            tokens: 3_072_000,
+            last_loss_nats: 0.4,
+            perplexity: 1.456,
+            perplexity_tokens: 4_096,
+            weights_sha256: "aa".into(),
+        },
+        stories: Some(Stories {
+            model: "tiny-stories".into(),
+            weights_sha256: "aa".into(),
+            reference: "pytorch.cpu.f32 2.9.0".into(),
+            stories: vec![
+                written("Mia was a kind girl.", " She had a <red> ball.", true),
+                written("Tom was shy.", " She had a hat.", false),
+            ],
+        }),
     }
 }

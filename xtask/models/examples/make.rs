@@ -1,10 +1,12 @@
-//! Writes one embedded model: `cargo run --release -p models --example make -- tiny-llama OUT`.
+//! Writes one embedded model: `cargo run --release -p models --example make -- tiny-llama OUT`. A
+//! third argument names the file of trained weights.
 //!
 //! For trying things by hand; `cargo xtask fetch` is the command that benchmarks use.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use models::{Origin, Trained};
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
@@ -13,7 +15,11 @@ fn main() -> Result<()> {
     let spec = models::ModelSpec::named(&id).with_context(|| format!("no model named {id:?}"))?;
     let start = std::time::Instant::now();
     let mut last = String::new();
-    models::generate(&spec, Path::new(&dir), &mut |what, fraction| {
+    let weights = args.next();
+    let trained = weights.map(|path| Trained::load(&spec, path.as_ref()));
+    let trained = trained.transpose()?;
+    let origin = trained.as_ref().map_or(Origin::Seed, Origin::Trained);
+    models::generate(&spec, origin, Path::new(&dir), &mut |what, fraction| {
         let line = format!("{what} {:3.0} %", 100.0 * fraction);
         if line != last {
             eprint!("\r{line:40}");

@@ -13,15 +13,21 @@ use anyhow::{Context, Result};
 use crate::config::{config_json, tokenizer_config_json};
 use crate::spec::{ModelFile, ModelSpec};
 use crate::tokenizer::{tokenizer_json, vocabulary};
+use crate::trained::Origin;
 use crate::weights::{TensorDef, tensors};
 use crate::{gguf, safetensors_file};
 
 /// Writes `config.json`, `tokenizer.json`, `tokenizer_config.json` and the weight files of `spec`
-/// into `dir`, which is made if it is missing.
+/// into `dir`, which is made if it is missing. The weights come from `origin`.
 ///
 /// `progress` is told what is being made and how much of the whole is done, 0 to 1. Fails only on
 /// I/O errors (a full disk, a folder that cannot be written).
-pub fn generate(spec: &ModelSpec, dir: &Path, progress: &mut dyn FnMut(&str, f64)) -> Result<()> {
+pub fn generate(
+    spec: &ModelSpec,
+    origin: Origin,
+    dir: &Path,
+    progress: &mut dyn FnMut(&str, f64),
+) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
     progress("tokenizer.json", 0.0);
     let bpe = vocabulary(spec)?;
@@ -38,8 +44,8 @@ pub fn generate(spec: &ModelSpec, dir: &Path, progress: &mut dyn FnMut(&str, f64
             progress(file.name(), finished / total);
         };
         write_whole(dir, file.name(), |out| match file {
-            ModelFile::Safetensors => safetensors_file::write(spec, out, &mut done),
-            _ => gguf::write(spec, &bpe, file, out, &mut done),
+            ModelFile::Safetensors => safetensors_file::write(spec, origin, out, &mut done),
+            _ => gguf::write(spec, origin, &bpe, file, out, &mut done),
         })?;
     }
     progress("done", 1.0);

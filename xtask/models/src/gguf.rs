@@ -13,6 +13,7 @@ use crate::quant::GgmlType;
 use crate::spec::{ModelFile, ModelSpec};
 use crate::stream;
 use crate::tokenizer::{BOS_ID, EOS_ID, SPECIAL};
+use crate::trained::Origin;
 use crate::weights::{Role, TensorDef, tensors};
 
 /// Tensor data begin at multiples of this, GGUF's default.
@@ -60,6 +61,7 @@ fn source_row(role: Role, head_dim: usize, row: usize) -> usize {
 /// Writes the whole file to `out`. Calls `done` with the number of weights after each part.
 pub fn write(
     spec: &ModelSpec,
+    origin: Origin,
     bpe: &Bpe,
     file: ModelFile,
     out: &mut dyn Write,
@@ -102,7 +104,7 @@ pub fn write(
         let kind = tensor_type(spec, def, file);
         let source = |row| source_row(def.role, spec.head_dim, row);
         let encode = |weights: &[f32], bytes: &mut Vec<u8>| kind.encode(weights, bytes);
-        stream::write_tensor(spec, def, source, encode, out, done)?;
+        stream::write_tensor(spec, origin, def, source, encode, out, done)?;
         let size = kind.bytes(def.len());
         out.write_all(&vec![0; size.next_multiple_of(ALIGNMENT) - size])?;
     }
@@ -270,7 +272,8 @@ mod tests {
             merges: vec![("a".into(), "b".into())],
         };
         let mut bytes = Vec::new();
-        write(&spec, &bpe, ModelFile::GgufF16, &mut bytes, &mut |_| ()).unwrap();
+        let (file, mut ignore) = (ModelFile::GgufF16, |_| ());
+        write(&spec, Origin::Seed, &bpe, file, &mut bytes, &mut ignore).unwrap();
         assert_eq!(bytes[..8], *b"GGUF\x03\0\0\0");
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         assert_eq!(u64_at(8), 12, "rope_freqs and eleven tensors");

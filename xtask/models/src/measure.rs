@@ -4,6 +4,7 @@
 //! Pure functions of logits, shared by the tests and the `measure` example.
 
 use crate::reference::{Cache, Reference, softmax};
+use crate::tokenizer::EOS_ID;
 
 /// Log-softmax spread of one row of logits: (standard deviation in nats, gap between the two largest).
 pub fn spread(logits: &[f32]) -> (f64, f64) {
@@ -38,6 +39,34 @@ pub fn divergence(reference: &[f32], other: &[f32]) -> f64 {
         sum += rest_p * (rest_p / rest_q.max(1e-30)).ln();
     }
     sum
+}
+
+/// e to the mean cross-entropy (nats) of `windows`: in each, of every id but the first, given those
+/// before it.
+pub fn perplexity(model: &Reference, windows: &[Vec<u32>]) -> f64 {
+    let (mut sum, mut count) = (0.0, 0);
+    for ids in windows {
+        let input = &ids[..ids.len() - 1];
+        let positions: Vec<usize> = (0..input.len()).collect();
+        let mut logits = model.forward(input, &positions, &mut Cache::default(), input.len());
+        let rows = logits.chunks_exact_mut(model.spec.vocab_size);
+        for (row, target) in rows.zip(&ids[1..]) {
+            softmax(row);
+            sum -= f64::from(row[*target as usize]).max(1e-30).ln();
+            count += 1;
+        }
+    }
+    (sum / f64::from(count)).exp()
+}
+
+/// Greedy continuation of `prompt` up to the end of text, which isn't part of it, or `count` tokens.
+/// The second value: whether it ended.
+pub fn greedy_to_end(model: &Reference, prompt: &[u32], count: usize) -> (Vec<u32>, bool) {
+    let output = greedy(model, prompt, count);
+    match output.iter().position(|id| *id == EOS_ID) {
+        Some(end) => (output[..end].to_vec(), true),
+        None => (output, false),
+    }
 }
 
 /// The id with the largest logit, the first of them where there are several.

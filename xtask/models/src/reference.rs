@@ -11,7 +11,8 @@ use rayon::prelude::*;
 use crate::gguf::tensor_type;
 use crate::quant::{GgmlType, encode_q8_0};
 use crate::spec::{ModelFile, ModelSpec};
-use crate::weights::{RowMaker, tensors};
+use crate::trained::Origin;
+use crate::weights::tensors;
 
 /// The weights of one block, each `[rows, cols]`, row by row, named as in safetensors.
 #[derive(Debug, Clone)]
@@ -64,10 +65,15 @@ impl Reference {
     /// The model of `spec` with the weights it has in `file`, dequantised. Quantised files come with
     /// [`Reference::int8_activations`].
     pub fn new(spec: &ModelSpec, file: ModelFile) -> Self {
+        Self::of(spec, Origin::Seed, file)
+    }
+
+    /// The same with weights from `origin`.
+    pub fn of(spec: &ModelSpec, origin: Origin, file: ModelFile) -> Self {
         let mut weights: HashMap<String, Vec<f32>> = tensors(spec)
             .into_par_iter()
             .map(|def| {
-                let maker = RowMaker::new(spec, &def);
+                let maker = origin.rows(spec, &def);
                 let mut exact = vec![0.0; def.len()];
                 let rows = exact.chunks_exact_mut(def.cols).enumerate();
                 rows.for_each(|(row, out)| maker.fill(row, out));

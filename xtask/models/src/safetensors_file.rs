@@ -10,10 +10,16 @@ use half::bf16;
 
 use crate::spec::{ModelSpec, Storage};
 use crate::stream;
+use crate::trained::Origin;
 use crate::weights::{TensorDef, tensors};
 
 /// Writes the whole file to `out`. Calls `done` with the number of weights after each part.
-pub fn write(spec: &ModelSpec, out: &mut dyn Write, done: &mut dyn FnMut(usize)) -> Result<()> {
+pub fn write(
+    spec: &ModelSpec,
+    origin: Origin,
+    out: &mut dyn Write,
+    done: &mut dyn FnMut(usize),
+) -> Result<()> {
     let defs = tensors(spec);
     out.write_all(&header(spec, &defs))?;
     for def in &defs {
@@ -25,7 +31,7 @@ pub fn write(spec: &ModelSpec, out: &mut dyn Write, done: &mut dyn FnMut(usize))
                 .iter()
                 .for_each(|x| bytes.extend_from_slice(&bf16::from_f32(*x).to_le_bytes())),
         };
-        stream::write_tensor(spec, def, |row| row, encode, out, done)?;
+        stream::write_tensor(spec, origin, def, |row| row, encode, out, done)?;
     }
     Ok(())
 }
@@ -73,7 +79,7 @@ mod tests {
             ..ModelSpec::tiny_llama()
         };
         let (mut bytes, mut weights) = (Vec::new(), 0);
-        write(&spec, &mut bytes, &mut |n| weights += n).unwrap();
+        write(&spec, Origin::Seed, &mut bytes, &mut |n| weights += n).unwrap();
         let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
         assert_eq!(file.len(), tensors(&spec).len());
         let gate = file.tensor("model.layers.0.mlp.gate_proj.weight").unwrap();

@@ -59,13 +59,36 @@ impl ModelFile {
     }
 }
 
+/// Which of the project's own texts a model's tokenizer is trained on and its prompts are cut from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Corpus {
+    /// [`text`](crate::text): varied, with numbers, code and other scripts.
+    Varied,
+    /// [`stories`](crate::stories): little stories in few words.
+    Stories,
+}
+
+impl Corpus {
+    /// Text from `seed`, at least `min_chars` characters. Stories have
+    /// [`BETWEEN`](crate::stories::BETWEEN) them.
+    pub fn text(self, seed: u64, min_chars: usize) -> String {
+        match self {
+            Self::Varied => crate::text::text(seed, min_chars),
+            Self::Stories => crate::stories::text(seed, min_chars),
+        }
+    }
+}
+
 /// A model of the Llama architecture with tied embeddings, as a function of a seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelSpec {
     /// Name, also of the directory: `tiny-llama`.
     pub id: String,
-    /// Seed of the weights and of the text the tokenizer is trained on.
+    /// Seed of the weights, where they aren't trained, and of the text the tokenizer is trained on.
     pub seed: u64,
+    /// What the tokenizer is trained on, and the weights where they are.
+    pub corpus: Corpus,
     /// Rows of the embedding matrix.
     pub vocab_size: usize,
     /// Width of the residual stream.
@@ -104,6 +127,7 @@ impl ModelSpec {
         Self {
             id: "tiny-llama".into(),
             seed: 20_260_101,
+            corpus: Corpus::Varied,
             vocab_size: 4096,
             hidden_size: 512,
             intermediate_size: 768,
@@ -144,12 +168,42 @@ impl ModelSpec {
         }
     }
 
+    /// About 1.4 M parameters, trained on little stories (`cargo xtask train`). Every dimension is a
+    /// multiple of 256, so that even k-quants apply, and all of its files together have 8 MB.
+    pub fn tiny_stories() -> Self {
+        Self {
+            id: "tiny-stories".into(),
+            seed: 20_260_104,
+            corpus: Corpus::Stories,
+            vocab_size: 768,
+            hidden_size: 256,
+            intermediate_size: 256,
+            num_layers: 3,
+            num_heads: 4,
+            num_kv_heads: 2,
+            head_dim: 64,
+            max_position: 1024,
+            rope_theta: 10_000.0,
+            rms_norm_eps: 1e-5,
+            rope_scaling: None,
+            tokenizer_vocab: 768,
+            storage: Storage::Bf16,
+            files: vec![
+                ModelFile::Safetensors,
+                ModelFile::GgufF16,
+                ModelFile::GgufQ8_0,
+                ModelFile::GgufQ4KM,
+            ],
+        }
+    }
+
     /// The shape of Llama 3.2 1B with random weights: the speed of a real model without its
     /// download. 1.24 G parameters, 2.5 GB in bf16.
     pub fn llama_3_2_1b_shape() -> Self {
         Self {
             id: "llama-3.2-1b-shape".into(),
             seed: 20_260_132,
+            corpus: Corpus::Varied,
             vocab_size: 128_256,
             hidden_size: 2048,
             intermediate_size: 8192,
@@ -184,6 +238,7 @@ impl ModelSpec {
     /// Every embedded model, smallest first.
     pub fn all() -> Vec<Self> {
         vec![
+            Self::tiny_stories(),
             Self::tiny_llama(),
             Self::tiny_llama3(),
             Self::llama_3_2_1b_shape(),

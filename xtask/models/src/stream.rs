@@ -8,7 +8,8 @@ use std::io::Write;
 use rayon::prelude::*;
 
 use crate::spec::ModelSpec;
-use crate::weights::{RowMaker, TensorDef};
+use crate::trained::Origin;
+use crate::weights::TensorDef;
 
 /// Weights per piece of work: 1 MiB of f32.
 const PIECE: usize = 1 << 18;
@@ -20,13 +21,14 @@ const PIECES_AT_ONCE: usize = 16;
 /// after each part.
 pub fn write_tensor(
     spec: &ModelSpec,
+    origin: Origin,
     def: &TensorDef,
     source_row: impl Fn(usize) -> usize + Sync,
     encode: impl Fn(&[f32], &mut Vec<u8>) + Sync,
     out: &mut dyn Write,
     done: &mut dyn FnMut(usize),
 ) -> std::io::Result<()> {
-    let maker = RowMaker::new(spec, def);
+    let maker = origin.rows(spec, def);
     let rows_per_piece = (PIECE / def.cols).max(1);
     let starts: Vec<usize> = (0..def.rows).step_by(rows_per_piece).collect();
     for batch in starts.chunks(PIECES_AT_ONCE) {

@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::bpe::{self, Bpe};
+use crate::prng;
 use crate::spec::ModelSpec;
-use crate::{prng, text};
+use crate::stories;
 
 /// Padding; no engine here needs it, but some libraries want one to exist.
 pub const PAD: &str = "<pad>";
@@ -38,7 +39,9 @@ pub fn vocabulary(spec: &ModelSpec) -> Result<Bpe> {
     let texts: Vec<String> = (0..TEXTS)
         .map(|i| {
             let seed = prng::bits(prng::stream_key(spec.seed, "tokenizer text"), i);
-            text::text(seed, TEXT_CHARS)
+            // Marks between texts are tokens of their own, not words.
+            let text = spec.corpus.text(seed, TEXT_CHARS);
+            text.replace(stories::BETWEEN, "\n")
         })
         .collect();
     let mut bpe = bpe::train(
@@ -198,6 +201,7 @@ pub fn tokenizer_json(bpe: &Bpe) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text;
     use tokenizers::Tokenizer;
 
     #[test]
@@ -214,6 +218,20 @@ mod tests {
         assert_eq!(ids.get_ids()[0], BOS_ID);
         assert!(ids.len() * 3 < sample.len(), "{} tokens", ids.len());
         assert_eq!(tokenizer.decode(ids.get_ids(), true).unwrap(), sample);
+    }
+
+    #[test]
+    fn a_story_is_few_tokens_and_its_end_is_one() {
+        let spec = ModelSpec::tiny_stories();
+        let bpe = vocabulary(&spec).unwrap();
+        assert_eq!(bpe.tokens.len(), spec.vocab_size);
+        let tokenizer = Tokenizer::from_bytes(tokenizer_json(&bpe)).unwrap();
+        let story = stories::story(5, 5);
+        let ids = tokenizer.encode(story.as_str(), false).unwrap();
+        let words = story.split(' ').count();
+        assert!(ids.len() < 2 * words, "{} tokens, {words} words", ids.len());
+        let between = tokenizer.encode(stories::BETWEEN, false).unwrap();
+        assert_eq!(between.get_ids(), [EOS_ID, BOS_ID]);
     }
 
     #[test]

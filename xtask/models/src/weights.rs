@@ -57,6 +57,14 @@ impl TensorDef {
         matches!(self.role, Role::Norm | Role::FinalNorm)
     }
 
+    /// The shape in safetensors: `[rows, cols]`, or `[cols]` for a vector.
+    pub fn shape(&self) -> Vec<usize> {
+        match self.is_vector() {
+            true => vec![self.cols],
+            false => vec![self.rows, self.cols],
+        }
+    }
+
     /// Number of weights.
     pub fn len(&self) -> usize {
         self.rows * self.cols

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use models::{ModelSpec, generate};
+use models::{ModelSpec, Origin, generate};
 use sha2::{Digest, Sha256};
 
 /// SHA-256 by file name.
@@ -28,7 +28,8 @@ fn made_with(spec: &ModelSpec, threads: usize) -> BTreeMap<String, String> {
         .unwrap();
     let told = pool.install(|| {
         let mut told = Vec::new();
-        generate(spec, dir.path(), &mut |_, fraction| told.push(fraction)).unwrap();
+        let mut tell = |_: &str, fraction| told.push(fraction);
+        generate(spec, Origin::Seed, dir.path(), &mut tell).unwrap();
         told
     });
     assert!(

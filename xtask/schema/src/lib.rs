@@ -30,6 +30,7 @@ pub mod run;
 pub mod scenario;
 pub mod simulation;
 pub mod telemetry;
+pub mod train;
 pub mod twin;
 
 pub use error::DataError;

@@ -4,7 +4,7 @@
 use crate::error::{DataError, check_id, read_toml};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// `data/models.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,11 @@ pub struct Model {
 pub enum Source {
     /// Made here from a seed by the `models` crate, which knows it by this id.
     Embedded,
+    /// The same, of weights that were trained here and stand in this repository.
+    Trained {
+        /// The safetensors file of the weights, relative to the list; absolute once loaded.
+        weights: PathBuf,
+    },
     /// Downloaded from a Hugging Face hub.
     Hub {
         /// The files, by their name in the model's directory.
@@ -77,13 +82,18 @@ impl HubFile {
 impl Models {
     /// Load and validate the list.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        let models: Self = read_toml(path)?;
-        for model in &models.models {
+        let mut models: Self = read_toml(path)?;
+        let dir = path.parent().unwrap_or(Path::new("."));
+        for model in &mut models.models {
             check_id(path, "model", &model.id)?;
-            if let Source::Hub { files } = &model.source {
-                for file in files {
-                    check_id(path, "file", &file.name.to_lowercase())?;
-                    file.check_revision(path, &model.id)?;
+            match &mut model.source {
+                Source::Embedded => {}
+                Source::Trained { weights } => *weights = dir.join(&*weights),
+                Source::Hub { files } => {
+                    for file in files {
+                        check_id(path, "file", &file.name.to_lowercase())?;
+                        file.check_revision(path, &model.id)?;
+                    }
                 }
             }
         }
@@ -139,6 +149,11 @@ mod tests {
     #[test]
     fn the_repository_s_own_list_loads() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/models.toml");
-        assert!(Models::load(&path).unwrap().get("tiny-llama").is_some());
+        let models = Models::load(&path).unwrap();
+        assert!(models.get("tiny-llama").is_some());
+        let Source::Trained { weights } = &models.get("tiny-stories").unwrap().source else {
+            panic!("tiny-stories is trained");
+        };
+        assert!(weights.is_file(), "{}", weights.display());
     }
 }

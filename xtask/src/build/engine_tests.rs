@@ -48,64 +48,80 @@ fn with_real_servers(repo: &Repo, registry: &Registry) -> Result<()> {
     Ok(())
 }
 
+/// The trainer's own tests, for the first of its backends.
+pub fn test_trainer(repo: &Repo, registry: &Registry) -> Result<()> {
+    match repo.train_registry()?.backends.first() {
+        Some(backend) => test_package(repo, registry, &backend.build),
+        None => Ok(()),
+    }
+}
+
 fn long_to_build(repo: &Repo, registry: &Registry) -> Result<()> {
     let mut tested = default_packages(repo)?;
     for engine in &registry.engines {
-        let Build::Cargo {
+        if let Build::Cargo { package, .. } = &engine.build
+            && tested.insert(package.clone())
+        {
+            test_package(repo, registry, &engine.build)?;
+        }
+    }
+    Ok(())
+}
+
+/// The tests of the package that `build` names, in the surroundings that its program is
+/// built in; a line where this machine lacks them.
+fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
+    let Build::Cargo {
+        package,
+        bin,
+        manifest,
+        features,
+        default_features,
+        needs,
+    } = build
+    else {
+        return Ok(());
+    };
+    let surroundings = match needs::provide(repo, registry, bin, needs) {
+        Ok(surroundings) => surroundings,
+        Err(failure) => {
+            eprintln!("   {package} skipped: {failure}");
+            return Ok(());
+        }
+    };
+    eprintln!("   {package}");
+    let mut command = cargo_command();
+    command
+        .args([
+            "test",
+            "--release",
+            "--locked",
+            "--quiet",
+            "--package",
             package,
-            bin,
-            manifest,
-            features,
-            default_features,
-            needs,
-        } = &engine.build
-        else {
-            continue;
-        };
-        if !tested.insert(package.clone()) {
-            continue;
-        }
-        let surroundings = match needs::provide(repo, registry, bin, needs) {
-            Ok(surroundings) => surroundings,
-            Err(failure) => {
-                eprintln!("   {package} skipped: {failure}");
-                continue;
-            }
-        };
-        eprintln!("   {package}");
-        let mut command = cargo_command();
+        ])
+        .envs(surroundings.build())
+        .envs(surroundings.run())
+        .current_dir(&repo.root)
+        .stdin(Stdio::null());
+    if !default_features {
+        command.arg("--no-default-features");
+    }
+    if !features.is_empty() {
+        command.args(["--features", &features.join(",")]);
+    }
+    if let Some(manifest) = manifest {
+        let target_dir = repo.build_dir.join("excluded").join(package);
+        let manifest = repo.root.join(manifest);
         command
-            .args([
-                "test",
-                "--release",
-                "--locked",
-                "--quiet",
-                "--package",
-                package,
-            ])
-            .envs(surroundings.build())
-            .envs(surroundings.run())
-            .current_dir(&repo.root)
-            .stdin(Stdio::null());
-        if !default_features {
-            command.arg("--no-default-features");
-        }
-        if !features.is_empty() {
-            command.args(["--features", &features.join(",")]);
-        }
-        if let Some(manifest) = manifest {
-            let target_dir = repo.build_dir.join("excluded").join(package);
-            let manifest = repo.root.join(manifest);
-            command
-                .env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"))
-                .env("CARGO_TARGET_DIR", target_dir)
-                .arg("--manifest-path")
-                .arg(manifest);
-        }
-        let status = command.status().context("cargo can't be started")?;
-        if !status.success() {
-            bail!("{command:?}: {status}");
-        }
+            .env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"))
+            .env("CARGO_TARGET_DIR", target_dir)
+            .arg("--manifest-path")
+            .arg(manifest);
+    }
+    let status = command.status().context("cargo can't be started")?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ mod tracer;
 pub use adoption::adoption;
 pub use cargo::cargo_command;
 pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
-pub use engine_tests::test_engines;
+pub use engine_tests::{test_engines, test_trainer};
 pub use needs::libtorch_dir;
 pub use python::{environment_at, packages_dir, venv_dir};
 pub use tracer::{tracer, tracer_file};
@@ -29,6 +29,7 @@ use anyhow::{Result, bail};
 use schema::adoption::Built;
 use schema::record::Status;
 use schema::registry::{Build, Direct, Need, Registry, Target};
+use schema::train::TrainBackend;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -117,6 +118,16 @@ pub fn micro(
     program: &schema::micro::Program,
 ) -> Result<Program, EngineFailure> {
     make(repo, registry, &program.id, &program.build).map(|(program, _)| program)
+}
+
+/// Build the trainer for a backend.
+pub fn trainer(
+    repo: &Repo,
+    registry: &Registry,
+    backend: &TrainBackend,
+) -> Result<Program, EngineFailure> {
+    let id = format!("train-{}", backend.id);
+    make(repo, registry, &id, &backend.build).map(|(program, _)| program)
 }
 
 /// Build the real server that a client's tests start.

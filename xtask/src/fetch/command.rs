@@ -2,15 +2,13 @@
 
 use super::{Bar, How, Options, Verify, fetch};
 use crate::repo::Repo;
+use crate::verify::command::MODELS;
 use anyhow::Result;
 
-/// Models fetched where none are named: the two that every check needs.
-const DEFAULT: [&str; 2] = ["tiny-llama", "tiny-llama3"];
-
-/// Fetch by hand, and say what is where.
+/// Fetch by hand (where none are named, what the gate asks), and say what is where.
 pub fn command(repo: &Repo, ids: &[String], full: bool) -> Result<()> {
     let ids = if ids.is_empty() {
-        DEFAULT.map(str::to_owned).to_vec()
+        MODELS.map(str::to_owned).to_vec()
     } else {
         ids.to_vec()
     };

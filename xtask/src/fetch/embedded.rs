@@ -6,8 +6,8 @@ use super::lock::LockFile;
 use super::progress::Progress;
 use super::{FetchedFile, How, Options, hash::sha256_of_file};
 use anyhow::{Context, Result, bail};
-use models::ModelSpec;
-use std::path::Path;
+use models::{ModelSpec, Origin, Trained};
+use std::path::{Path, PathBuf};
 
 /// The stamp's source. Not the seed: a changed generator is seen by the lock.
 const SOURCE: &str = "embedded";
@@ -28,9 +28,11 @@ fn spec(id: &str) -> Result<ModelSpec> {
     })
 }
 
-/// Make the model, unless every file is there and matches the lock.
+/// Make the model, unless every file is there and matches the lock. `weights`: the file of
+/// its weights, where they were trained.
 pub(crate) fn fetch(
     id: &str,
+    weights: Option<&PathBuf>,
     dir: &Path,
     lock: &mut LockFile,
     options: &Options,
@@ -53,11 +55,16 @@ pub(crate) fn fetch(
     }
     std::fs::create_dir_all(&staging)
         .with_context(|| format!("can't make {}", staging.display()))?;
+    let trained = weights.map(|path| Trained::load(&spec, path)).transpose()?;
+    let (origin, from) = match &trained {
+        Some(trained) => (Origin::Trained(trained), "from its trained weights"),
+        None => (Origin::Seed, "seeded"),
+    };
     progress.say(&format!(
-        "generating {id} into {} (seeded, the same on every machine)",
+        "generating {id} into {} ({from}, the same on every machine)",
         dir.display()
     ));
-    let generated = models::generate(&spec, &staging, &mut |what, fraction| {
+    let generated = models::generate(&spec, origin, &staging, &mut |what, fraction| {
         progress.fraction(&format!("{id}: {what}"), fraction);
     });
     progress.end();
@@ -77,7 +84,7 @@ pub(crate) fn fetch(
             && expected != found
         {
             bail!(
-                "{}\nA seeded model is the same on every machine, so the generator has changed, or this machine computes differently. The new files are in {}. {}",
+                "{}\nAn embedded model is the same on every machine, so the generator has changed (or its trained weights), or this machine computes differently. The new files are in {}. {}",
                 files.mismatch(name, expected, &found),
                 staging.display(),
                 files.if_wanted(name)

@@ -1,6 +1,6 @@
 //! `data/models.lock`: the sha256 of every model file, written when a file is
 //! first fetched and compared ever after. It never changes an entry: that takes a
-//! person who deletes the line, and a review of the diff.
+//! person who deletes the line or installs another model, and a review of the diff.
 
 use anyhow::{Context, Result};
 use schema::model::ModelsLock;
@@ -36,6 +36,14 @@ impl LockFile {
     /// The recorded hash of a file.
     pub fn expected(&self, model: &str, file: &str) -> Option<&str> {
         Some(self.lock.models.get(model)?.get(file)?.as_str())
+    }
+
+    /// Forget a model's files: somebody means to ship another one under its name.
+    pub fn forget(&mut self, model: &str) -> Result<()> {
+        match self.lock.models.remove(model) {
+            Some(_) => self.save(),
+            None => Ok(()),
+        }
     }
 
     /// Record a file not recorded yet, and write the lock: a fetch that is broken

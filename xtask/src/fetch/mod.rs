@@ -1,6 +1,7 @@
 //! `cargo xtask fetch`: the files of a model, in place and verified.
 //!
-//! Embedded models are made here from a seed; hub models come through `hf-hub`.
+//! Embedded models are made here, from a seed or from trained weights of this
+//! repository; hub models come through `hf-hub`.
 //! Either way every file's sha256 is recorded in `data/models.lock` on first
 //! fetch and must match it ever after. Nothing unverified stands under its final
 //! name: engines read whatever is there.
@@ -88,7 +89,7 @@ pub struct FetchedFile {
 pub enum How {
     /// It was here.
     Present,
-    /// Made from its seed.
+    /// Made here.
     Generated,
     /// It lay in the hub's cache, where another program may have put it.
     Cached,
@@ -123,7 +124,10 @@ pub fn fetch(
         };
         let dir = models_dir.join(id);
         let of_model = match &model.source {
-            Source::Embedded => embedded::fetch(id, &dir, &mut lock, options, progress),
+            Source::Embedded => embedded::fetch(id, None, &dir, &mut lock, options, progress),
+            Source::Trained { weights } => {
+                embedded::fetch(id, Some(weights), &dir, &mut lock, options, progress)
+            }
             Source::Hub { files } => hub::fetch(id, files, &dir, &mut lock, options, progress),
         };
         fetched.extend(of_model.with_context(|| format!("model {id} is not complete"))?);
@@ -138,7 +142,7 @@ pub fn missing(models: &Models, id: &str, models_dir: &Path) -> Result<Vec<Strin
         .get(id)
         .with_context(|| format!("no model {id:?} in data/models.toml"))?;
     let names = match &model.source {
-        Source::Embedded => embedded::file_names(id)?,
+        Source::Embedded | Source::Trained { .. } => embedded::file_names(id)?,
         Source::Hub { files } => files.iter().map(|file| file.name.clone()).collect(),
     };
     let dir = models_dir.join(id);

@@ -3,6 +3,7 @@
 use super::golden::bless;
 use super::mutants;
 use super::question::{Question, default_patience};
+use super::stories;
 use super::target::{Verified, not_verified, verify};
 use super::told;
 use crate::build::{self, Programs};
@@ -18,14 +19,15 @@ use schema::record::{Status, VerifyRecord};
 use schema::registry::Target;
 use std::process::ExitCode;
 
-/// Models verified unless others are named: plain RoPE, and Llama 3's scaled RoPE.
-pub const MODELS: [&str; 2] = ["tiny-llama", "tiny-llama3"];
+/// Models verified unless others are named: plain RoPE, Llama 3's scaled RoPE, and weights that
+/// were trained.
+pub const MODELS: [&str; 3] = ["tiny-llama", "tiny-llama3", "tiny-stories"];
 /// Batch sizes checked outside a run.
 pub const BATCHES: [u32; 3] = [1, 4, 8];
 
 /// What the command line says.
 pub struct Options {
-    /// Models; empty = the two embedded tiny ones.
+    /// Models; empty = [`MODELS`].
     pub models: Vec<String>,
     /// Whose targets, where `engines` names none.
     pub profile: String,
@@ -69,7 +71,9 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     for model in &models {
         if options.bless {
-            write_golden(repo, &bless(repo, &registry, &programs, model, threads())?)?;
+            let asked = bless(repo, &registry, &programs, model, threads())?;
+            write_golden(repo, &asked.golden)?;
+            stories::write(repo, &asked)?;
         }
         for target in &targets {
             watch::checkpoint()?;

@@ -3,6 +3,7 @@
 
 use super::gate::judge_scores;
 use super::question::{default_patience, load_request};
+use super::stories;
 use crate::build::Programs;
 use crate::engine::session::Session;
 use crate::prompts::{Prompts, read_config};
@@ -10,6 +11,7 @@ use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
 use schema::golden::{Golden, GoldenPrompt, POSITIONS, TOP};
 use schema::registry::{Registry, Target};
+use schema::train::Written;
 
 /// Prompt lengths (tokens) of the goldens but the long one. Four are equal, so
 /// that they can share a batch.
@@ -27,6 +29,14 @@ const LONG_POSITIONS_MAX: u64 = 1024;
 /// Seed of the golden prompts' text: not a profile's, which may change.
 const SEED: u64 = 1;
 
+/// What the reference was asked.
+pub struct Asked {
+    /// The goldens.
+    pub golden: Golden,
+    /// What the model writes, where it was trained on stories.
+    pub stories: Vec<Written>,
+}
+
 /// Make the goldens of `model` with the registry's reference and cross-check.
 pub fn bless(
     repo: &Repo,
@@ -34,7 +44,7 @@ pub fn bless(
     programs: &Programs,
     model: &str,
     threads: u32,
-) -> Result<Golden> {
+) -> Result<Asked> {
     let model_dir = repo.model_dir(model);
     let [reference, cross_check] = registry.judges();
     let limit = repo
@@ -90,6 +100,10 @@ pub fn bless(
             .collect();
         golden_prompts.push(golden);
     }
+    let room = positions_max as usize;
+    let spec = stories::spec_of(model);
+    let written = spec.map(|spec| stories::ask(&spec, &mut session, room));
+    let written = written.transpose()?;
     let reference_name = format!("{} {}", reference.id, session.hello.version);
     let _ = session.close();
 
@@ -124,12 +138,16 @@ pub fn bless(
             )
         })?
         .clone();
-    Ok(Golden {
+    let golden = Golden {
         model: model.to_owned(),
         weights_sha256,
         reference: reference_name,
         cross_check: cross_check_name,
         cross_check_kl_nats: kl_worst,
         prompts: golden_prompts,
+    };
+    Ok(Asked {
+        golden,
+        stories: written.unwrap_or_default(),
     })
 }

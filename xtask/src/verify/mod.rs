@@ -3,7 +3,8 @@
 //! `gate` judges scores and `output` what was generated (both pure), `target`
 //! drives one engine through the questions, `batch` asks those about requests in
 //! company, `golden` makes the answers, `mutants` tests the gate itself, `of_run` is
-//! the gate within a run, `command` is `cargo xtask verify`, `told` what both tell.
+//! the gate within a run, `command` is `cargo xtask verify`, `told` what both tell,
+//! `stories` what a model that was trained here writes.
 
 pub mod batch;
 pub mod command;
@@ -13,5 +14,6 @@ pub mod mutants;
 pub mod of_run;
 pub mod output;
 pub mod question;
+pub mod stories;
 pub mod target;
 mod told;

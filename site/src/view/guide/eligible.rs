@@ -50,7 +50,8 @@ pub fn eligible<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
 /// need be downloaded.
 pub fn suggestions(input: &Input, scenario: &str, covered: &BTreeSet<&str>) -> Vec<Suggestion> {
     let large = |model: &&Model| model.parameters >= PARAMETERS_MIN;
-    let made_here = |model: &&Model| matches!(model.source, Source::Embedded);
+    let made_here =
+        |model: &&Model| matches!(model.source, Source::Embedded | Source::Trained { .. });
     let substitute = input.models.models.iter().filter(large).find(made_here);
     let mut profiles: Vec<(&Profile, bool)> = input
         .profiles

@@ -1,0 +1,171 @@
+//! Batches for Burn's `Learner`: which window stands where is a function of the job and the step, so
+//! a run that is taken up gets the very batches it would have had.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
+use burn::data::dataset::DatasetError;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use models::training::{Job, Split, Windows};
+
+/// What a step is given.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// `rows × context`.
+    pub ids: Tensor<2, Int>,
+    /// The ids that follow each, `rows·context`.
+    pub targets: Tensor<1, Int>,
+    /// Number of the step, from 1; of a validation, the steps so far.
+    pub step: usize,
+    /// Whether a validation ends with it.
+    pub last: bool,
+}
+
+/// Gives batches. An "epoch" of Burn's is the steps up to the next checkpoint: text is unlimited, so
+/// nothing is seen twice.
+pub struct Loader {
+    windows: Arc<Windows>,
+    job: Arc<Job>,
+    split: Split,
+    device: Device,
+    /// Steps done, shared by the loaders of both splits.
+    done: Arc<AtomicUsize>,
+}
+
+impl Loader {
+    /// Of a run that has `done` steps behind it.
+    pub fn new(
+        windows: Arc<Windows>,
+        job: Arc<Job>,
+        split: Split,
+        device: Device,
+        done: Arc<AtomicUsize>,
+    ) -> Self {
+        Self {
+            windows,
+            job,
+            split,
+            device,
+            done,
+        }
+    }
+
+    /// The numbers of the batches that come next.
+    fn range(&self) -> std::ops::Range<usize> {
+        let done = self.done.load(Ordering::SeqCst);
+        match self.split {
+            Split::Training => {
+                let checkpoint = done / self.job.checkpoint_steps + 1;
+                done..self.job.steps_at(checkpoint)
+            }
+            Split::Validation => 0..self.job.validation_windows.div_ceil(self.job.batch),
+        }
+    }
+
+    /// The windows of batch number `number`, and their length (tokens).
+    fn windows(&self, number: usize) -> (std::ops::Range<u64>, usize) {
+        let job = &self.job;
+        match self.split {
+            Split::Training => (job.windows_at(number + 1), job.context_at(number + 1)),
+            Split::Validation => {
+                let first = number * job.batch;
+                let end = (first + job.batch).min(job.validation_windows);
+                (first as u64..end as u64, job.context)
+            }
+        }
+    }
+
+    /// Batch number `number` of the split.
+    fn batch(&self, number: usize, last: bool) -> Batch {
+        let (windows, context) = self.windows(number);
+        let (mut ids, mut targets) = (Vec::new(), Vec::new());
+        let count = windows.clone().count();
+        for index in windows {
+            let seed = self.job.seed;
+            let window = self.windows.window_of(context, seed, self.split, index);
+            let window = window.expect("the vocabulary has every byte");
+            ids.extend(window[..context].iter().map(|id| *id as i32));
+            targets.extend(window[1..].iter().map(|id| *id as i32));
+        }
+        let ids = TensorData::new(ids, [count, context]);
+        let targets = TensorData::new(targets, [count * context]);
+        Batch {
+            ids: Tensor::from_data(ids, &self.device),
+            targets: Tensor::from_data(targets, &self.device),
+            step: match self.split {
+                Split::Training => number + 1,
+                Split::Validation => self.done.load(Ordering::SeqCst),
+            },
+            last,
+        }
+    }
+
+    fn on(&self, device: &Device) -> Self {
+        Self {
+            windows: self.windows.clone(),
+            job: self.job.clone(),
+            split: self.split,
+            device: device.clone(),
+            done: self.done.clone(),
+        }
+    }
+}
+
+impl DataLoader<Batch> for Loader {
+    fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<Batch> + 'a> {
+        let range = self.range();
+        Box::new(Batches {
+            loader: self,
+            first: range.start,
+            next: range.start,
+            end: range.end,
+        })
+    }
+
+    fn num_items(&self) -> usize {
+        self.range().len()
+    }
+
+    fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<Batch>> {
+        Arc::new(self.on(device))
+    }
+
+    /// Splitting over devices isn't offered, so nobody asks for a part.
+    fn slice(&self, _start: usize, _end: usize) -> Arc<dyn DataLoader<Batch>> {
+        Arc::new(self.on(&self.device))
+    }
+}
+
+struct Batches<'a> {
+    loader: &'a Loader,
+    first: usize,
+    next: usize,
+    end: usize,
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<Batch, DatasetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next == self.end {
+            return None;
+        }
+        let batch = self.loader.batch(self.next, self.next + 1 == self.end);
+        self.next += 1;
+        if self.loader.split == Split::Training {
+            self.loader.done.store(self.next, Ordering::SeqCst);
+        }
+        Some(Ok(batch))
+    }
+}
+
+impl DataLoaderIterator<Batch> for Batches<'_> {
+    fn progress(&self) -> Progress {
+        Progress::new(
+            self.next - self.first,
+            self.end - self.first,
+            Some("steps".to_owned()),
+        )
+    }
+}

@@ -1,0 +1,166 @@
+//! Does a text follow the grammar? A reader that knows all wordings and remembers who is who.
+//!
+//! It judges form and consistency only: a story that it accepts is one that [`story`](super::story)
+//! could have told. It has no opinion on style.
+
+use super::grammar::PLOTS;
+use super::{CHOICES, HEROES, SPOT, Slot, WRONG, form, hero, pieces};
+
+/// How far a text follows the grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Whether it is a story from its first word to its last, and no more.
+    pub whole: bool,
+    /// Bytes after which no story goes on like this; a whole sentence or none is counted.
+    pub follows_bytes: usize,
+}
+
+/// What is known of a story by the sentences so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    boy: Option<bool>,
+    hero: Option<usize>,
+    chosen: [Option<usize>; CHOICES.len()],
+}
+
+/// Reads `text` as one story.
+pub fn follow(text: &str) -> Reading {
+    let nothing = Known {
+        boy: None,
+        hero: None,
+        chosen: [None; CHOICES.len()],
+    };
+    let mut reading = Reading {
+        whole: false,
+        follows_bytes: 0,
+    };
+    for plot in PLOTS {
+        // Where the text could be after the beats so far, and what is known then.
+        let mut states = vec![(0, nothing)];
+        for beat in *plot {
+            let mut next = Vec::new();
+            for &(at, known) in &states {
+                for wording in *beat {
+                    if wording.is_empty() {
+                        next.push((at, known));
+                        continue;
+                    }
+                    let start = match (at, text[at..].strip_prefix(' ')) {
+                        (0, _) => 0,
+                        (_, Some(_)) => at + 1,
+                        _ => continue,
+                    };
+                    read(wording, text, start, known, &mut next);
+                }
+            }
+            next.dedup();
+            states = next;
+            let farthest = states.iter().map(|(at, _)| *at).max().unwrap_or(0);
+            reading.follows_bytes = reading.follows_bytes.max(farthest);
+        }
+        reading.whole |= states.iter().any(|(at, _)| *at == text.len());
+    }
+    reading
+}
+
+/// All ways in which `wording` stands in `text` at `start`, as where it ends and what is known then.
+fn read(wording: &str, text: &str, start: usize, known: Known, out: &mut Vec<(usize, Known)>) {
+    let mut states = vec![(start, known)];
+    for piece in pieces(wording) {
+        let mut next = Vec::new();
+        for (at, known) in states {
+            let mut take = |word: &str, known: Known| {
+                if text[at..].starts_with(word) {
+                    next.push((at + word.len(), known));
+                }
+            };
+            match piece {
+                Err(literal) => take(literal, known),
+                Ok(Slot::Hero) => {
+                    for number in 0..HEROES {
+                        let (name, boy) = hero(number);
+                        let same = known.hero.is_none_or(|hero| hero == number);
+                        if same && known.boy.is_none_or(|known| known == boy) {
+                            let (hero, boy) = (Some(number), Some(boy));
+                            take(name, Known { hero, boy, ..known });
+                        }
+                    }
+                }
+                Ok(Slot::Form(number)) => {
+                    for boy in [false, true] {
+                        if known.boy.is_none_or(|known| known == boy) {
+                            let boy_known = Some(boy);
+                            take(
+                                form(number, boy),
+                                Known {
+                                    boy: boy_known,
+                                    ..known
+                                },
+                            );
+                        }
+                    }
+                }
+                Ok(Slot::Choice(slot)) => {
+                    for (number, word) in CHOICES[slot].1.iter().enumerate() {
+                        let mut known = known;
+                        if known.chosen[slot].is_some_and(|chosen| chosen != number) {
+                            continue;
+                        }
+                        known.chosen[slot] = Some(number);
+                        let [spot, wrong] = [SPOT, WRONG].map(|slot| known.chosen[slot]);
+                        if spot.is_none() || spot != wrong {
+                            take(word, known);
+                        }
+                    }
+                }
+            }
+        }
+        states = next;
+    }
+    out.extend(states);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::story;
+    use super::*;
+
+    #[test]
+    fn every_story_follows_the_grammar() {
+        for i in 0..1_000 {
+            let story = story(9, i);
+            let reading = follow(&story);
+            assert!(reading.whole, "{story}");
+            assert_eq!(reading.follows_bytes, story.len());
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_midway_is_seen() {
+        let told = (0..).map(|i| story(5, i));
+        let about_mia = told
+            .into_iter()
+            .find(|s| s.matches("Mia").count() > 2)
+            .unwrap();
+        let last = about_mia.rfind("Mia").unwrap();
+        let other_hero = format!("{}Zoe{}", &about_mia[..last], &about_mia[last + 3..]);
+        let reading = follow(&other_hero);
+        assert!(!reading.whole, "{other_hero}");
+        assert!(reading.follows_bytes <= last && reading.follows_bytes > 0);
+    }
+
+    #[test]
+    fn half_a_story_or_more_than_one_is_not_whole() {
+        let story = story(2, 2);
+        let half = &story[..=story.rfind(". ").unwrap()];
+        assert_eq!(
+            follow(half),
+            Reading {
+                whole: false,
+                follows_bytes: half.len()
+            }
+        );
+        assert!(!follow(&format!("{story} {story}")).whole);
+        assert_eq!(follow("A lighthouse keeper weighed 3 kg.").follows_bytes, 0);
+    }
+}

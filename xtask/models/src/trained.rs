@@ -1,0 +1,174 @@
+//! Weights that were trained, read from a safetensors file: the counterpart of [`weights`](crate::weights),
+//! which makes them from a seed.
+//!
+//! Every value is rounded to bf16, so that all files of a model hold the same numbers whatever their
+//! format. It does not know how the weights came to be.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use half::{bf16, f16};
+use safetensors::{Dtype, SafeTensors};
+
+use crate::spec::ModelSpec;
+use crate::weights::{RowMaker, TensorDef, tensors};
+
+/// The weights of a model in memory, by tensor name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trained(BTreeMap<String, Vec<f32>>);
+
+impl Trained {
+    /// Reads the file `path` as the weights of `spec`, rounded to bf16.
+    ///
+    /// # Errors
+    /// If it can't be read, is no safetensors file, lacks a tensor, has one too many or one of
+    /// another shape, or if a weight is not finite.
+    pub fn load(spec: &ModelSpec, path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).with_context(|| {
+            format!(
+                "the trained weights of {}, {}, can't be read",
+                spec.id,
+                path.display()
+            )
+        })?;
+        Self::read(spec, &bytes).with_context(|| format!("{}: not {}", path.display(), spec.id))
+    }
+
+    /// The same of a file's bytes.
+    ///
+    /// # Errors
+    /// See [`Trained::load`].
+    pub fn read(spec: &ModelSpec, bytes: &[u8]) -> Result<Self> {
+        let file = SafeTensors::deserialize(bytes).context("no safetensors file")?;
+        let defs = tensors(spec);
+        ensure!(
+            file.len() == defs.len(),
+            "{} tensors in it, {} expected",
+            file.len(),
+            defs.len()
+        );
+        let mut weights = BTreeMap::new();
+        for def in defs {
+            let view = file.tensor(&def.name)?;
+            ensure!(
+                view.shape() == def.shape(),
+                "{} is {:?}, {:?} expected",
+                def.name,
+                view.shape(),
+                def.shape()
+            );
+            let data = view.data();
+            let values: Vec<f32> = match view.dtype() {
+                Dtype::F32 => values(data, f32::from_le_bytes),
+                Dtype::F16 => values(data, |b| f16::from_le_bytes(b).to_f32()),
+                Dtype::BF16 => values(data, |b| bf16::from_le_bytes(b).to_f32()),
+                other => bail!("{} is {other:?}; read are F32, F16, BF16", def.name),
+            };
+            let rounded = values.iter().map(|x| bf16::from_f32(*x).to_f32());
+            let rounded: Vec<f32> = rounded.collect();
+            ensure!(
+                rounded.iter().all(|x| x.is_finite()),
+                "{} has a weight that is no finite number",
+                def.name
+            );
+            weights.insert(def.name, rounded);
+        }
+        Ok(Self(weights))
+    }
+}
+
+fn values<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    let (chunks, _) = bytes.as_chunks::<N>();
+    chunks.iter().map(|chunk| read(*chunk)).collect()
+}
+
+/// Where a model's weights come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Origin<'a> {
+    /// The spec's seed.
+    Seed,
+    /// Training.
+    Trained(&'a Trained),
+}
+
+impl Origin<'_> {
+    /// What gives the rows of one tensor.
+    pub fn rows(&self, spec: &ModelSpec, def: &TensorDef) -> Rows<'_> {
+        match self {
+            Self::Seed => Rows::Made(RowMaker::new(spec, def)),
+            Self::Trained(trained) => Rows::Read {
+                values: &trained.0[&def.name],
+                cols: def.cols,
+            },
+        }
+    }
+}
+
+/// Gives rows of one tensor.
+pub enum Rows<'a> {
+    /// From the seed.
+    Made(RowMaker),
+    /// From memory.
+    Read {
+        /// The whole tensor, row by row.
+        values: &'a [f32],
+        /// Length of a row.
+        cols: usize,
+    },
+}
+
+impl Rows<'_> {
+    /// Writes row `row` (in Hugging Face's order) into `out`, whose length is the tensor's `cols`.
+    pub fn fill(&self, row: usize, out: &mut [f32]) {
+        match self {
+            Self::Made(maker) => maker.fill(row, out),
+            Self::Read { values, cols } => out.copy_from_slice(&values[row * cols..][..*cols]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::safetensors_file;
+
+    fn spec() -> ModelSpec {
+        ModelSpec {
+            num_layers: 1,
+            ..ModelSpec::tiny_stories()
+        }
+    }
+
+    #[test]
+    fn weights_survive_a_round_trip() {
+        let spec = spec();
+        let mut bytes = Vec::new();
+        safetensors_file::write(&spec, Origin::Seed, &mut bytes, &mut |_| ()).unwrap();
+        let trained = Trained::read(&spec, &bytes).unwrap();
+        let mut again = Vec::new();
+        let origin = Origin::Trained(&trained);
+        safetensors_file::write(&spec, origin, &mut again, &mut |_| ()).unwrap();
+        assert!(bytes == again, "the same bytes from either origin");
+    }
+
+    #[test]
+    fn another_model_s_weights_are_refused() {
+        let mut bytes = Vec::new();
+        safetensors_file::write(&spec(), Origin::Seed, &mut bytes, &mut |_| ()).unwrap();
+        let wider = ModelSpec {
+            intermediate_size: 512,
+            ..spec()
+        };
+        let error = Trained::read(&wider, &bytes).unwrap_err().to_string();
+        assert!(
+            error.contains("gate_proj") && error.contains("expected"),
+            "{error}"
+        );
+        let deeper = ModelSpec::tiny_stories();
+        let error = Trained::read(&deeper, &bytes).unwrap_err().to_string();
+        assert!(error.contains("11 tensors in it"), "{error}");
+        let cut = Trained::read(&spec(), &bytes[..bytes.len() - 8]);
+        assert!(cut.unwrap_err().to_string().contains("no safetensors"));
+    }
+}

@@ -1,0 +1,387 @@
+//! What a model is trained on, as numbers: windows of token ids, each a function of (seed, split,
+//! index), so that a run can be taken up anywhere; and the files of a run, which its trainer writes
+//! and `cargo xtask train` reads.
+//!
+//! It deliberately trains nothing: that is the trainer's business (`engines/train.toml`).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use serde::{Deserialize, Serialize};
+use tokenizers::Tokenizer;
+
+use crate::prng::{self, Rng};
+use crate::spec::ModelSpec;
+use crate::stories;
+use crate::tokenizer::{BOS_ID, EOS_ID, tokenizer_json, vocabulary};
+
+/// What a run trains, on what and for how long. It stands as `job.json` in the run's directory; a
+/// run is resumed from there and must be asked for the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Model id, of [`ModelSpec::named`].
+    pub model: String,
+    /// Which of the trainer's backends computes.
+    pub backend: String,
+    /// Seed of the first weights and of the training text.
+    pub seed: u64,
+    /// Optimiser steps in all.
+    pub steps: usize,
+    /// Steps between two checkpoints, each with a validation; the last may come sooner.
+    pub checkpoint_steps: usize,
+    /// Windows of full length a step.
+    pub batch: usize,
+    /// Length of a window (tokens); the first steps have shorter ones, and more of them
+    /// ([`Job::context_at`]).
+    pub context: usize,
+    /// Highest learning rate of the schedule.
+    pub learning_rate: f64,
+    /// Windows of the validation.
+    pub validation_windows: usize,
+}
+
+/// How many times shorter the windows of a run's first steps are.
+const SHORTER: usize = 4;
+
+/// A line of a run's `curve.jsonl`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Point {
+    /// After a step.
+    Step {
+        /// Number of the step, from 1.
+        step: usize,
+        /// Mean cross-entropy of the step's tokens before it, nats.
+        loss: f64,
+        /// Learning rate of the step.
+        lr: f64,
+    },
+    /// After a validation.
+    Validation {
+        /// Steps so far.
+        step: usize,
+        /// Mean cross-entropy over the validation's tokens, nats.
+        valid_loss: f64,
+        /// e to that.
+        perplexity: f64,
+    },
+}
+
+impl Point {
+    /// The step it was taken at.
+    pub fn step(&self) -> usize {
+        match *self {
+            Self::Step { step, .. } | Self::Validation { step, .. } => step,
+        }
+    }
+}
+
+/// A run's directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDir(pub PathBuf);
+
+impl RunDir {
+    /// The [`Job`].
+    pub fn job(&self) -> PathBuf {
+        self.0.join("job.json")
+    }
+
+    /// A [`Point`] a line, in order.
+    pub fn curve(&self) -> PathBuf {
+        self.0.join("curve.jsonl")
+    }
+
+    /// The weights after the last step, in f32: there is a file only once a run is over.
+    pub fn weights(&self) -> PathBuf {
+        self.0.join("trained.safetensors")
+    }
+
+    /// Reads the job.
+    ///
+    /// # Errors
+    /// If there is none or it is damaged.
+    pub fn read_job(&self) -> Result<Job> {
+        let path = self.job();
+        let text = std::fs::read_to_string(&path).with_context(|| {
+            format!(
+                "{} can't be read: no training was begun in {}",
+                path.display(),
+                self.0.display()
+            )
+        })?;
+        serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
+    }
+
+    /// Reads the curve; a line that a kill cut short ends it.
+    ///
+    /// # Errors
+    /// If the file can't be read.
+    pub fn read_curve(&self) -> Result<Vec<Point>> {
+        let path = self.curve();
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("{} can't be read", path.display()))?;
+        let points = text
+            .lines()
+            .map_while(|line| serde_json::from_str(line).ok());
+        Ok(points.collect())
+    }
+}
+
+impl Job {
+    /// How many checkpoints there will be.
+    pub fn checkpoints(&self) -> usize {
+        self.steps.div_ceil(self.checkpoint_steps)
+    }
+
+    /// Length of the training windows (tokens) of step number `step`, from 1: in the first two
+    /// thirds of a run a part of the job's. Then a window holds one or two stories, and who is who
+    /// is learned before it must be told apart from the stories before (short inputs first: Press et
+    /// al. 2021, "Shortformer").
+    pub fn context_at(&self, step: usize) -> usize {
+        match 3 * step <= 2 * self.steps {
+            true => self.context.div_ceil(SHORTER),
+            false => self.context,
+        }
+    }
+
+    /// Windows of step number `step`: as many tokens in every step.
+    pub fn windows_at(&self, step: usize) -> std::ops::Range<u64> {
+        let first = ((step - 1) * self.batch * SHORTER) as u64;
+        let count = self.batch * self.context / self.context_at(step);
+        first..first + count as u64
+    }
+
+    /// Steps done at checkpoint number `n`, from 1; none are done at 0.
+    pub fn steps_at(&self, n: usize) -> usize {
+        (n * self.checkpoint_steps).min(self.steps)
+    }
+}
+
+/// Text that training never sees, or what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split {
+    /// What is learned from.
+    Training,
+    /// What is asked to see how well.
+    Validation,
+}
+
+impl Split {
+    /// The seed of its stories.
+    fn seed(self, seed: u64) -> u64 {
+        match self {
+            Self::Training => prng::stream_key(seed, "training"),
+            Self::Validation => prng::stream_key(seed, "validation"),
+        }
+    }
+
+    /// Its story number `index`.
+    pub fn story(self, seed: u64, index: u64) -> String {
+        stories::story(self.seed(seed), index)
+    }
+}
+
+/// Windows of stories for one tokenizer.
+pub struct Windows {
+    tokenizer: Tokenizer,
+    context: usize,
+}
+
+/// Stories kept for one window; none is in two.
+const STORIES_A_WINDOW: u64 = 1 << 10;
+
+impl Windows {
+    /// Windows of `context` tokens in the vocabulary of `spec`.
+    ///
+    /// # Errors
+    /// If the vocabulary can't be made.
+    pub fn new(spec: &ModelSpec, context: usize) -> Result<Self> {
+        let tokenizer = Tokenizer::from_bytes(tokenizer_json(&vocabulary(spec)?))
+            .map_err(|error| anyhow!("the tokenizer of {}: {error}", spec.id))?;
+        Ok(Self { tokenizer, context })
+    }
+
+    /// Window number `index`: `context + 1` ids, of which all but the last are the input and all but
+    /// the first the target. One story after the other, each between begin and end of text. Every
+    /// other window begins in the midst of a story, as the harness cuts its prompts.
+    ///
+    /// # Errors
+    /// If a story can't be encoded.
+    pub fn window(&self, seed: u64, split: Split, index: u64) -> Result<Vec<u32>> {
+        self.window_of(self.context, seed, split, index)
+    }
+
+    /// The same of another length: the first `context + 1` ids of it.
+    ///
+    /// # Errors
+    /// If a story can't be encoded.
+    pub fn window_of(
+        &self,
+        context: usize,
+        seed: u64,
+        split: Split,
+        index: u64,
+    ) -> Result<Vec<u32>> {
+        let mut rng = Rng::new(prng::bits(split.seed(seed), index), "window");
+        let first = index * STORIES_A_WINDOW;
+        let mut ids = self.story(&split.story(seed, first))?;
+        if rng.one_in(2) {
+            ids.drain(1..rng.between(1, ids.len() - 1));
+        }
+        for next in first + 1.. {
+            if ids.len() > context {
+                break;
+            }
+            ids.extend(self.story(&split.story(seed, next))?);
+        }
+        ids.truncate(context + 1);
+        Ok(ids)
+    }
+
+    /// The ids of a story, its begin and end among them.
+    fn story(&self, story: &str) -> Result<Vec<u32>> {
+        let text = self.ids(story)?;
+        Ok([BOS_ID].into_iter().chain(text).chain([EOS_ID]).collect())
+    }
+
+    /// The ids of a text, neither begin nor end added.
+    ///
+    /// # Errors
+    /// If it can't be encoded.
+    pub fn ids(&self, text: &str) -> Result<Vec<u32>> {
+        let encoding = self.tokenizer.encode(text, false);
+        let encoding = encoding.map_err(|error| anyhow!("can't encode {text:?}: {error}"))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The text of ids, up to the end of text.
+    ///
+    /// # Errors
+    /// If one is in no vocabulary.
+    pub fn text(&self, ids: &[u32]) -> Result<String> {
+        let end = ids.iter().position(|id| *id == EOS_ID);
+        let ids = &ids[..end.unwrap_or(ids.len())];
+        let text = self.tokenizer.decode(ids, true);
+        text.map_err(|error| anyhow!("can't decode {ids:?}: {error}"))
+    }
+}
+
+/// The first sentence of a story: what a model is given to go on from.
+pub fn opening(story: &str) -> &str {
+    let end = story.find(". ").map_or(story.len(), |at| at + 1);
+    &story[..end]
+}
+
+/// Keeps of the curve at `path` what was taken up to `step`: a run that is taken up there writes the
+/// rest again.
+///
+/// # Errors
+/// If the file can't be read or written.
+pub fn rewind(path: &Path, step: usize) -> Result<()> {
+    let what = || format!("{} can't be rewound", path.display());
+    if !path.exists() {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(path).with_context(what)?;
+    let mut kept = String::new();
+    for line in text.lines() {
+        match serde_json::from_str::<Point>(line) {
+            Ok(point) if point.step() <= step => kept += &format!("{line}\n"),
+            _ => break,
+        }
+    }
+    std::fs::write(path, kept).with_context(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(steps: usize, checkpoint_steps: usize) -> Job {
+        Job {
+            model: "tiny-stories".into(),
+            backend: "x".into(),
+            seed: 1,
+            steps,
+            checkpoint_steps,
+            batch: 2,
+            context: 16,
+            learning_rate: 1e-3,
+            validation_windows: 1,
+        }
+    }
+
+    #[test]
+    fn the_last_checkpoint_is_at_the_last_step() {
+        let job = job(50, 20);
+        let ends: Vec<usize> = (0..=job.checkpoints()).map(|n| job.steps_at(n)).collect();
+        assert_eq!(ends, [0, 20, 40, 50]);
+    }
+
+    #[test]
+    fn windows_are_short_at_first_and_none_comes_twice() {
+        let job = job(6, 2);
+        let contexts: Vec<usize> = (1..=6).map(|step| job.context_at(step)).collect();
+        assert_eq!(contexts, [4, 4, 4, 4, 16, 16]);
+        let of: Vec<_> = (1..=6).map(|step| job.windows_at(step)).collect();
+        assert!(of.is_sorted_by(|a, b| a.end <= b.start), "{of:?}");
+        let tokens = |step: usize| of[step - 1].clone().count() * job.context_at(step);
+        assert!((1..=6).all(|step| tokens(step) == 2 * 16));
+    }
+
+    #[test]
+    fn a_window_is_a_function_of_its_number() {
+        let windows = Windows::new(&ModelSpec::tiny_stories(), 300).unwrap();
+        let ids = |split, index| windows.window(7, split, index).unwrap();
+        let one = ids(Split::Training, 3);
+        assert_eq!(one, ids(Split::Training, 3));
+        assert_eq!(one.len(), 301);
+        assert!(one[0] == BOS_ID && one.contains(&EOS_ID));
+        assert_ne!(one, ids(Split::Training, 4));
+        assert_ne!(one, ids(Split::Validation, 3));
+        let whole = (0..40).filter(|i| {
+            let text = windows.text(&ids(Split::Training, *i)).unwrap();
+            stories::follow(&text).whole
+        });
+        let whole = whole.count();
+        assert!(
+            (10..=30).contains(&whole),
+            "{whole} of 40 begin with a story's beginning"
+        );
+    }
+
+    #[test]
+    fn a_curve_is_rewound_to_a_step_and_loses_a_torn_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir(dir.path().to_owned());
+        let points: Vec<Point> = (1..=4)
+            .map(|step| Point::Step {
+                step,
+                loss: 1.0 / step as f64,
+                lr: 1e-3,
+            })
+            .chain([Point::Validation {
+                step: 4,
+                valid_loss: 0.5,
+                perplexity: 0.5f64.exp(),
+            }])
+            .collect();
+        let lines = points
+            .iter()
+            .map(|p| serde_json::to_string(p).unwrap() + "\n");
+        let text: String = lines.collect();
+        std::fs::write(run.curve(), &text[..text.len() - 5]).unwrap();
+        assert_eq!(run.read_curve().unwrap(), points[..4]);
+        rewind(&run.curve(), 2).unwrap();
+        assert_eq!(run.read_curve().unwrap(), points[..2]);
+        std::fs::write(run.curve(), &text).unwrap();
+        assert_eq!(run.read_curve().unwrap(), points);
+    }
+
+    #[test]
+    fn an_opening_is_one_sentence() {
+        assert_eq!(opening("One. Two. Three."), "One.");
+        assert_eq!(opening("One."), "One.");
+    }
+}

@@ -1,0 +1,203 @@
+//! `engines/train.toml`: which program trains, for each backend it can be built for;
+//! and what is kept of a training whose model this repository ships.
+
+use crate::error::{DataError, check_id, read_json, read_toml};
+use crate::registry::Build;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The registry of the trainer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainRegistry {
+    /// The backends; the first is taken where none is named.
+    #[serde(rename = "backend", default)]
+    pub backends: Vec<TrainBackend>,
+}
+
+/// A backend of the trainer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainBackend {
+    /// What it is asked for by.
+    pub id: String,
+    /// How its program is made. It is started with the directory of a run that holds a
+    /// `job.json` (and `--tui`), goes on from that run's last checkpoint, and leaves
+    /// `curve.jsonl` and `trained.safetensors` there (`models::training`).
+    pub build: Build,
+}
+
+impl TrainRegistry {
+    /// Load and validate; an empty one where there is no file.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        if !path.exists() {
+            return Ok(Self::default());
+        }
+        let registry: Self = read_toml(path)?;
+        for (i, backend) in registry.backends.iter().enumerate() {
+            check_id(path, "backend", &backend.id)?;
+            if registry.backends[..i].iter().any(|b| b.id == backend.id) {
+                let message = format!("backend {:?} stands twice", backend.id);
+                return Err(DataError::new(path, message));
+            }
+        }
+        Ok(registry)
+    }
+}
+
+/// `training.json` beside a shipped model's weights: how they came to be, and how good they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// Model id.
+    pub model: String,
+    /// The command that trains it again.
+    pub command: String,
+    /// The trainer's backend. Another one, or another processor, rounds otherwise.
+    pub backend: String,
+    /// Seed of the first weights and of the text.
+    pub seed: u64,
+    /// Optimiser steps.
+    pub steps: usize,
+    /// Tokens trained on.
+    pub tokens: u64,
+    /// Mean cross-entropy of the last step's tokens, nats.
+    pub last_loss_nats: f64,
+    /// e to the mean cross-entropy per token, over text that training never saw, of the weights
+    /// as shipped.
+    pub perplexity: f64,
+    /// Tokens that were asked for that.
+    pub perplexity_tokens: u64,
+    /// sha256 of the weights.
+    pub weights_sha256: String,
+}
+
+impl Training {
+    /// Its file's name.
+    pub const FILE: &str = "training.json";
+}
+
+/// `stories.json` beside a shipped model's weights: what it writes. Made with its goldens by
+/// `cargo xtask verify --bless`, from the reference's greedy output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stories {
+    /// Model id.
+    pub model: String,
+    /// sha256 of the weight file that the reference read.
+    pub weights_sha256: String,
+    /// Target id and version of the reference.
+    pub reference: String,
+    /// The stories, in order.
+    pub stories: Vec<Written>,
+}
+
+/// One story: a sentence that was given, and what the model made of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// The opening.
+    pub prompt: String,
+    /// How it went on, up to the model's end of text.
+    pub text: String,
+    /// Whether it came to an end by itself.
+    pub ended: bool,
+    /// Whether the whole is a story that the grammar could have told.
+    pub follows: bool,
+}
+
+impl Stories {
+    /// Their file's name.
+    pub const FILE: &str = "stories.json";
+
+    /// How many are whole: ended by themselves, and such as the grammar tells.
+    pub fn whole(&self) -> usize {
+        let whole = |story: &&Written| story.ended && story.follows;
+        self.stories.iter().filter(whole).count()
+    }
+}
+
+/// A model whose weights were trained here and stand in this repository.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shipped {
+    /// How it was made.
+    pub training: Training,
+    /// What it writes; `None` where nobody has asked these very weights.
+    pub stories: Option<Stories>,
+}
+
+impl Shipped {
+    /// Load what stands in `dir`; `None` where there is no training.
+    pub fn load(dir: &Path) -> Result<Option<Self>, DataError> {
+        let path = dir.join(Training::FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let training: Training = read_json(&path)?;
+        let path = dir.join(Stories::FILE);
+        let stories: Option<Stories> = path.exists().then(|| read_json(&path)).transpose()?;
+        let same = |stories: &Stories| stories.weights_sha256 == training.weights_sha256;
+        Ok(Some(Self {
+            stories: stories.filter(same),
+            training,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_s_own_trainer_loads() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engines/train.toml");
+        let registry = TrainRegistry::load(&path).unwrap();
+        assert!(!registry.backends.is_empty());
+        let nowhere = TrainRegistry::load(Path::new("nowhere.toml")).unwrap();
+        assert_eq!(nowhere, TrainRegistry::default());
+    }
+
+    #[test]
+    fn stories_of_other_weights_are_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Shipped::load(dir.path()).unwrap(), None);
+        let training = Training {
+            model: "m".into(),
+            command: "c".into(),
+            backend: "b".into(),
+            seed: 1,
+            steps: 2,
+            tokens: 3,
+            last_loss_nats: 0.5,
+            perplexity: 1.5,
+            perplexity_tokens: 4,
+            weights_sha256: "aa".into(),
+        };
+        let stories = |weights: &str| Stories {
+            model: "m".into(),
+            weights_sha256: weights.into(),
+            reference: "r".into(),
+            stories: Vec::new(),
+        };
+        let put = |name: &str, json: String| std::fs::write(dir.path().join(name), json).unwrap();
+        put(Training::FILE, serde_json::to_string(&training).unwrap());
+        for (weights, shown) in [("bb", false), ("aa", true)] {
+            put(
+                Stories::FILE,
+                serde_json::to_string(&stories(weights)).unwrap(),
+            );
+            let shipped = Shipped::load(dir.path()).unwrap().unwrap();
+            assert_eq!(shipped.stories.is_some(), shown);
+        }
+    }
+
+    #[test]
+    fn a_backend_stands_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("train.toml");
+        let one = "[[backend]]\nid = \"a\"\nbuild = { kind = \"prebuilt\", path = \"a\" }\n";
+        std::fs::write(&path, one.repeat(2)).unwrap();
+        let error = TrainRegistry::load(&path).unwrap_err();
+        assert!(error.message.contains("stands twice"), "{error}");
+    }
+}

@@ -1,0 +1,99 @@
+//! From a finished training to a model: the files that `fetch` makes of an embedded one, its
+//! perplexity as it will be shipped, and what it writes.
+
+use anyhow::{Context, Result};
+use models::measure::{greedy_to_end, perplexity};
+use models::reference::Reference;
+use models::tokenizer::BOS_ID;
+use models::training::{Job, Point, RunDir, Split, Windows, opening};
+use models::{Corpus, ModelFile, ModelSpec, Origin, Trained, stories};
+use std::path::PathBuf;
+
+/// The directory of the model, inside the run's.
+const MODEL: &str = "model";
+/// Openings that it is given, and how much it may write on each (tokens).
+const STORIES: u64 = 20;
+const STORY_TOKENS: usize = 250;
+/// Number of the first: far from any story that a validation asks for.
+const FIRST_STORY: u64 = 1 << 40;
+
+/// What was made.
+pub struct Made {
+    /// Where the model's files are.
+    pub dir: PathBuf,
+    /// Mean cross-entropy of the last step's tokens, nats.
+    pub last_loss_nats: f64,
+    /// Of the exported weights, over held-out text.
+    pub perplexity: f64,
+    /// Tokens of that text.
+    pub perplexity_tokens: u64,
+    /// Of [`STORIES`] stories, how many follow the grammar from the first word to the end.
+    pub whole: usize,
+    /// The first of them.
+    pub first: String,
+}
+
+/// Make the model of `run`.
+pub fn export(spec: &ModelSpec, job: &Job, run: &RunDir) -> Result<Made> {
+    let curve = run.read_curve()?;
+    let last = curve.iter().rev().find_map(|point| match point {
+        Point::Step { loss, .. } => Some(*loss),
+        Point::Validation { .. } => None,
+    });
+    let trained = Trained::load(spec, &run.weights())?;
+    let dir = run.0.join(MODEL);
+    models::generate(spec, Origin::Trained(&trained), &dir, &mut |_, _| ())
+        .with_context(|| format!("can't make the model in {}", dir.display()))?;
+
+    let reference = Reference::of(spec, Origin::Trained(&trained), ModelFile::Safetensors);
+    let windows = Windows::new(spec, job.context)?;
+    let held_out = (0..job.validation_windows as u64)
+        .map(|index| windows.window(job.seed, Split::Validation, index));
+    let held_out = held_out.collect::<Result<Vec<_>>>()?;
+    let asked = held_out.iter().map(|ids| ids.len() as u64 - 1).sum();
+    let mut made = Made {
+        dir,
+        last_loss_nats: last.context("the run's curve has no step")?,
+        perplexity: perplexity(&reference, &held_out),
+        perplexity_tokens: asked,
+        whole: 0,
+        first: String::new(),
+    };
+    if spec.corpus == Corpus::Stories {
+        for index in 0..STORIES {
+            let story = Split::Validation.story(job.seed, FIRST_STORY + index);
+            let (text, ended) = tell(&reference, &windows, opening(&story))?;
+            made.whole += usize::from(ended && stories::follow(&text).whole);
+            if index == 0 {
+                made.first = text;
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// What the model makes of an opening (with it), and whether it came to an end.
+fn tell(model: &Reference, windows: &Windows, opening: &str) -> Result<(String, bool)> {
+    let ids = windows.ids(opening)?;
+    let prompt: Vec<u32> = [BOS_ID].into_iter().chain(ids).collect();
+    let room = model.spec.max_position - prompt.len();
+    let (output, ended) = greedy_to_end(model, &prompt, STORY_TOKENS.min(room));
+    Ok((format!("{opening}{}", windows.text(&output)?), ended))
+}
+
+impl Made {
+    /// Say it.
+    pub fn print(&self) {
+        println!("model:      {}", self.dir.display());
+        println!(
+            "perplexity: {:.3} over {} held-out tokens, weights as exported",
+            self.perplexity, self.perplexity_tokens
+        );
+        if !self.first.is_empty() {
+            println!(
+                "stories:    {} of {STORIES} follow the grammar to their end, such as\n\n{}",
+                self.whole, self.first
+            );
+        }
+    }
+}

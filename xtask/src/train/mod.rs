@@ -1,0 +1,268 @@
+//! `cargo xtask train`: builds the trainer, starts it on a run's directory, and makes a model of
+//! what it leaves there.
+//!
+//! It knows no trainer by name (`engines/train.toml` does) and trains nothing itself.
+
+mod export;
+mod install;
+
+use crate::build;
+use crate::engine::Program;
+use crate::repo::Repo;
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use models::ModelSpec;
+use models::training::{Job, RunDir};
+use schema::train::{TrainBackend, TrainRegistry};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// What the command line says.
+#[derive(Args)]
+pub struct Options {
+    /// Embedded model whose shape, tokenizer and text are taken.
+    #[arg(long, default_value = "tiny-stories", conflicts_with = "resume")]
+    model: String,
+    /// Backend of engines/train.toml; by default its first.
+    #[arg(long, conflicts_with = "resume")]
+    backend: Option<String>,
+    /// Optimiser steps.
+    #[arg(long, default_value_t = 900, value_parser = at_least_one, conflicts_with = "resume")]
+    steps: usize,
+    /// Seed of the first weights and of the text; by default the model's own.
+    #[arg(long, conflicts_with = "resume")]
+    seed: Option<u64>,
+    /// Windows of full length a step; the first two thirds of the steps have shorter ones, and more.
+    #[arg(long, default_value_t = 1, value_parser = at_least_one, conflicts_with = "resume")]
+    batch: usize,
+    /// Length of a window (tokens).
+    #[arg(long, default_value_t = 1024, value_parser = at_least_one, conflicts_with = "resume")]
+    context: usize,
+    /// Highest learning rate: reached after a tenth of the steps, then falling to a tenth.
+    #[arg(long, default_value_t = 3e-3, conflicts_with = "resume")]
+    learning_rate: f64,
+    /// Steps between two checkpoints, each with a validation.
+    #[arg(long, default_value_t = 100, value_parser = at_least_one, conflicts_with = "resume")]
+    checkpoint_steps: usize,
+    /// Directory of the run; by default a new one under target/train.
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    out: Option<PathBuf>,
+    /// Go on with an interrupted run from its last checkpoint: its directory, or `latest`.
+    #[arg(long, value_name = "RUN")]
+    resume: Option<String>,
+    /// Show the trainer's own dashboard instead of lines.
+    #[arg(long)]
+    tui: bool,
+    /// Put the weights into data/models, as the ones that this repository ships.
+    #[arg(long)]
+    install: bool,
+}
+
+/// Windows of held-out text of a validation.
+const VALIDATION_WINDOWS: usize = 8;
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+/// Run it.
+pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let registry = repo.train_registry()?;
+    let (run, job) = match &options.resume {
+        Some(name) => {
+            let run = find(repo, name)?;
+            let job = run.read_job()?;
+            (run, job)
+        }
+        None => begin(repo, &registry, options)?,
+    };
+    let spec = ModelSpec::named(&job.model).with_context(|| {
+        let all: Vec<String> = ModelSpec::all().into_iter().map(|spec| spec.id).collect();
+        format!(
+            "no embedded model {:?}: there are {}",
+            job.model,
+            all.join(", ")
+        )
+    })?;
+    ensure!(
+        job.context <= spec.max_position,
+        "windows of {} tokens are too long: {} has {} positions",
+        job.context,
+        job.model,
+        spec.max_position
+    );
+    let backend = backend(&registry, &job.backend)?;
+    let program = build::trainer(repo, &repo.registry()?, backend)
+        .map_err(|failure| anyhow::anyhow!("the trainer for {}: {failure}", job.backend))?;
+    eprintln!("training {} in {}", job.model, run.0.display());
+    train(&program, &run, options.tui)?;
+    let made = export::export(&spec, &job, &run)?;
+    made.print();
+    if options.install {
+        install::install(repo, &job, &run, &made)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn backend<'a>(registry: &'a TrainRegistry, id: &str) -> Result<&'a TrainBackend> {
+    let known = || registry.backends.iter();
+    known().find(|backend| backend.id == id).with_context(|| {
+        let ids: Vec<&str> = known().map(|backend| backend.id.as_str()).collect();
+        format!(
+            "no backend {id:?} in engines/train.toml: there are {}",
+            ids.join(", ")
+        )
+    })
+}
+
+/// A new run: its directory, with the job in it.
+fn begin(repo: &Repo, registry: &TrainRegistry, options: &Options) -> Result<(RunDir, Job)> {
+    let first = registry.backends.first().context(
+        "engines/train.toml names no trainer: a bundle has none, a checkout of the repository has",
+    )?;
+    let seed = options
+        .seed
+        .or_else(|| ModelSpec::named(&options.model).map(|spec| spec.seed));
+    let job = Job {
+        model: options.model.clone(),
+        backend: options.backend.as_ref().unwrap_or(&first.id).clone(),
+        seed: seed.unwrap_or(0),
+        steps: options.steps,
+        checkpoint_steps: options.checkpoint_steps,
+        batch: options.batch,
+        context: options.context,
+        learning_rate: options.learning_rate,
+        validation_windows: VALIDATION_WINDOWS,
+    };
+    backend(registry, &job.backend)?;
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let name = format!("{now}-{}", job.model);
+    let dir = options
+        .out
+        .clone()
+        .unwrap_or_else(|| runs_dir(repo).join(name));
+    let run = RunDir(std::path::absolute(&dir)?);
+    ensure!(
+        !run.job().exists(),
+        "{} holds a run: go on with it by `--resume {0}`, or name another directory",
+        dir.display()
+    );
+    std::fs::create_dir_all(&run.0).with_context(|| format!("can't make {}", dir.display()))?;
+    let text = serde_json::to_string_pretty(&job)? + "\n";
+    std::fs::write(run.job(), text)
+        .with_context(|| format!("can't write into {}", dir.display()))?;
+    Ok((run, job))
+}
+
+fn runs_dir(repo: &Repo) -> PathBuf {
+    repo.build_dir.join("train")
+}
+
+/// The run of that directory, or the newest.
+fn find(repo: &Repo, name: &str) -> Result<RunDir> {
+    if name != "latest" {
+        return Ok(RunDir(std::path::absolute(name)?));
+    }
+    let dir = runs_dir(repo);
+    let entries = std::fs::read_dir(&dir).into_iter().flatten();
+    let runs = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    // They begin with their time.
+    let newest = runs.filter(|run| run.join("job.json").exists()).max();
+    let newest = newest.with_context(|| format!("no run in {}", dir.display()))?;
+    Ok(RunDir(newest))
+}
+
+/// Start the trainer and wait for it. It has the terminal.
+fn train(program: &Program, run: &RunDir, tui: bool) -> Result<()> {
+    let mut command = Command::new(&program.argv[0]);
+    command
+        .args(&program.argv[1..])
+        .arg(&run.0)
+        .envs(program.env.iter().map(|(name, value)| (name, value)));
+    if tui {
+        command.arg("--tui");
+    }
+    let status = command
+        .status()
+        .with_context(|| format!("{} can't be started", program.argv[0]))?;
+    if !status.success() || crate::interrupt::requested() {
+        bail!(
+            "the training ended early ({status}): go on with `cargo xtask train --resume {}`",
+            run.0.display()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::registry::Build;
+
+    fn registry() -> TrainRegistry {
+        let backends = ["a", "b"].map(|id| TrainBackend {
+            id: id.into(),
+            build: Build::Prebuilt {
+                path: id.into(),
+                needs: Vec::new(),
+            },
+        });
+        TrainRegistry {
+            backends: backends.into(),
+        }
+    }
+
+    fn options(out: PathBuf) -> Options {
+        Options {
+            model: "tiny-stories".into(),
+            backend: None,
+            steps: 3,
+            seed: None,
+            batch: 1,
+            context: 16,
+            learning_rate: 1e-3,
+            checkpoint_steps: 2,
+            out: Some(out),
+            resume: None,
+            tui: false,
+            install: false,
+        }
+    }
+
+    fn repo(dir: &std::path::Path) -> Repo {
+        Repo {
+            root: dir.to_owned(),
+            build_dir: dir.join("target"),
+            models_dir: dir.join("models"),
+        }
+    }
+
+    #[test]
+    fn a_run_is_begun_once_and_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = repo(dir.path());
+        let out = runs_dir(&repo).join("20260101-000000-tiny-stories");
+        let (run, job) = begin(&repo, &registry(), &options(out.clone())).unwrap();
+        assert_eq!(job.backend, "a", "the first");
+        assert_eq!(job.seed, ModelSpec::tiny_stories().seed);
+        assert_eq!(run.read_job().unwrap(), job);
+        assert_eq!(find(&repo, "latest").unwrap(), run);
+        let again = begin(&repo, &registry(), &options(out)).unwrap_err();
+        assert!(again.to_string().contains("--resume"), "{again}");
+    }
+
+    #[test]
+    fn an_unknown_backend_is_told_which_there_are() {
+        let error = backend(&registry(), "c").unwrap_err().to_string();
+        assert!(error.contains("there are a, b"), "{error}");
+        let dir = tempfile::tempdir().unwrap();
+        let none = TrainRegistry::default();
+        let error = begin(&repo(dir.path()), &none, &options(dir.path().join("r")));
+        assert!(error.unwrap_err().to_string().contains("names no trainer"));
+        assert!(find(&repo(dir.path()), "latest").is_err());
+    }
+}
