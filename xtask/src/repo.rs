@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use schema::bundle::Bundle;
 use schema::hypothesis::Hypotheses;
 use schema::micro::{MicroRegistry, Suite};
-use schema::model::{Models, ModelsLock, Source};
+use schema::model::{Models, ModelsLock};
 use schema::parity::ParityLimits;
 use schema::profile::Profile;
 use schema::registry::Registry;
@@ -105,11 +105,8 @@ impl Repo {
     /// How the models that this repository ships were trained, and what they write.
     pub fn shipped(&self) -> Result<Vec<Shipped>> {
         let models = self.models()?.models;
-        let weights = models.into_iter().filter_map(|model| match model.source {
-            Source::Trained { weights } => Some(weights),
-            _ => None,
-        });
-        let found = weights.map(|weights| Shipped::load(weights.parent().unwrap_or(&weights)));
+        let dirs = models.iter().filter_map(|model| model.source.trained_dir());
+        let found = dirs.map(Shipped::load);
         let found: Vec<Option<Shipped>> = found.collect::<Result<_, _>>()?;
         Ok(found.into_iter().flatten().collect())
     }

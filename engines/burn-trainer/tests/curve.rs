@@ -65,16 +65,19 @@ fn a_run_is_the_same_twice_and_after_a_kill() {
     let weights = std::fs::read(first.weights()).unwrap();
     Trained::read(&ModelSpec::tiny_stories(), &weights).unwrap();
 
+    let same = |run: &RunDir| {
+        assert!(
+            std::fs::read(run.curve()).unwrap() == curve,
+            "another curve"
+        );
+        assert!(
+            std::fs::read(run.weights()).unwrap() == weights,
+            "other weights"
+        );
+    };
     let second = begin(&dir.path().join("second"));
     whole(&second);
-    assert!(
-        std::fs::read(second.curve()).unwrap() == curve,
-        "another curve"
-    );
-    assert!(
-        std::fs::read(second.weights()).unwrap() == weights,
-        "other weights"
-    );
+    same(&second);
 
     // Killed somewhere behind its first checkpoint; where exactly must not matter.
     let killed = begin(&dir.path().join("killed"));
@@ -87,14 +90,7 @@ fn a_run_is_the_same_twice_and_after_a_kill() {
     child.kill().unwrap();
     child.wait().unwrap();
     whole(&killed);
-    assert!(
-        std::fs::read(killed.curve()).unwrap() == curve,
-        "another curve"
-    );
-    assert!(
-        std::fs::read(killed.weights()).unwrap() == weights,
-        "other weights"
-    );
+    same(&killed);
 }
 
 #[test]

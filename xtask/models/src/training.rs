@@ -241,8 +241,9 @@ impl Windows {
 
     /// The ids of a story, its begin and end among them.
     fn story(&self, story: &str) -> Result<Vec<u32>> {
-        let text = self.ids(story)?;
-        Ok([BOS_ID].into_iter().chain(text).chain([EOS_ID]).collect())
+        let mut ids = self.prompt(story)?;
+        ids.push(EOS_ID);
+        Ok(ids)
     }
 
     /// The ids of a text, neither begin nor end added.
@@ -253,6 +254,15 @@ impl Windows {
         let encoding = self.tokenizer.encode(text, false);
         let encoding = encoding.map_err(|error| anyhow!("can't encode {text:?}: {error}"))?;
         Ok(encoding.get_ids().to_vec())
+    }
+
+    /// What a model is given to go on from: begin of text, then the ids of a text.
+    ///
+    /// # Errors
+    /// If it can't be encoded.
+    pub fn prompt(&self, text: &str) -> Result<Vec<u32>> {
+        let ids = self.ids(text)?;
+        Ok([BOS_ID].into_iter().chain(ids).collect())
     }
 
     /// The text of ids, up to the end of text.

@@ -8,7 +8,6 @@ use std::path::Path;
 
 use models::measure::{divergence, greedy_to_end, perplexity};
 use models::reference::{Cache, Reference};
-use models::tokenizer::BOS_ID;
 use models::training::{Split, Windows, opening};
 use models::{ModelFile, ModelSpec, Origin, Trained, generate};
 
@@ -29,10 +28,7 @@ fn it_ends_its_stories() {
         // Stories that training never saw.
         let story = Split::Validation.story(spec.seed, 1_000_000 + index);
         let prompt = opening(&story);
-        let ids: Vec<u32> = [BOS_ID]
-            .into_iter()
-            .chain(windows.ids(prompt).unwrap())
-            .collect();
+        let ids = windows.prompt(prompt).unwrap();
         let (output, ended) = greedy_to_end(&model, &ids, 250);
         let text = format!("{prompt}{}", windows.text(&output).unwrap());
         assert!(ended, "it goes on and on: {text}");

@@ -79,6 +79,17 @@ impl HubFile {
     }
 }
 
+impl Source {
+    /// The directory of weights that were trained here, where what is known of them stands
+    /// beside them.
+    pub fn trained_dir(&self) -> Option<&Path> {
+        match self {
+            Self::Trained { weights } => weights.parent(),
+            Self::Embedded | Self::Hub { .. } => None,
+        }
+    }
+}
+
 impl Models {
     /// Load and validate the list.
     pub fn load(path: &Path) -> Result<Self, DataError> {

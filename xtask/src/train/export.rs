@@ -4,7 +4,6 @@
 use anyhow::{Context, Result};
 use models::measure::{greedy_to_end, perplexity};
 use models::reference::Reference;
-use models::tokenizer::BOS_ID;
 use models::training::{Job, Point, RunDir, Split, Windows, opening};
 use models::{Corpus, ModelFile, ModelSpec, Origin, Trained, stories};
 use std::path::PathBuf;
@@ -74,8 +73,7 @@ pub fn export(spec: &ModelSpec, job: &Job, run: &RunDir) -> Result<Made> {
 
 /// What the model makes of an opening (with it), and whether it came to an end.
 fn tell(model: &Reference, windows: &Windows, opening: &str) -> Result<(String, bool)> {
-    let ids = windows.ids(opening)?;
-    let prompt: Vec<u32> = [BOS_ID].into_iter().chain(ids).collect();
+    let prompt = windows.prompt(opening)?;
     let room = model.spec.max_position - prompt.len();
     let (output, ended) = greedy_to_end(model, &prompt, STORY_TOKENS.min(room));
     Ok((format!("{opening}{}", windows.text(&output)?), ended))

@@ -15,13 +15,14 @@ use std::path::Path;
 pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> {
     let models = repo.models()?;
     let source = models.get(&job.model).map(|model| &model.source);
-    let Some(Source::Trained { weights }) = source else {
+    let (Some(Source::Trained { weights }), Some(dir)) =
+        (source, source.and_then(Source::trained_dir))
+    else {
         bail!(
             "data/models.toml has no {} whose weights are trained: there is no place to install them",
             job.model
         );
     };
-    let dir = weights.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
     let put = |from: &Path, to: &Path| {
         std::fs::copy(from, to)

@@ -5,12 +5,11 @@ use super::golden::Asked;
 use crate::engine::session::Session;
 use crate::repo::Repo;
 use anyhow::{Context, Result};
-use models::tokenizer::{BOS_ID, EOS_ID};
+use models::tokenizer::EOS_ID;
 use models::training::{Split, Windows, opening};
 use models::{Corpus, ModelSpec, stories};
-use schema::model::Source;
 use schema::train::{Stories, Written};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Openings that it is given, and what it may write on each (tokens).
 const STORIES: u64 = 8;
@@ -30,8 +29,7 @@ pub fn ask(spec: &ModelSpec, session: &mut Session, room: usize) -> Result<Vec<W
     for index in 0..STORIES {
         let story = Split::Validation.story(spec.seed, FIRST + index);
         let prompt = opening(&story);
-        let ids = windows.ids(prompt)?;
-        let prompt_ids: Vec<u32> = [BOS_ID].into_iter().chain(ids).collect();
+        let prompt_ids = windows.prompt(prompt)?;
         let tokens = TOKENS.min(room - prompt_ids.len());
         session.send_generate(prompt_ids, tokens as u32)?;
         let (done, _) = session.next_done()?;
@@ -71,11 +69,8 @@ pub fn write(repo: &Repo, asked: &Asked) -> Result<()> {
 
 fn path(repo: &Repo, model: &str) -> Result<Option<PathBuf>> {
     let models = repo.models()?;
-    Ok(match models.get(model).map(|model| &model.source) {
-        Some(Source::Trained { weights }) => {
-            let dir = weights.parent().unwrap_or(Path::new("."));
-            Some(dir.join(Stories::FILE))
-        }
-        _ => None,
-    })
+    let dir = models
+        .get(model)
+        .and_then(|model| model.source.trained_dir());
+    Ok(dir.map(|dir| dir.join(Stories::FILE)))
 }

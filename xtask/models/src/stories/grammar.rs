@@ -2,7 +2,8 @@
 //!
 //! A plot is a list of beats, a beat a list of wordings, of which a story has one. An empty wording
 //! leaves the beat out. No story begins with a slot: a name without the space before it would be
-//! another token than the same name later. A slot in braces means the same person or thing throughout a story.
+//! another token than the same name later. A slot in braces means the same person or thing throughout
+//! a story.
 
 /// Beats in order; of each, one wording.
 pub type Plot = &'static [&'static [&'static str]];

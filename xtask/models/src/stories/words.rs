@@ -1,6 +1,7 @@
 //! The word lists of the little stories. Data only.
 //!
-//! Few of each, so that a small vocabulary has a token for every word. No colour, animal or trait begins with a vowel, so that "a" is always right.
+//! Few of each, so that a small vocabulary has a token for every word. No colour, animal or trait
+//! begins with a vowel, so that "a" is always right.
 
 /// Girls' names. With [`BOYS`] one list: the number of a name says which pronouns go with it.
 pub const GIRLS: &[&str] = &["Mia", "Lily", "Anna", "Rose", "Zoe", "Lucy"];
