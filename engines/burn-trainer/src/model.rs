@@ -233,11 +233,12 @@ impl Shape {
 }
 
 /// Normal, scaled so that the sum of a row's products has about the size of one of its inputs; what
-/// goes into the residual stream is smaller the more layers there are (Radford et al. 2019).
+/// goes into the residual stream is smaller the more layers there are (Radford et al. 2019). An
+/// embedding has the length of one, so that what a token is isn't drowned by what the layers add.
 fn first_weights(spec: &ModelSpec, seed: u64, def: &TensorDef) -> Vec<f32> {
     let std = match def.role {
         Role::Norm | Role::FinalNorm => return vec![1.0; def.cols],
-        Role::Embedding => 0.02,
+        Role::Embedding => 1.0 / (def.cols as f32).sqrt(),
         Role::AttnOutput | Role::Down => {
             0.5 / (def.cols as f32).sqrt() / (2.0 * spec.num_layers as f32).sqrt()
         }

@@ -14,6 +14,7 @@ use super::svg::Svg;
 use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What to draw.
 pub struct Frontier {
@@ -93,7 +94,9 @@ impl Frontier {
             .map(|point| (point.x.value, point.y.value))
             .collect();
         let front = undominated(&values, self.x.more_is_better, self.y.more_is_better);
-        let bottom = TOP + key::height(self.points.len(), 300.0);
+        let labelled = self.labelled(&front);
+        let labels = labelled.iter().filter(|labelled| **labelled).count();
+        let bottom = TOP + key::height(labels, 300.0);
         let axes = Axes {
             x: axis(&self.x, self.points.iter().map(|p| p.x), (LEFT, RIGHT)),
             y: axis(&self.y, self.points.iter().map(|p| p.y), (bottom, TOP)),
@@ -104,28 +107,31 @@ impl Frontier {
         axes.begin(&mut svg);
         let mut not_drawn = super::missing_words(&self.missing);
         let mut drawn = Vec::new();
-        for (point, &front) in self.points.iter().zip(&front) {
+        for ((point, &front), labelled) in self.points.iter().zip(&front).zip(labelled) {
             let at = axes.x.scale.at(point.x.value);
             match at.zip(axes.y.scale.at(point.y.value)) {
-                Some(at) => drawn.push((at, front, point)),
+                Some(at) => drawn.push((at, front, point, labelled)),
                 None => not_drawn.push(format!("{} has no place on these axes", named(point))),
             }
         }
-        let on_front = drawn.iter().filter(|(_, front, _)| *front);
+        let on_front = drawn.iter().filter(|(_, front, ..)| *front);
         let steps = staircase(
             on_front.map(|(at, ..)| *at).collect(),
             self.x.more_is_better,
         );
         svg.polyline("fr", &steps);
         // What is beaten below what is not.
-        drawn.sort_by_key(|(_, front, _)| *front);
+        drawn.sort_by_key(|(_, front, ..)| *front);
         let mut entries = Vec::new();
-        for &((x, y), front, point) in &drawn {
+        for &((x, y), front, point, labelled) in &drawn {
             let class = if front { "sr" } else { "sr fa" };
             svg.series(class, &point.name, point.style.engine, "");
             cross(&mut svg, &axes, point, (x, y));
             svg.marker(point.style, (x, y), &self.said(point));
             svg.close();
+            if !labelled {
+                continue;
+            }
             let beaten = if front { "" } else { " (beaten)" };
             entries.push(Entry {
                 label: format!("{}{beaten}", shorten(&named(point), 25 - beaten.len())),
@@ -139,7 +145,7 @@ impl Frontier {
         axes.end(&mut svg);
         key::draw(&mut svg, &entries, RIGHT, TOP, bottom);
         let reading = format!(
-            "{} Each marker is a measured choice with its 95 % intervals; {} and {} is better. The dashed staircase joins those that no other beats in both; lighter ones are beaten. Between the markers nothing was measured.{}",
+            "{} Each marker is a measured choice with its 95 % intervals; {} and {} is better. The dashed staircase joins those that no other beats in both; lighter ones are beaten, and of a name that has only such ones the best by the vertical axis is labelled. Between the markers nothing was measured.{}",
             self.about,
             better(&self.x, "further right", "further left"),
             better(&self.y, "higher", "lower"),
@@ -157,6 +163,31 @@ impl Frontier {
             table,
             not_drawn,
         }
+    }
+
+    /// Which points have their name beside them: those of the frontier, and of a name that has none
+    /// there the best along y. A label for each would be a list longer than the chart.
+    fn labelled(&self, front: &[bool]) -> Vec<bool> {
+        let cost = |point: &Point| match self.y.more_is_better {
+            true => -point.y.value,
+            false => point.y.value,
+        };
+        let mut best: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, point) in self.points.iter().enumerate() {
+            let best = best.entry(&point.name).or_insert(index);
+            if cost(point) < cost(&self.points[*best]) {
+                *best = index;
+            }
+        }
+        for (point, &front) in self.points.iter().zip(front) {
+            if front {
+                best.remove(point.name.as_str());
+            }
+        }
+        let best: BTreeSet<usize> = best.into_values().collect();
+        let all = front.iter().enumerate();
+        all.map(|(index, &front)| front || best.contains(&index))
+            .collect()
     }
 
     /// What a pointer reads on a marker: cells of the table, joined.
@@ -348,6 +379,17 @@ mod tests {
         assert_eq!(figure.table.rows.len(), 3);
         assert_eq!(figure.table.rows[1][6], "beaten");
         assert_eq!(figure.not_drawn, ["d (out of memory)"]);
+    }
+
+    #[test]
+    fn a_name_that_is_beaten_everywhere_is_labelled_once_where_it_is_best() {
+        let figure = frontier(vec![
+            point("a", 10.0, 1.0),
+            point("b", 5.0, 3.0),
+            point("b", 6.0, 2.0),
+        ]);
+        assert_eq!(figure.svg.matches("b (beaten)").count(), 1);
+        assert_eq!(figure.svg.matches(r#"class="sr fa""#).count(), 2);
     }
 
     #[test]

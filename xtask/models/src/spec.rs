@@ -235,6 +235,10 @@ impl ModelSpec {
         Self::all().into_iter().find(|spec| spec.id == id)
     }
 
+    /// Those that take seconds to make and to check: plain RoPE, Llama 3's scaled RoPE, and weights
+    /// that were trained.
+    pub const SMALL: [&str; 3] = ["tiny-llama", "tiny-llama3", "tiny-stories"];
+
     /// Every embedded model, smallest first.
     pub fn all() -> Vec<Self> {
         vec![

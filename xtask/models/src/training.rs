@@ -41,8 +41,10 @@ pub struct Job {
     pub validation_windows: usize,
 }
 
-/// How many times shorter the windows of a run's first steps are.
-const SHORTER: usize = 4;
+/// How often the windows of a run double in length.
+const DOUBLINGS: u32 = 4;
+/// How many times shorter those of the first steps are.
+const SHORTER: usize = 1 << DOUBLINGS;
 
 /// A line of a run's `curve.jsonl`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -134,21 +136,20 @@ impl Job {
         self.steps.div_ceil(self.checkpoint_steps)
     }
 
-    /// Length of the training windows (tokens) of step number `step`, from 1: in the first two
-    /// thirds of a run a part of the job's. Then a window holds one or two stories, and who is who
-    /// is learned before it must be told apart from the stories before (short inputs first: Press et
-    /// al. 2021, "Shortformer").
+    /// Length of the training windows (tokens) of step number `step`, from 1. They begin short and
+    /// double in equal parts of the run (short inputs first: Press et al. 2021, "Shortformer"). A
+    /// name to be repeated is then one of few words to look back at, and looking back is learned in a
+    /// hundred steps; among a thousand words it isn't in thousands.
     pub fn context_at(&self, step: usize) -> usize {
-        match 3 * step <= 2 * self.steps {
-            true => self.context.div_ceil(SHORTER),
-            false => self.context,
-        }
+        let parts = DOUBLINGS as usize + 1;
+        let doubled = (step - 1) * parts / self.steps;
+        self.context.div_ceil(SHORTER >> doubled)
     }
 
     /// Windows of step number `step`: as many tokens in every step.
     pub fn windows_at(&self, step: usize) -> std::ops::Range<u64> {
         let first = ((step - 1) * self.batch * SHORTER) as u64;
-        let count = self.batch * self.context / self.context_at(step);
+        let count = (self.batch * self.context).div_ceil(self.context_at(step));
         first..first + count as u64
     }
 

@@ -2,13 +2,13 @@
 
 use super::{Bar, How, Options, Verify, fetch};
 use crate::repo::Repo;
-use crate::verify::command::MODELS;
 use anyhow::Result;
+use models::ModelSpec;
 
-/// Fetch by hand (where none are named, what the gate asks), and say what is where.
+/// Fetch by hand (where none are named, the small ones), and say what is where.
 pub fn command(repo: &Repo, ids: &[String], full: bool) -> Result<()> {
     let ids = if ids.is_empty() {
-        MODELS.map(str::to_owned).to_vec()
+        ModelSpec::SMALL.map(str::to_owned).to_vec()
     } else {
         ids.to_vec()
     };

@@ -86,12 +86,7 @@ pub(super) fn failed(launch: &MicroLaunch, case: &str, status: Status, reason: &
 
 /// A launch ended.
 pub(super) fn end(end: &End) {
-    let (mark, reason) = match end.status {
-        Status::Ok => (Mark::Done, String::new()),
-        Status::NotRun => (Mark::Skipped, end.reason.clone()),
-        status => (Mark::Failed, format!("{}: {}", status.id(), end.reason)),
-    };
-    emit(Event::End { mark, reason });
+    emit(Event::ended(end.status, &end.reason));
 }
 
 /// A launch isn't made: all its cases were lost in earlier ones.

@@ -118,21 +118,17 @@ pub(super) fn case_end() {
 
 /// A launch ended. A failure is an error; what was skipped or interrupted is none.
 pub(super) fn end(launch: &Launch, end: &End, skipped: bool) {
-    let mark = match end.status {
-        _ if skipped => Mark::Skipped,
-        Status::Ok => Mark::Done,
-        Status::NotRun => Mark::Skipped,
-        _ => Mark::Failed,
+    let status = match skipped {
+        true => Status::NotRun,
+        false => end.status,
     };
-    let reason = match mark {
-        Mark::Done => String::new(),
-        Mark::Failed => format!("{}: {}", end.status.id(), end.reason),
-        _ => end.reason.clone(),
-    };
-    if mark == Mark::Failed {
+    let event = Event::ended(status, &end.reason);
+    if let Event::End { mark, reason } = &event
+        && *mark == Mark::Failed
+    {
         error(format!("{} · {}: {reason}", launch.target, launch.scenario));
     }
-    emit(Event::End { mark, reason });
+    emit(event);
 }
 
 /// A launch isn't made: an earlier one of the same cells failed or was skipped.

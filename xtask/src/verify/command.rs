@@ -13,21 +13,19 @@ use crate::repo::Repo;
 use crate::watch::event::{Event, Stage};
 use crate::watch::{self, control};
 use anyhow::{Context, Result, bail};
+use models::ModelSpec;
 use schema::golden::Golden;
 use schema::parity::{Limit, ParityLimits};
 use schema::record::{Status, VerifyRecord};
 use schema::registry::Target;
 use std::process::ExitCode;
 
-/// Models verified unless others are named: plain RoPE, Llama 3's scaled RoPE, and weights that
-/// were trained.
-pub const MODELS: [&str; 3] = ["tiny-llama", "tiny-llama3", "tiny-stories"];
 /// Batch sizes checked outside a run.
 pub const BATCHES: [u32; 3] = [1, 4, 8];
 
 /// What the command line says.
 pub struct Options {
-    /// Models; empty = [`MODELS`].
+    /// Models; empty = [`ModelSpec::SMALL`].
     pub models: Vec<String>,
     /// Whose targets, where `engines` names none.
     pub profile: String,
@@ -45,7 +43,7 @@ pub struct Options {
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let models: Vec<String> = if options.models.is_empty() {
-        MODELS.map(str::to_owned).to_vec()
+        ModelSpec::SMALL.map(str::to_owned).to_vec()
     } else {
         options.models.clone()
     };

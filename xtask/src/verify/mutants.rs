@@ -2,13 +2,14 @@
 //! that is deliberately wrong in one way; each must fail under the limits of *every*
 //! precision.
 
-use super::command::{BATCHES, MODELS, load_golden, threads};
+use super::command::{BATCHES, load_golden, threads};
 use super::question::{Question, default_patience};
 use super::target::verify;
 use crate::build;
 use crate::engine::Program;
 use crate::repo::Repo;
 use anyhow::{Result, bail};
+use models::ModelSpec;
 use schema::parity::Limit;
 use schema::record::Status;
 use schema::registry::{Registry, Target};
@@ -58,7 +59,7 @@ fn seen(
     program: &Program,
     limit: &Limit,
 ) -> Result<Option<(&'static str, String)>> {
-    for model in MODELS {
+    for model in ModelSpec::SMALL {
         let golden = load_golden(repo, model)?;
         let question = Question {
             golden: &golden,

@@ -5,6 +5,8 @@
 //! [`Event::Reading`]) is a few numbers, so that telling it allocates nothing but
 //! its place in the queue.
 
+use schema::record::Status;
+
 /// Most meters of one piece of work.
 pub const METERS_MAX: usize = 3;
 
@@ -60,6 +62,18 @@ pub enum Event {
     Paused(bool),
     /// The command is over.
     Over,
+}
+
+impl Event {
+    /// The running item ended as the record of a launch says; `reason` as there.
+    pub fn ended(status: Status, reason: &str) -> Self {
+        let (mark, reason) = match status {
+            Status::Ok => (Mark::Done, String::new()),
+            Status::NotRun => (Mark::Skipped, reason.to_owned()),
+            _ => (Mark::Failed, format!("{}: {reason}", status.id())),
+        };
+        Self::End { mark, reason }
+    }
 }
 
 /// The stages of a command.
