@@ -41,10 +41,11 @@ pub struct Job {
     pub validation_windows: usize,
 }
 
-/// How often the windows of a run double in length.
-const DOUBLINGS: u32 = 4;
+/// Windows by the share of a run's steps, in twentieths: up to here, they are so many times shorter
+/// than the job's.
+const WINDOWS: [(usize, usize); 5] = [(2, SHORTER), (14, 8), (16, 4), (18, 2), (20, 1)];
 /// How many times shorter those of the first steps are.
-const SHORTER: usize = 1 << DOUBLINGS;
+const SHORTER: usize = 16;
 
 /// A line of a run's `curve.jsonl`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -136,14 +137,16 @@ impl Job {
         self.steps.div_ceil(self.checkpoint_steps)
     }
 
-    /// Length of the training windows (tokens) of step number `step`, from 1. They begin short and
-    /// double in equal parts of the run (short inputs first: Press et al. 2021, "Shortformer"). A
-    /// name to be repeated is then one of few words to look back at, and looking back is learned in a
-    /// hundred steps; among a thousand words it isn't in thousands.
+    /// Length of the training windows (tokens) of step number `step`, from 1. They begin short (Press
+    /// et al. 2021, "Shortformer") and have the length of a story for most of a run: a name to be
+    /// repeated is then one of few words to look back at, and which of them is learned much sooner.
     pub fn context_at(&self, step: usize) -> usize {
-        let parts = DOUBLINGS as usize + 1;
-        let doubled = (step - 1) * parts / self.steps;
-        self.context.div_ceil(SHORTER >> doubled)
+        let at = |(end, _): &&(usize, usize)| step * 20 <= end * self.steps;
+        let (_, shorter) = WINDOWS
+            .iter()
+            .find(at)
+            .unwrap_or(&WINDOWS[WINDOWS.len() - 1]);
+        self.context.div_ceil(*shorter)
     }
 
     /// Windows of step number `step`: as many tokens in every step.
@@ -332,13 +335,13 @@ mod tests {
 
     #[test]
     fn windows_are_short_at_first_and_none_comes_twice() {
-        let job = job(6, 2);
-        let contexts: Vec<usize> = (1..=6).map(|step| job.context_at(step)).collect();
-        assert_eq!(contexts, [4, 4, 4, 4, 16, 16]);
-        let of: Vec<_> = (1..=6).map(|step| job.windows_at(step)).collect();
+        let job = job(10, 2);
+        let contexts: Vec<usize> = (1..=10).map(|step| job.context_at(step)).collect();
+        assert_eq!(contexts, [1, 2, 2, 2, 2, 2, 2, 4, 8, 16]);
+        let of: Vec<_> = (1..=10).map(|step| job.windows_at(step)).collect();
         assert!(of.is_sorted_by(|a, b| a.end <= b.start), "{of:?}");
         let tokens = |step: usize| of[step - 1].clone().count() * job.context_at(step);
-        assert!((1..=6).all(|step| tokens(step) == 2 * 16));
+        assert!((1..=10).all(|step| tokens(step) == 2 * 16));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Options {
     /// Seed of the first weights and of the text; by default the model's own.
     #[arg(long, conflicts_with = "resume")]
     seed: Option<u64>,
-    /// Windows of full length a step; the first two thirds of the steps have shorter ones, and more.
+    /// Windows of full length a step; all but the last tenth of the steps have shorter ones, and more.
     #[arg(long, default_value_t = 1, value_parser = at_least_one, conflicts_with = "resume")]
     batch: usize,
     /// Length of a window (tokens).
