@@ -2,10 +2,10 @@
 //! it. One that isn't compiled in, or whose device is absent, is `unavailable`:
 //! Burn's bindings panic there, and that is caught here.
 
+use crate::caught::caught;
 use burn::tensor::{DType, Device, Tensor};
 use protocol::engine::EngineError;
 use protocol::wire::{FailureKind, Load};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An open device.
 pub struct Backend {
@@ -201,14 +201,4 @@ fn graphics(index: usize) -> burn::tensor::DeviceKind {
 
 fn unavailable(message: impl Into<String>) -> EngineError {
     EngineError::new(FailureKind::Unavailable, message)
-}
-
-/// Burn panics where others return an error; the panic's first line is the error.
-pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|payload| {
-        let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
-        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-        let text = text.unwrap_or_else(|| "a panic without a message".to_string());
-        text.lines().next().unwrap_or_default().to_string()
-    })
 }

@@ -1,7 +1,8 @@
 //! The adapter proper: token ids in, greedy ids out, and what `hello` says of
 //! the backend that was asked for.
 
-use crate::backend::{Backend, Kind, caught};
+use crate::backend::{Backend, Kind};
+use crate::caught::caught;
 use crate::config::Config;
 use crate::model::Llama;
 use crate::weights::Files;

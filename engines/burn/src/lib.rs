@@ -8,6 +8,7 @@
 //! attention) is measured by itself, and no model calls it.
 
 pub mod backend;
+pub mod caught;
 pub mod config;
 pub mod engine;
 pub mod linear;

@@ -7,7 +7,8 @@ pub mod flash;
 mod gpt;
 mod sdpa;
 
-use crate::backend::{Backend, caught};
+use crate::backend::Backend;
+use crate::caught::caught;
 use burn::tensor::Tensor;
 use gpt::Gpt;
 use micro_inputs::gpt::GptConfig;

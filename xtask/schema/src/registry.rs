@@ -158,6 +158,16 @@ pub enum Need {
     Libclang,
     /// Clang, to compile C and C++ parts with: another compiler gets some of them wrong.
     Clang,
+    /// NVIDIA's functions of mathematics as LLVM bitcode, which a program links into the
+    /// kernels that it compiles when it runs.
+    Libdevice,
+}
+
+impl Need {
+    /// Whether a program that was built elsewhere needs it as well.
+    pub fn is_to_run(self) -> bool {
+        matches!(self, Self::Libtorch | Self::Libdevice)
+    }
 }
 
 impl Build {

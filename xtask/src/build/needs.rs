@@ -1,7 +1,7 @@
 //! What a build needs beyond Cargo and a C compiler: looked for, provisioned where
 //! the project can, and otherwise said in one line with what to do.
 
-use super::{cuda, python, unavailable};
+use super::{cuda, libdevice, python, unavailable};
 use crate::doctor;
 use crate::engine::EngineFailure;
 use crate::repo::Repo;
@@ -14,6 +14,8 @@ use std::path::PathBuf;
 pub struct Surroundings {
     /// Variables for the build.
     pub variables: Vec<(&'static str, OsString)>,
+    /// Variables for the program.
+    pub run_variables: Vec<(&'static str, OsString)>,
     /// Directories that come first on `PATH` while building.
     pub programs: Vec<PathBuf>,
     /// Directories that come first on `LD_LIBRARY_PATH` while running.
@@ -32,14 +34,15 @@ impl Surroundings {
 
     /// The program's environment, beside ours.
     pub fn run(&self) -> Vec<(String, String)> {
-        if self.libraries.is_empty() {
-            return Vec::new();
+        let mut all = self.run_variables.clone();
+        if !self.libraries.is_empty() {
+            let name = "LD_LIBRARY_PATH";
+            all.push((name, before(name, &self.libraries)));
         }
-        let paths = before("LD_LIBRARY_PATH", &self.libraries);
-        vec![(
-            "LD_LIBRARY_PATH".into(),
-            paths.to_string_lossy().into_owned(),
-        )]
+        let text = |value: OsString| value.to_string_lossy().into_owned();
+        let all = all.into_iter();
+        all.map(|(name, value)| (name.to_owned(), text(value)))
+            .collect()
     }
 }
 
@@ -71,6 +74,7 @@ pub fn provide(
             }
             Need::Libtorch => libtorch(repo, registry, program, &mut all)?,
             Need::CudaToolkit => cuda::provide(repo, program, &mut all)?,
+            Need::Libdevice => libdevice::provide(repo, program, &mut all)?,
         }
     }
     Ok(all)
@@ -147,6 +151,7 @@ mod tests {
             variables: vec![("A", "1".into())],
             programs: vec!["/x/bin".into()],
             libraries: vec!["/x/lib".into(), "/y/lib".into()],
+            run_variables: vec![("B", "2".into())],
         };
         let build = all.build();
         assert_eq!(build[0], ("A", "1".into()));
@@ -157,8 +162,9 @@ mod tests {
             "{path}"
         );
         let run = all.run();
-        assert_eq!(run[0].0, "LD_LIBRARY_PATH");
-        assert!(run[0].1.starts_with("/x/lib:/y/lib"), "{}", run[0].1);
+        assert_eq!(run[0], ("B".into(), "2".into()));
+        assert_eq!(run[1].0, "LD_LIBRARY_PATH");
+        assert!(run[1].1.starts_with("/x/lib:/y/lib"), "{}", run[1].1);
         assert_eq!(Surroundings::default().run(), []);
         assert_eq!(Surroundings::default().build(), []);
     }

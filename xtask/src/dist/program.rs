@@ -1,12 +1,12 @@
 //! The programs in an archive: without symbols, at the path where the bundle's registry
-//! looks for them.
+//! looks for them, with what they read beside them.
 
 use super::part::Part;
 use super::{crates, registry};
-use crate::build::Programs;
+use crate::build::{Programs, libdevice_files};
 use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
-use schema::registry::Target;
+use schema::registry::{Need, Target};
 use std::path::Path;
 use std::process::Command;
 
@@ -24,6 +24,11 @@ pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part
         if !part.entries.contains_key(&path) {
             part.add(&path, stripped(file)?, true);
             packages.extend(crates::of_program(repo, how)?);
+            if how.needs().contains(&Need::Libdevice) {
+                for (path, from) in libdevice_files(repo)? {
+                    part.copy(&path, &from)?;
+                }
+            }
         }
     }
     match packages.is_empty() {

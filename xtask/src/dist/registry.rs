@@ -1,7 +1,7 @@
 //! The registry of a bundle: every program that Cargo makes is one that is there already.
 //! Pure.
 
-use schema::registry::{Build, Need, Registry};
+use schema::registry::{Build, Registry};
 
 /// The same targets, with their programs where a bundle has them. What only builds and
 /// tests need is left out.
@@ -38,16 +38,17 @@ fn there_already(id: &str, how: &Build) -> Build {
         return how.clone();
     };
     // What else it needs, it needs to be built.
-    let to_run = |need: &&Need| **need == Need::Libtorch;
+    let needs = how.needs().iter().filter(|need| need.is_to_run());
     Build::Prebuilt {
         path,
-        needs: how.needs().iter().filter(to_run).copied().collect(),
+        needs: needs.copied().collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::registry::Need;
     use std::path::Path;
 
     #[test]
@@ -66,7 +67,10 @@ mod tests {
             match engine.build_for(&target.backend) {
                 Build::Prebuilt { path, needs } => {
                     assert!(path.starts_with(&format!("programs/{id}/")), "{path}");
-                    assert!(needs.iter().all(|need| *need == Need::Libtorch));
+                    let wanted = ours.engine(&target.engine).unwrap();
+                    let wanted = wanted.build_for(&target.backend).needs();
+                    let stays = |need: &Need| needs.contains(need) == need.is_to_run();
+                    assert!(wanted.iter().all(stays), "{id}");
                 }
                 Build::Python { .. } => {}
                 Build::Cargo { .. } => panic!("{id} would have to be built"),

@@ -106,7 +106,7 @@ fn names_of(need: Need) -> Option<&'static Names> {
         Need::Cmake => Some(&CMAKE),
         Need::Libclang => Some(&LIBCLANG),
         Need::Clang => Some(&CLANG),
-        Need::Libtorch | Need::CudaToolkit => None,
+        Need::Libtorch | Need::CudaToolkit | Need::Libdevice => None,
     }
 }
 

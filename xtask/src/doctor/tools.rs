@@ -121,7 +121,7 @@ pub fn is_here(repo: &Path, need: Need) -> bool {
         Need::Cmake => cmake(repo).is_here(),
         Need::Libclang => libclang().is_here(),
         Need::Clang => clang(repo).is_here(),
-        Need::Libtorch | Need::CudaToolkit => true,
+        Need::Libtorch | Need::CudaToolkit | Need::Libdevice => true,
     }
 }
 

@@ -3,7 +3,8 @@
 //! `cargo test --release -p burn-bench --no-default-features --features wgpu flash`.
 
 use super::{DIM_STEP, flash_attention};
-use crate::backend::{Backend, caught};
+use crate::backend::Backend;
+use crate::caught::caught;
 use crate::linear::upload;
 use micro_inputs::reference;
 use micro_inputs::sdpa::{Inputs, Shape};

@@ -1,0 +1,106 @@
+//! Burn's panics as errors. CubeCL works on a thread for each device: where that one
+//! panics, whoever waits for it learns no more than that it is gone. What it said then
+//! is the error.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::{Mutex, Once, PoisonError};
+
+/// Characters of an error, which stands in a table: a loader names every file it looked for.
+const CHARS_MAX: usize = 300;
+
+/// What a thread said last that panicked while another one was inside of `caught`.
+static SAID: Mutex<Option<String>> = Mutex::new(None);
+
+thread_local! {
+    /// Whether this thread is inside of `caught`.
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Burn panics where others return an error; the panic's first line is the error.
+pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    listen();
+    drop(said());
+    let was_caught = IS_CAUGHT.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(call));
+    IS_CAUGHT.set(was_caught);
+    result.map_err(|payload| {
+        let own = line(payload.as_ref());
+        // The other end of a channel went down with its thread.
+        let is_gone = ["RecvError", "SendError"].iter().any(|e| own.contains(e));
+        match is_gone {
+            true => said().unwrap_or(own),
+            false => own,
+        }
+    })
+}
+
+/// What another thread said, once.
+fn said() -> Option<String> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// From now on note what threads say that panic, beside telling it as before.
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let tell = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_CAUGHT.get() {
+                let line = line(panic.payload());
+                *SAID.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+            }
+            tell(panic);
+        }));
+    });
+}
+
+fn line(payload: &dyn Any) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("a panic without a message");
+    let mut line = text.lines().next().unwrap_or_default().to_owned();
+    if let Some((end, _)) = line.char_indices().nth(CHARS_MAX) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn an_error_is_the_first_line_of_who_panicked() {
+        assert_eq!(caught(|| 1), Ok(1));
+        let own = caught(|| panic!("no room\nfor {} bytes", 5));
+        assert_eq!(own, Err::<(), _>("no room".into()));
+        let long = caught(|| panic!("{}", "é".repeat(1000))).map(|()| 0);
+        assert_eq!(long.unwrap_err().chars().count(), CHARS_MAX + 1);
+
+        let device = || {
+            let (answer, answered) = channel::<()>();
+            std::thread::spawn(move || {
+                let _answer = answer;
+                panic!("there is no driver");
+            });
+            answered.recv().unwrap();
+        };
+        assert_eq!(caught(device), Err("there is no driver".into()));
+        // What was said before doesn't count, and neither does it beside an error of our own.
+        let silent = caught(|| {
+            let (answer, answered) = channel::<()>();
+            drop(answer);
+            answered.recv().unwrap();
+        });
+        assert!(silent.unwrap_err().contains("RecvError"));
+        let both = caught(|| {
+            let _ = catch_unwind(device);
+            panic!("ours");
+        });
+        assert_eq!(both, Err::<(), _>("ours".into()));
+    }
+}
