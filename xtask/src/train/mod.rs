@@ -27,7 +27,7 @@ pub struct Options {
     #[arg(long, conflicts_with = "resume")]
     backend: Option<String>,
     /// Optimiser steps.
-    #[arg(long, default_value_t = 900, value_parser = at_least_one, conflicts_with = "resume")]
+    #[arg(long, default_value_t = 4000, value_parser = at_least_one, conflicts_with = "resume")]
     steps: usize,
     /// Seed of the first weights and of the text; by default the model's own.
     #[arg(long, conflicts_with = "resume")]
@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(long, default_value_t = 3e-3, conflicts_with = "resume")]
     learning_rate: f64,
     /// Steps between two checkpoints, each with a validation.
-    #[arg(long, default_value_t = 100, value_parser = at_least_one, conflicts_with = "resume")]
+    #[arg(long, default_value_t = 250, value_parser = at_least_one, conflicts_with = "resume")]
     checkpoint_steps: usize,
     /// Directory of the run; by default a new one under target/train.
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
