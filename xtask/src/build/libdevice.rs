@@ -40,7 +40,7 @@ pub fn to_pack(repo: &Repo) -> Result<Vec<(String, PathBuf)>> {
 fn home(repo: &Repo) -> Option<PathBuf> {
     let named = ["CUDA_PATH", "CUDA_HOME"]
         .iter()
-        .filter_map(|name| std::env::var_os(name));
+        .filter_map(std::env::var_os);
     let own = [
         Some(repo.root.join(IN_BUNDLE)),
         cuda_home(repo).map(|(home, _)| home),
