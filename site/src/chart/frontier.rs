@@ -14,7 +14,7 @@ use super::svg::Svg;
 use super::{Estimate, Figure, Table};
 use crate::fmt::{self, Unit};
 use crate::html::shorten;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What to draw.
 pub struct Frontier {
@@ -184,10 +184,11 @@ impl Frontier {
                 best.remove(point.name.as_str());
             }
         }
-        let best: BTreeSet<usize> = best.into_values().collect();
-        let all = front.iter().enumerate();
-        all.map(|(index, &front)| front || best.contains(&index))
-            .collect()
+        let mut labelled = front.to_vec();
+        for index in best.into_values() {
+            labelled[index] = true;
+        }
+        labelled
     }
 
     /// What a pointer reads on a marker: cells of the table, joined.

@@ -42,8 +42,8 @@ pub struct Job {
 }
 
 /// Windows by the share of a run's steps, in twentieths: up to here, they are so many times shorter
-/// than the job's.
-const WINDOWS: [(usize, usize); 5] = [(2, SHORTER), (14, 8), (16, 4), (18, 2), (20, 1)];
+/// than the job's. After that they are as long.
+const WINDOWS: [(usize, usize); 4] = [(2, SHORTER), (14, 8), (16, 4), (18, 2)];
 /// How many times shorter those of the first steps are.
 const SHORTER: usize = 16;
 
@@ -142,11 +142,8 @@ impl Job {
     /// repeated is then one of few words to look back at, and which of them is learned much sooner.
     pub fn context_at(&self, step: usize) -> usize {
         let at = |(end, _): &&(usize, usize)| step * 20 <= end * self.steps;
-        let (_, shorter) = WINDOWS
-            .iter()
-            .find(at)
-            .unwrap_or(&WINDOWS[WINDOWS.len() - 1]);
-        self.context.div_ceil(*shorter)
+        let shorter = WINDOWS.iter().find(at).map_or(1, |(_, shorter)| *shorter);
+        self.context.div_ceil(shorter)
     }
 
     /// Windows of step number `step`: as many tokens in every step.

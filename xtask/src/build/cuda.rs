@@ -77,13 +77,21 @@ pub fn cuda_home(repo: &Repo) -> Option<(PathBuf, bool)> {
     ours.map(|home| (home, true))
 }
 
+/// The toolkits that the environment names, whatever is in them.
+pub(super) fn named_homes() -> impl Iterator<Item = PathBuf> {
+    named(&variable)
+}
+
+fn named(variable: &dyn Fn(&str) -> Option<OsString>) -> impl Iterator<Item = PathBuf> {
+    ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(variable)
+        .map(PathBuf::from)
+}
+
 /// The toolkit that the environment names, else the one of the `nvcc` on `PATH`.
 fn find(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let named = ["CUDA_HOME", "CUDA_PATH"]
-        .iter()
-        .filter_map(|v| variable(v));
-    let mut named = named.map(PathBuf::from);
-    if let Some(home) = named.find(|home| home.join("bin/nvcc").is_file()) {
+    if let Some(home) = named(variable).find(|home| home.join("bin/nvcc").is_file()) {
         return Some(home);
     }
     let path = variable("PATH")?;

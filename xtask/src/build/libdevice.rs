@@ -2,8 +2,9 @@
 //! program that compiles its kernels when it runs reads it then, from the toolkit that
 //! `CUDA_PATH` names. A bundle brings the file along: a driver alone doesn't have it.
 
+use super::cuda::{self, cuda_home};
 use super::needs::Surroundings;
-use super::{cuda_home, unavailable};
+use super::unavailable;
 use crate::engine::EngineFailure;
 use crate::repo::Repo;
 use anyhow::{Context, Result};
@@ -38,15 +39,12 @@ pub fn to_pack(repo: &Repo) -> Result<Vec<(String, PathBuf)>> {
 /// A bundle's own, else that of the toolkit which programs are built with, else one that
 /// the environment names or the system has.
 fn home(repo: &Repo) -> Option<PathBuf> {
-    let named = ["CUDA_PATH", "CUDA_HOME"]
-        .iter()
-        .filter_map(std::env::var_os);
     let own = [
         Some(repo.root.join(IN_BUNDLE)),
         cuda_home(repo).map(|(home, _)| home),
     ];
     let all = own.into_iter().flatten();
-    let all = all.chain(named.map(PathBuf::from));
+    let all = all.chain(cuda::named_homes());
     first_with_it(all.chain(ROOTS.map(PathBuf::from)))
 }
 
