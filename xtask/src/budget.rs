@@ -3,8 +3,8 @@
 //! The sample floor stands, so a cell is measured whole or not at all. Time is
 //! shared by max–min fairness over targets (and twins, see `twins.rs`): one that
 //! needs less than its share leaves the rest to the others; one that needs more gives
-//! up cells until it fits, in an order that is the same for all. The baseline gives up
-//! nothing: every ratio needs it.
+//! up cells until it fits, in an order that is the same for all. What whole cells leave of
+//! the shares raises all shares alike. The baseline gives up nothing: every ratio needs it.
 
 use crate::run::capacity;
 use schema::budget::{OverBudget, Pilot, Round};
@@ -53,16 +53,39 @@ pub fn share_out(plan: &Plan, pilots: &[Pilot], budget_s: f64, baseline: &str) -
         .filter(|pilot| pilot.target != baseline)
         .collect();
     let costs = others.iter().map(|pilot| pilot.planned_s).collect();
-    let Some(share_s) = fair_share(costs, (budget_s - exempt).max(0.0)) else {
+    let time_s = (budget_s - exempt).max(0.0);
+    let Some(fair_s) = fair_share(costs, time_s) else {
         return (None, Vec::new());
     };
-    let over = others
-        .into_iter()
-        .filter(|pilot| pilot.planned_s > share_s)
-        .flat_map(|pilot| give_up(plan, pilot, share_s, budget_s))
-        .collect();
-    (Some(share_s), over)
+    let at = |share_s: f64| -> Vec<OverBudget> {
+        let too_long = others.iter().filter(|pilot| pilot.planned_s > share_s);
+        too_long
+            .flat_map(|pilot| give_up(plan, pilot, share_s, budget_s))
+            .collect()
+    };
+    let fits = |over: &[OverBudget]| {
+        let kept = others.iter().map(|pilot| kept_s(plan, pilot, over));
+        kept.sum::<f64>() <= time_s
+    };
+    let mut best = (fair_s, at(fair_s));
+    let (mut low, mut high) = (fair_s, time_s.max(fair_s));
+    for _ in 0..RAISES {
+        let share_s = f64::midpoint(low, high);
+        let over = at(share_s);
+        if !fits(&over) {
+            high = share_s;
+            continue;
+        }
+        low = share_s;
+        if over.len() < best.1.len() {
+            best = (share_s, over);
+        }
+    }
+    (Some(best.0), best.1)
 }
+
+/// Halvings of what a share could be raised by: a thousandth of a second of an hour.
+const RAISES: u32 = 22;
 
 /// What a target's cells take (s), less those in `over`; 0 without a pilot's rounds.
 pub fn kept_s(plan: &Plan, pilot: &Pilot, over: &[OverBudget]) -> f64 {
@@ -351,6 +374,29 @@ mod tests {
         assert_eq!(gone(290.0), ["b4"]);
         assert_eq!(gone(240.0), ["u4", "b4"], "a case of each comes first");
         assert_eq!(gone(160.0), ["b1", "b4"], "what is too long is passed over");
+    }
+
+    #[test]
+    fn what_whole_cells_leave_of_the_shares_raises_all_of_them() {
+        let plan = plan();
+        let pilots = ["base", "slow", "slower"].map(|name| match name {
+            "slower" => pilot(name, 1.2),
+            name => pilot(name, 1.0),
+        });
+        // Fair shares of 250 s hold u1 and b1 of `slow` (230 s) and u1, u4 and b4 of `slower`
+        // (226 s). What they leave is enough for u4 of `slow` (265 s), not for u1 and b1 of
+        // `slower` (274 s).
+        let time_s = 2.0 * 250.0;
+        let (share_s, over) = share_out(&plan, &pilots, pilots[0].planned_s + time_s, "base");
+        let share_s = share_s.unwrap();
+        assert!((265.0..274.0).contains(&share_s), "{share_s}");
+        let kept = pilots[1..].iter().map(|pilot| kept_s(&plan, pilot, &over));
+        assert!(kept.sum::<f64>() <= time_s);
+        let gone = over
+            .iter()
+            .map(|cell| (cell.target.as_str(), cell.case.as_str()));
+        let gone: Vec<_> = gone.collect();
+        assert_eq!(gone, [("slow", "b4"), ("slower", "b1")]);
     }
 
     #[test]
