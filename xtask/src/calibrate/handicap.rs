@@ -19,6 +19,8 @@ use std::process::ExitCode;
 /// Where each pass is slower and nothing queues, all of these are longer by that share.
 const METRICS: [MetricId; 3] = [MetricId::TtftNs, MetricId::ItlNs, MetricId::E2eNs];
 const SCENARIO: &str = "single_request";
+/// What t comes to with many blocks.
+const Z95: f64 = 1.96;
 
 /// Measure both and print what the verdicts say. Exit status 3 where a case's
 /// difference isn't found.
@@ -48,9 +50,15 @@ pub(super) fn command(repo: &Repo, asked: &super::Options) -> Result<ExitCode> {
         &stats::analyse(&run, &repo.scenarios()?, ""),
         handicap,
     );
+    let blocks = run.header.plan.invocations;
     match asked.json {
         true => println!("{}", serde_json::to_string_pretty(&as_json(&findings))?),
-        false => print!("{}", table(&findings, handicap)),
+        false => {
+            print!("{}", table(&findings, handicap));
+            if let Some(enough) = enough(&findings, handicap, blocks) {
+                println!("{enough}");
+            }
+        }
     }
     eprintln!("Records: {}", opened.0.display());
     Ok(match findings.iter().all(Finding::is_found) {
@@ -132,6 +140,32 @@ fn table(findings: &[Finding], handicap: &Handicap) -> String {
     text
 }
 
+/// How many blocks would find all of them as they spread in these `blocks`; `None` where all are
+/// found.
+///
+/// A difference must clear the noise floor, which is about as far from 1 as the half-width of its
+/// interval and a mean of nothing beside it: twice the half-width finds three differences in four.
+/// The half-width is t·s/√k.
+fn enough(findings: &[Finding], handicap: &Handicap, blocks: u32) -> Option<String> {
+    let t = stats::ci::t_quantile(0.975, f64::from(blocks) - 1.0)?;
+    let missed = findings.iter().filter(|finding| !finding.is_found());
+    let spreads = missed.filter_map(|finding| {
+        let (low, high) = finding.outcome.as_ref().ok()?.ci95?;
+        Some((high / low).ln() / 2.0 / t * f64::from(blocks).sqrt())
+    });
+    let widest = spreads.fold(0.0, f64::max);
+    let needed = (2.0 * Z95 * widest / (1.0 + f64::from(handicap.percent) / 100.0).ln()).powi(2);
+    (widest > 0.0).then(|| {
+        format!(
+            "Blocks differ by {:.0} % (standard deviation): `--invocations {:.0}` would be likely \
+             to find {} %",
+            widest.exp_m1() * 100.0,
+            needed.max(f64::from(blocks) + 1.0).ceil(),
+            handicap.percent
+        )
+    })
+}
+
 fn as_json(findings: &[Finding]) -> Vec<serde_json::Value> {
     let row = |finding: &Finding| {
         let compared = finding.outcome.as_ref().ok();
@@ -166,6 +200,28 @@ mod tests {
                 disturbed: vec![],
             }),
         }
+    }
+
+    #[test]
+    fn the_widest_interval_that_missed_says_how_many_blocks_would_not() {
+        let handicap = Handicap {
+            target: "b".into(),
+            of: "a".into(),
+            percent: 10,
+        };
+        assert_eq!(enough(&[finding(Verdict::Better)], &handicap, 5), None);
+        // Half as wide as s·t/√5 of s = 0.3.
+        let half = 2.776_445 * 0.3 / 5f64.sqrt();
+        let mut missed = finding(Verdict::Tie);
+        if let Ok(compared) = &mut missed.outcome {
+            compared.ci95 = Some(((0.1 - half).exp(), (0.1 + half).exp()));
+        }
+        let said = enough(&[finding(Verdict::Tie), missed], &handicap, 5).unwrap();
+        // (2 · 1.96 · 0.3 / ln 1.1)² = 152.2
+        assert!(
+            said.contains("`--invocations 153`") && said.contains("35 %"),
+            "{said}"
+        );
     }
 
     #[test]
