@@ -239,6 +239,14 @@ impl ModelSpec {
     /// that were trained.
     pub const SMALL: [&str; 3] = ["tiny-llama", "tiny-llama3", "tiny-stories"];
 
+    /// `ids`, or the [small ones](Self::SMALL) where none are named.
+    pub fn named_or_small(ids: &[String]) -> Vec<String> {
+        match ids.is_empty() {
+            true => Self::SMALL.map(str::to_owned).to_vec(),
+            false => ids.to_vec(),
+        }
+    }
+
     /// Every embedded model, smallest first.
     pub fn all() -> Vec<Self> {
         vec![

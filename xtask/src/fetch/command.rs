@@ -7,11 +7,7 @@ use models::ModelSpec;
 
 /// Fetch by hand (where none are named, the small ones), and say what is where.
 pub fn command(repo: &Repo, ids: &[String], full: bool) -> Result<()> {
-    let ids = if ids.is_empty() {
-        ModelSpec::SMALL.map(str::to_owned).to_vec()
-    } else {
-        ids.to_vec()
-    };
+    let ids = ModelSpec::named_or_small(ids);
     let files = fetch_into(repo, &ids, if full { Verify::Full } else { Verify::Stamp })?;
     for file in files {
         let how = match file.how {

@@ -42,11 +42,7 @@ pub struct Options {
 /// Run it. Exit status 3 where a target fails the gate (or a mutant passes it).
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
-    let models: Vec<String> = if options.models.is_empty() {
-        ModelSpec::SMALL.map(str::to_owned).to_vec()
-    } else {
-        options.models.clone()
-    };
+    let models = ModelSpec::named_or_small(&options.models);
     watch::emit(Event::Title(models.join(", ")));
     watch::stage(Stage::Fetch);
     fetch::ensure(repo, &models)?;
