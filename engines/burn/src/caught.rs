@@ -2,6 +2,7 @@
 //! panics, whoever waits for it learns no more than that it is gone. What it said then
 //! is the error.
 
+use protocol::panicked;
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -56,10 +57,8 @@ fn listen() {
     });
 }
 
-fn line(payload: &dyn Any) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let text = text.unwrap_or("a panic without a message");
+fn line(payload: &(dyn Any + Send)) -> String {
+    let text = panicked::message(payload);
     let mut line = text.lines().next().unwrap_or_default().to_owned();
     if let Some((end, _)) = line.char_indices().nth(CHARS_MAX) {
         line.truncate(end);

@@ -4,6 +4,7 @@
 use crate::{gguf, safetensors};
 use candle_core::{D, Device, Tensor};
 use protocol::engine::{Engine, EngineError};
+use protocol::panicked;
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -189,10 +190,7 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
 pub fn catching<T>(call: impl FnOnce() -> candle_core::Result<T>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|err| one_line(&err)),
-        Err(panic) => Err(panic
-            .downcast_ref::<String>()
-            .cloned()
-            .unwrap_or_else(|| "a panic".to_string())),
+        Err(payload) => Err(panicked::message(payload.as_ref()).to_owned()),
     }
 }
 

@@ -14,6 +14,7 @@ use mistralrs::{
     PagedAttentionConfig, PagedCacheType, paged_attn_supported,
 };
 use protocol::engine::EngineError;
+use protocol::panicked;
 use protocol::wire::{FailureKind, Load};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -267,11 +268,7 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
 pub fn catching<T>(call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let result = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result,
-        Err(panic) => Err(panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
-            .unwrap_or_else(|| "a panic".to_string())),
+        Err(payload) => Err(panicked::message(payload.as_ref()).to_owned()),
     };
     // Without the backtrace that Candle appends where one is enabled.
     result.map_err(|message| message.lines().next().unwrap_or_default().to_string())

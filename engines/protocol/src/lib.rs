@@ -22,6 +22,7 @@
 pub mod clock;
 pub mod engine;
 pub mod micro;
+pub mod panicked;
 pub mod scheduler;
 pub mod wire;
 

@@ -23,6 +23,7 @@ pub(crate) use build_info::collect as build_info;
 pub(crate) use output::{claim_stdout, exit_when_unheard};
 
 use crate::engine::{Engine, EngineError};
+use crate::panicked;
 use crate::scheduler::Scheduler;
 use crate::wire::{Event, Failure, FailureKind, Hello, Load, Loaded, PROTOCOL, Request};
 use batch::Timeline;
@@ -212,13 +213,9 @@ impl Stop {
 pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, EngineError>) -> Result<T, Stop> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(Stop::Failed),
-        Err(payload) => {
-            let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
-            let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-            Err(Stop::Panicked(
-                text.unwrap_or_else(|| "no message".to_string()),
-            ))
-        }
+        Err(payload) => Err(Stop::Panicked(
+            panicked::message(payload.as_ref()).to_owned(),
+        )),
     }
 }
 
