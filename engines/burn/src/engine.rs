@@ -182,11 +182,13 @@ fn notes(backend: &str) -> Vec<String> {
         "wgpu" => {
             "CubeCL's kernels as WGSL, for whatever device wgpu finds: without a GPU that is a \
              software rasteriser on the processor. They are compiled and tuned while the model \
-             loads; a length of another shape may still compile once, in warm-up requests."
+             loads, and what tuning found serves later launches; a length of another shape may \
+             still compile once, in warm-up requests."
         }
         _ => {
             "CubeCL compiles and tunes kernels while the model loads, with prompts of 8, 16, 32, … \
-             tokens; a length of another shape may still compile once, in warm-up requests."
+             tokens, and what tuning found serves later launches; a length of another shape may \
+             still compile once, in warm-up requests."
         }
     };
     let llama = "A Llama of our own on Burn's public tensor operations; Burn itself brings none.";

@@ -61,10 +61,11 @@ pub fn load_for_cases<'a>(
     load_request(target, model_dir, threads, max_context, max_batch)
 }
 
-/// The patience of a verification outside a run.
+/// The patience of a verification outside a run. A first start may compile and tune every kernel
+/// for a device, and keep what it found: on a software device that takes ten minutes.
 pub fn default_patience() -> Patience {
     Patience {
-        load: Duration::from_secs(300),
+        load: Duration::from_secs(1200),
         request: Duration::from_secs(300),
     }
 }
