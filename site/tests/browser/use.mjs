@@ -55,8 +55,14 @@ async function scales(page) {
   const name = await press.textContent();
   const places = () =>
     figure.evaluate((f) => [...f.querySelectorAll(".pl use")].map((u) => u.getAttribute("x") + " " + u.getAttribute("y")).join());
+  // Both scales may have the same labels, at other places.
   const ticks = () =>
-    figure.evaluate((f) => [...f.querySelectorAll(".tk")].filter((t) => t.getClientRects().length).map((t) => t.textContent).join());
+    figure.evaluate((f) =>
+      [...f.querySelectorAll(".tk")]
+        .filter((t) => t.getClientRects().length)
+        .map((t) => ["x", "y"].map((place) => t.getAttribute(place)).join(" ") + " " + t.textContent)
+        .join(),
+    );
   const [marks, labels] = [await places(), await ticks()];
   await press.click();
   expect((await places()) !== marks, "no mark moves with the scale");
