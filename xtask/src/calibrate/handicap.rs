@@ -202,21 +202,24 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_widest_interval_that_missed_says_how_many_blocks_would_not() {
-        let handicap = Handicap {
+    fn handicap() -> Handicap {
+        Handicap {
             target: "b".into(),
             of: "a".into(),
             percent: 10,
-        };
-        assert_eq!(enough(&[finding(Verdict::Better)], &handicap, 5), None);
+        }
+    }
+
+    #[test]
+    fn the_widest_interval_that_missed_says_how_many_blocks_would_not() {
+        assert_eq!(enough(&[finding(Verdict::Better)], &handicap(), 5), None);
         // Half as wide as s·t/√5 of s = 0.3.
         let half = 2.776_445 * 0.3 / 5f64.sqrt();
         let mut missed = finding(Verdict::Tie);
         if let Ok(compared) = &mut missed.outcome {
             compared.ci95 = Some(((0.1 - half).exp(), (0.1 + half).exp()));
         }
-        let said = enough(&[finding(Verdict::Tie), missed], &handicap, 5).unwrap();
+        let said = enough(&[finding(Verdict::Tie), missed], &handicap(), 5).unwrap();
         // (2 · 1.96 · 0.3 / ln 1.1)² = 152.2
         assert!(
             said.contains("`--invocations 153`") && said.contains("35 %"),
@@ -235,13 +238,8 @@ mod tests {
             ..finding(Verdict::Better)
         };
         assert!(!failed.is_found());
-        let handicap = Handicap {
-            target: "b".into(),
-            of: "a".into(),
-            percent: 10,
-        };
         let findings = [finding(Verdict::Better), finding(Verdict::Tie), failed];
-        let text = table(&findings, &handicap);
+        let text = table(&findings, &handicap());
         assert!(
             text.contains("10 % longer") && text.contains("1.1"),
             "{text}"
