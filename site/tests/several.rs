@@ -85,6 +85,7 @@ fn sizes() -> Sizes {
         targets: vec![],
         requests: 20,
         duration_s: 0.0,
+        turns: false,
     }
 }
 

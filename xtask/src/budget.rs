@@ -6,7 +6,7 @@
 //! up cells until it fits, in an order that is the same for all. What whole cells leave of
 //! the shares raises all shares alike. The baseline gives up nothing: every ratio needs it.
 
-use crate::run::capacity;
+use crate::run::{capacity, turns};
 use schema::budget::{OverBudget, Pilot, Round};
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::LoadShape;
@@ -133,7 +133,7 @@ fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
         for case in &scenario.cases {
             let round = pilot.rounds.iter().find(|round| same(round, case))?;
             let run_s = f64::from(plan.invocations)
-                * case_s(scenario.load, case, plan.warmup_requests, round.round_s);
+                * case_s(scenario, case, plan.warmup_requests, round.round_s);
             cells.push(CellCost {
                 scenario,
                 case,
@@ -145,9 +145,14 @@ fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
 }
 
 /// One case of one invocation (s): the requests the load generator will issue.
-fn case_s(load: LoadShape, case: &Case, warmup: u32, round_s: f64) -> f64 {
+fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) -> f64 {
     let users = f64::from(case.concurrency);
-    let untimed = match load {
+    let share = f64::from(case.load_percent.unwrap_or(100)) / 100.0;
+    // A load of 110 % is served at 100 %.
+    let timed_s = f64::from(case.requests) / users * round_s / share.min(1.0);
+    let timed_s = timed_s.max(case.duration_s);
+    let untimed = match scenario.load {
+        LoadShape::Serial if scenario.turns => f64::from(warmup) + turns::untimed(timed_s, round_s),
         LoadShape::Serial => f64::from(warmup),
         // Warm-up before, and fillers that hold up the load until the end.
         LoadShape::ClosedLoop => f64::from(warmup).max(users) + users,
@@ -155,10 +160,7 @@ fn case_s(load: LoadShape, case: &Case, warmup: u32, round_s: f64) -> f64 {
         // A full house before, arrivals that warm up, and fillers that hold up the load.
         LoadShape::Poisson | LoadShape::ConstantRate => 2.0 * users + f64::from(warmup),
     };
-    let share = f64::from(case.load_percent.unwrap_or(100)) / 100.0;
-    // A load of 110 % is served at 100 %.
-    let timed_s = f64::from(case.requests) / users * round_s / share.min(1.0);
-    timed_s.max(case.duration_s) + untimed / users * round_s
+    timed_s + untimed / users * round_s
 }
 
 /// Cells and the launches they need: one per scenario and invocation, or one per
@@ -259,6 +261,7 @@ mod tests {
             load,
             axis: Axis::Users,
             targets: vec![],
+            turns: false,
             cases,
         };
         Plan {
@@ -323,10 +326,16 @@ mod tests {
         // of 0.1 s, five times; and 1 + 2 launches of 1 s, five times.
         let expected = 5.0 * (0.1 * (23.0 + 7.0 + 21.0 + 6.0) + 3.0);
         assert!((pilot("t", 0.1).planned_s - expected).abs() < 1e-9);
-        assert_eq!(
-            case_s(LoadShape::ClosedLoop, &case("u4", 4, 20, 9.0), 2, 0.1),
-            9.2
-        );
+        let closed = plan().scenarios.remove(0);
+        assert_eq!(case_s(&closed, &case("u4", 4, 20, 9.0), 2, 0.1), 9.2);
+        // In turns: 20 + 2 warm-up, and one untimed for every two.
+        let turns = PlannedScenario {
+            load: LoadShape::Serial,
+            turns: true,
+            ..closed
+        };
+        let took_s = case_s(&turns, &case("u1", 1, 20, 0.0), 2, 0.1);
+        assert!((took_s - 3.2).abs() < 1e-9, "{took_s}");
     }
 
     #[test]
@@ -334,15 +343,13 @@ mod tests {
         let mut plan = plan();
         let mut half = case("r50", 4, 20, 0.0);
         half.load_percent = Some(50);
-        assert_eq!(
-            case_s(LoadShape::Poisson, &half, 2, 0.1),
-            10.0 * 0.1 + 2.5 * 0.1
-        );
         plan.scenarios = vec![PlannedScenario {
             load: LoadShape::Poisson,
-            cases: vec![half],
+            cases: vec![half.clone()],
             ..plan.scenarios[0].clone()
         }];
+        let took_s = case_s(&plan.scenarios[0], &half, 2, 0.1);
+        assert_eq!(took_s, 10.0 * 0.1 + 2.5 * 0.1);
         let mut pilot = pilot("t", 0.1);
         let expected = 5.0 * (1.25 + 1.0) + 1.0 + capacity::estimate_s(0.1);
         assert!((planned_s(&plan, &pilot).unwrap() - expected).abs() < 1e-9);

@@ -172,6 +172,7 @@ fn choose_scenarios(
                 load: scenario.load,
                 axis: scenario.axis,
                 targets: sizes.targets.clone(),
+                turns: sizes.turns,
                 cases: cases(scenario.axis, sizes),
             })
         })
@@ -301,6 +302,7 @@ mod tests {
             targets: vec![],
             requests: 20,
             duration_s: 0.0,
+            turns: false,
         }
     }
 
@@ -312,6 +314,7 @@ mod tests {
             load,
             axis,
             targets: vec![],
+            turns: false,
             cases,
         }
     }

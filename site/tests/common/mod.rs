@@ -80,6 +80,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
             load: shape.load,
             axis: shape.axis,
             targets: Vec::new(),
+            turns: false,
             cases: shape
                 .values
                 .iter()

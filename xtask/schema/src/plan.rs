@@ -63,6 +63,9 @@ pub struct PlannedScenario {
     /// Ids of the targets that run it; empty = all of the plan's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
+    /// Whether the targets of a block take turns (see the profile).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub turns: bool,
     /// Its cases.
     pub cases: Vec<Case>,
 }

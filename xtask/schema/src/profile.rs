@@ -135,6 +135,11 @@ pub struct Sizes {
     /// until both floors are reached. 0 = by requests alone.
     #[serde(default)]
     pub duration_s: f64,
+    /// Whether the targets of a block are in memory together and take turns, a few requests
+    /// each, where they would run one after the other: what the machine does meanwhile falls
+    /// on all alike. For `Serial` loads on the CPU.
+    #[serde(default)]
+    pub turns: bool,
 }
 
 impl Sizes {

@@ -30,6 +30,9 @@ macro_rules! telemetry {
 }
 
 telemetry! {
+    /// Which of the case's turns it was taken in, from 0, where targets take turns: what a
+    /// counter grew by between two turns is not this target's.
+    turn: u32,
     /// Resident set of the engine's process tree; pages that its processes share
     /// count once for each.
     rss_bytes: u64,

@@ -265,6 +265,16 @@ impl Session {
         Ok(scored)
     }
 
+    /// Stop it where it is: see [`Process::pause`].
+    pub fn pause(&mut self) {
+        self.process.pause();
+    }
+
+    /// Let it go on.
+    pub fn resume(&mut self) {
+        self.process.resume();
+    }
+
     /// Ask it to exit, wait a little, and give back how the process ended and
     /// the last lines of its stderr.
     pub fn close(self) -> (Result<(), EngineFailure>, String) {

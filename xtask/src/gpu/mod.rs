@@ -133,11 +133,16 @@ pub struct Activity {
     pub dram_bandwidth_percent: Option<f64>,
 }
 
+/// Whether a backend's work is done by a GPU.
+pub fn is_used_by(backend: &str) -> bool {
+    GPU_BACKENDS.contains(&backend)
+}
+
 /// The device that a target's engine works on, or `None` where its backend uses
 /// no GPU or there is none that can be read. Engines are told to use the first
 /// device; `CUDA_VISIBLE_DEVICES`, which they inherit, may make another the first.
 pub fn device_of(backend: &str) -> Option<Box<dyn Device>> {
-    if !GPU_BACKENDS.contains(&backend) {
+    if !is_used_by(backend) {
         return None;
     }
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();

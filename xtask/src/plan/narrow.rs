@@ -4,6 +4,7 @@ use super::{Choice, PlanError};
 use schema::plan::PlannedScenario;
 use schema::profile::Profile;
 use schema::registry::Target;
+use schema::scenario::LoadShape;
 
 /// The scenarios with the targets that run them. Engines named on the command line
 /// run them all: who names an engine wants to see it.
@@ -30,6 +31,12 @@ pub(super) fn narrow_targets(
                 profile.id, scenario.id
             )));
         }
+        if scenario.turns && scenario.load != LoadShape::Serial {
+            return Err(PlanError(format!(
+                "data/profiles/{}.toml: [scenarios.{}] has turns, which only a load of one request at a time can take",
+                profile.id, scenario.id
+            )));
+        }
     }
     Ok(scenarios)
 }
@@ -39,7 +46,7 @@ mod tests {
     use super::super::plan;
     use super::*;
     use schema::profile::Sizes;
-    use schema::scenario::{Axis, LoadShape, Scenario};
+    use schema::scenario::{Axis, Scenario};
 
     #[test]
     fn engines_named_on_the_command_line_run_every_scenario() {
@@ -70,6 +77,7 @@ mod tests {
                     concurrency: vec![8],
                     requests: 20,
                     duration_s: 0.0,
+                    turns: false,
                 },
             )]
             .into(),

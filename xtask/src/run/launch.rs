@@ -1,7 +1,7 @@
 //! One process from start to end: load, the cases of the launch, close; and its
 //! record file, which ends in how it ended.
 
-use super::load::{CasePrompts, PromptQueue, Stop, issue};
+use super::load::{CasePrompts, PromptQueue, Stop, Window, issue};
 use super::open_loop::Offered;
 use super::pending::Pending;
 use super::record::{Appender, launch_file};
@@ -23,6 +23,7 @@ use schema::record::{CaseEnd, End, LaunchRecord, Readings, Ready, RecordEvent, S
 use schema::registry::Target;
 use schema::scenario::LoadShape;
 use schema::twin::original;
+use std::collections::VecDeque;
 use std::path::Path;
 
 /// Timed prompts prepared per second of a case that runs for a duration: more
@@ -58,135 +59,228 @@ pub struct Context<'a> {
     pub capacities: &'a [Capacity],
 }
 
-/// Make one launch. `Err` only where the record can't be written.
-pub fn launch(context: &Context, pending: &Pending) -> Result<End> {
-    let launch = &pending.launch;
-    let scenario = scenario(context.plan, &launch.scenario);
-    let per_case = scenario.load == LoadShape::Batch;
-    let named = |attempt| launch_file(context.run_dir, launch, per_case, attempt);
-    let (mut record, attempt) = Appender::create_next(pending.attempt, named)?;
-    let cases: Vec<&Case> = launch
-        .cases
-        .iter()
-        .filter_map(|id| scenario.cases.iter().find(|case| case.id == *id))
-        .collect();
-    // Cut and tokenised before the clock runs.
-    let prompts = cases
-        .iter()
-        .map(|case| case_prompts(context, scenario, case, launch.invocation))
-        .collect::<Result<Vec<_>>>()?;
-
-    record.event(RecordEvent::Launch(LaunchRecord {
-        target: launch.target.clone(),
-        scenario: launch.scenario.clone(),
-        invocation: launch.invocation,
-        attempt,
-        cases: launch.cases.clone(),
-        argv: context.program.argv_recorded.clone(),
-        start_ns: now_ns(),
-    }))?;
-    let load = load_for_cases(
-        context.target,
-        context.model_dir,
-        context.plan.threads,
-        cases.iter().copied(),
-    );
-    let patience = Patience::of(context.plan);
-    let (failure, stderr_tail) = match Session::open(context.program, &load, patience) {
-        Err((failure, tail)) => (Some(failure), tail),
-        Ok(mut session) => {
-            record.event(RecordEvent::Ready(ready(&session)))?;
-            let result = run_cases(
-                context,
-                (scenario, launch),
-                &cases,
-                prompts,
-                &mut session,
-                &mut record,
-            );
-            match result {
-                Ok(()) => match session.close() {
-                    (Ok(()), _) => (None, String::new()),
-                    (Err(failure), tail) => (Some(failure), tail),
-                },
-                Err(Stop::Engine(failure)) => (Some(failure), session.abort()),
-                Err(Stop::Record(error)) => return Err(error),
-            }
-        }
-    };
-    // What an engine fails at without its model is none of its failures.
-    let failure = match (failure, context.weights.changed(context.target)) {
-        (None, None) => None,
-        (_, Some(changed)) => Some(EngineFailure::new(Status::NotRun, changed)),
-        (failure, None) => failure,
-    };
-    let end = match failure {
-        None => End {
-            status: Status::Ok,
-            reason: String::new(),
-            stderr_tail: String::new(),
-            end_ns: now_ns(),
-        },
-        Some(failure) => End {
-            status: failure.status,
-            reason: failure.reason,
-            stderr_tail,
-            end_ns: now_ns(),
-        },
-    };
-    record.event(RecordEvent::End(end.clone()))?;
-    record.sync()?;
-    Ok(end)
+/// A launch under way; methods fail only where its record can't be written.
+pub(super) struct Running<'a> {
+    context: &'a Context<'a>,
+    launch: &'a Launch,
+    scenario: &'a PlannedScenario,
+    cases: VecDeque<(&'a Case, CasePrompts)>,
+    record: Appender,
+    /// Gone where it failed.
+    engine: Option<Engine>,
+    /// How it failed, and the last lines of its stderr.
+    fallen: Option<(EngineFailure, String)>,
 }
 
-fn run_cases(
-    context: &Context,
-    (scenario, launch): (&PlannedScenario, &Launch),
-    cases: &[&Case],
-    prompts: Vec<CasePrompts>,
-    session: &mut Session,
-    record: &mut Appender,
-) -> Result<(), Stop> {
-    let pid = session.pid();
-    let sampler = Sampler::start(pid, gpu::device_of(&context.target.backend));
-    for (case, prompts) in cases.iter().zip(prompts) {
-        sampler.begin(&case.id);
-        told::case(case);
-        let result = issue(
-            session,
-            scenario.load,
-            case,
-            context.plan.warmup_requests,
-            offered(context, launch, case),
-            prompts,
-            &mut |event: RecordEvent| {
-                if let RecordEvent::Request(request) = &event {
-                    told::request(request);
-                }
-                record.event(event)
-            },
+/// A process that has loaded its model, and who watches it.
+pub(super) struct Engine {
+    pub(super) session: Session,
+    pub(super) sampler: Sampler,
+}
+
+impl<'a> Running<'a> {
+    /// Begin its record, start the process and have it load.
+    pub(super) fn begin(context: &'a Context, pending: &'a Pending) -> Result<Self> {
+        let launch = &pending.launch;
+        let scenario = scenario(context.plan, &launch.scenario);
+        let per_case = scenario.load == LoadShape::Batch;
+        let named = |attempt| launch_file(context.run_dir, launch, per_case, attempt);
+        let (mut record, attempt) = Appender::create_next(pending.attempt, named)?;
+        // Cut and tokenised before the clock runs.
+        let cases = launch
+            .cases
+            .iter()
+            .filter_map(|id| scenario.cases.iter().find(|case| case.id == *id))
+            .map(|case| {
+                Ok((
+                    case,
+                    case_prompts(context, scenario, case, launch.invocation)?,
+                ))
+            })
+            .collect::<Result<VecDeque<_>>>()?;
+        record.event(RecordEvent::Launch(LaunchRecord {
+            target: launch.target.clone(),
+            scenario: launch.scenario.clone(),
+            invocation: launch.invocation,
+            attempt,
+            cases: launch.cases.clone(),
+            argv: context.program.argv_recorded.clone(),
+            start_ns: now_ns(),
+        }))?;
+        let load = load_for_cases(
+            context.target,
+            context.model_dir,
+            context.plan.threads,
+            cases.iter().map(|(case, _)| *case),
         );
-        let peak_rss_bytes = peak_rss_bytes(pid);
+        let mut running = Self {
+            context,
+            launch,
+            scenario,
+            cases,
+            record,
+            engine: None,
+            fallen: None,
+        };
+        match Session::open(context.program, &load, Patience::of(context.plan)) {
+            Err(fallen) => running.fallen = Some(fallen),
+            Ok(session) => {
+                running.record.event(RecordEvent::Ready(ready(&session)))?;
+                let device = gpu::device_of(&context.target.backend);
+                let sampler = Sampler::start(session.pid(), device);
+                running.engine = Some(Engine { session, sampler });
+            }
+        }
+        Ok(running)
+    }
+
+    /// Make all of it.
+    pub(super) fn alone(mut self) -> Result<End> {
+        match self.cases() {
+            Ok(()) => {}
+            Err(Stop::Engine(failure)) => self.fall(failure),
+            Err(Stop::Record(error)) => return Err(error),
+        }
+        self.finish()
+    }
+
+    /// What was planned.
+    pub(super) fn launch(&self) -> &'a Launch {
+        self.launch
+    }
+
+    /// What it is made with.
+    pub(super) fn context(&self) -> &'a Context<'a> {
+        self.context
+    }
+
+    /// Stop its process where it is.
+    pub(super) fn pause(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.session.pause();
+        }
+    }
+
+    /// The most memory its process had (bytes), if that is known.
+    pub(super) fn peak_rss_bytes(&self) -> Option<u64> {
+        peak_rss_bytes(self.engine.as_ref()?.session.pid())
+    }
+
+    /// Its next case, if that is the one asked for.
+    pub(super) fn take_case(&mut self, id: &str) -> Option<(&'a Case, CasePrompts)> {
+        self.cases.pop_front_if(|(case, _)| case.id == id)
+    }
+
+    /// The process, where it hasn't failed, and its record.
+    pub(super) fn at_work(&mut self) -> Option<(&mut Engine, &mut Appender)> {
+        Some((self.engine.as_mut()?, &mut self.record))
+    }
+
+    /// All of its cases, one after the other.
+    fn cases(&mut self) -> Result<(), Stop> {
+        let (context, launch, load) = (self.context, self.launch, self.scenario.load);
+        while let Some((case, prompts)) = self.cases.pop_front() {
+            let Some((engine, record)) = self.at_work() else {
+                return Ok(());
+            };
+            engine.sampler.begin(&case.id);
+            told::case(case);
+            let result = issue(
+                &mut engine.session,
+                load,
+                case,
+                context.plan.warmup_requests,
+                offered(context, launch, case),
+                prompts,
+                &mut kept(record),
+            );
+            self.case_over(case, result)?;
+        }
+        Ok(())
+    }
+
+    /// A case is over: its readings go into the record and, where it is complete, its end.
+    pub(super) fn case_over(
+        &mut self,
+        case: &Case,
+        result: Result<Window, Stop>,
+    ) -> Result<(), Stop> {
+        let Some(engine) = &self.engine else {
+            return result.map(drop);
+        };
+        let peak_rss_bytes = peak_rss_bytes(engine.session.pid());
         // Of a case that failed, too: they may tell why.
-        for readings in sampler.take().chunks(READINGS_PER_LINE) {
-            record
+        for readings in engine.sampler.take().chunks(READINGS_PER_LINE) {
+            self.record
                 .event(RecordEvent::Readings(Readings::pack(&case.id, readings)))
                 .map_err(Stop::Record)?;
         }
-        let window = result.map_err(|stop| because_of_gpu(stop, sampler.gpu_lost()))?;
+        let window = result.map_err(|stop| because_of_gpu(stop, engine.sampler.gpu_lost()))?;
         let end = CaseEnd {
             case: case.id.clone(),
             start_ns: window.start_ns,
             end_ns: window.end_ns,
             peak_rss_bytes,
         };
-        record
+        self.record
             .event(RecordEvent::CaseEnd(end))
-            .and_then(|()| record.sync())
+            .and_then(|()| self.record.sync())
             .map_err(Stop::Record)?;
         told::case_end();
+        Ok(())
     }
-    Ok(())
+
+    /// It failed: its process goes at once.
+    pub(super) fn fall(&mut self, failure: EngineFailure) {
+        if let Some(engine) = self.engine.take() {
+            self.fallen = Some((failure, engine.session.abort()));
+        }
+    }
+
+    /// End the process where it hasn't failed, and the record.
+    pub(super) fn finish(mut self) -> Result<End> {
+        if let Some(Engine { session, sampler }) = self.engine.take() {
+            drop(sampler);
+            if let (Err(failure), tail) = session.close() {
+                self.fallen = Some((failure, tail));
+            }
+        }
+        // What an engine fails at without its model is none of its failures.
+        let fallen = match (
+            self.fallen,
+            self.context.weights.changed(self.context.target),
+        ) {
+            (None, None) => None,
+            (fallen, Some(changed)) => {
+                let tail = fallen.map(|(_, tail)| tail).unwrap_or_default();
+                Some((EngineFailure::new(Status::NotRun, changed), tail))
+            }
+            (fallen, None) => fallen,
+        };
+        let (status, reason, stderr_tail) = match fallen {
+            None => (Status::Ok, String::new(), String::new()),
+            Some((failure, tail)) => (failure.status, failure.reason, tail),
+        };
+        let end = End {
+            status,
+            reason,
+            stderr_tail,
+            end_ns: now_ns(),
+        };
+        self.record.event(RecordEvent::End(end.clone()))?;
+        self.record.sync()?;
+        Ok(end)
+    }
+}
+
+/// Where the requests of a launch go.
+pub(super) fn kept(record: &mut Appender) -> impl FnMut(RecordEvent) -> Result<()> {
+    |event| {
+        if let RecordEvent::Request(request) = &event {
+            told::request(request);
+        }
+        record.event(event)
+    }
 }
 
 /// A failure of the engine after its GPU was lost says so.

@@ -6,9 +6,11 @@
 //! recorded with `warmup: true`, so throughput can count their tokens and
 //! latency never does.
 //!
-//! Open loops stand in `open_loop.rs`: they need a thread that sends.
+//! Open loops stand in `open_loop.rs`: they need a thread that sends. One request at a
+//! time stands in `serial.rs`: it can be interrupted.
 
 use super::open_loop::{self, Offered};
+use super::serial::Serial;
 use crate::engine::EngineFailure;
 use crate::engine::session::Session;
 use protocol::clock::now_ns;
@@ -39,7 +41,7 @@ impl PromptQueue {
         Some(first)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -95,6 +97,11 @@ pub fn issue(
     if let Some(offered) = offered {
         return open_loop::issue(session, shape, case, warmup, &offered, prompts, sink);
     }
+    let users = case.concurrency;
+    // One user in a closed loop sends one request at a time, too.
+    if shape == LoadShape::Serial || shape == LoadShape::ClosedLoop && users == 1 {
+        return Serial::new(case, prompts).all(session, warmup, sink);
+    }
     let issuer = Issuer {
         session,
         case,
@@ -105,10 +112,9 @@ pub fn issue(
         window: None,
     };
     match shape {
-        LoadShape::Serial => issuer.closed_loop(1, warmup),
+        LoadShape::Batch => issuer.batches(users),
         // Every slot warms up, so that no batch size is met first while timed.
-        LoadShape::ClosedLoop => issuer.closed_loop(case.concurrency, warmup.max(case.concurrency)),
-        LoadShape::Batch => issuer.batches(case.concurrency),
+        LoadShape::Serial | LoadShape::ClosedLoop => issuer.closed_loop(users, warmup.max(users)),
         LoadShape::Poisson | LoadShape::ConstantRate => {
             panic!("an open loop is launched only with its capacity measured (see `pending`)")
         }
@@ -169,14 +175,6 @@ impl Issuer<'_> {
             timed_open -= usize::from(was_timed);
             // The user's next request is due the moment this answer was in.
             let due_ns = record.answered_ns;
-            let serial = users == 1;
-            // Alone, the engine idles while we write. In company we answer first:
-            // the others are running, and this user's think time is zero.
-            let mut unwritten = Some(record);
-            if serial {
-                self.record(unwritten.take().expect("just put there"))?;
-            }
-            let due_ns = if serial { now_ns() } else { due_ns };
             let want_more = !self.floors_reached(timed_open);
             if warmups_left > 0 {
                 warmups_left -= 1;
@@ -184,12 +182,12 @@ impl Issuer<'_> {
             } else if want_more && !self.prompts.timed.is_empty() {
                 self.send(due_ns, true)?;
                 timed_open += 1;
-            } else if timed_open > 0 && !serial {
+            } else if timed_open > 0 {
                 self.send(due_ns, false)?;
             }
-            if let Some(record) = unwritten {
-                self.record(record)?;
-            }
+            // Written after the answer to it: the others are running, and this user's think
+            // time is zero.
+            self.record(record)?;
             if self.open.is_empty() {
                 return Ok(self.window.expect("a case times at least one request"));
             }

@@ -1,33 +1,40 @@
 //! Measuring: the plan's launches, one after the other, each into its own
 //! append-only file.
 //!
-//! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `load` and
-//! `open_loop` issue requests, `telemetry` reads counters, `record` writes, `launch` is one
-//! process from start to end, `pending` says what is left to do, `weights` sees that the
-//! model stays, `told` is what all this tells, `check` judges the timed outputs afterwards, `trace`
+//! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `load`,
+//! `serial` and `open_loop` issue requests, `telemetry` reads counters, `record` writes,
+//! `launch` is one process from start to end, `turns` are several that alternate, as many as
+//! `memory` has room for, `pending` says what is left to do, `weights` sees that the model
+//! stays, `told` is what all this tells, `check` judges the timed outputs afterwards, `trace`
 //! looks at the kernels of CUDA targets in launches that nobody times.
 
 pub mod capacity;
 pub mod check;
 pub mod launch;
 pub mod load;
+mod memory;
 pub mod open_loop;
 pub mod pending;
 pub mod pilot;
 pub mod record;
+mod serial;
 pub mod telemetry;
 pub mod told;
 pub mod trace;
+pub mod turns;
 pub mod weights;
 
 use crate::build::Programs;
+use crate::gpu;
 use crate::prompts::Prompts;
 use crate::watch::{self, control};
 use anyhow::Result;
+use launch::{Context, Running};
 use pending::Pending;
 use schema::capacity::Capacity;
-use schema::plan::{Case, Plan, PlannedScenario};
-use schema::record::{Status, VerifyRecord};
+use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::record::{End, Status, VerifyRecord};
+use schema::registry::Target;
 use schema::twin::original;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,50 +53,114 @@ pub fn run(
     pending: Vec<Pending>,
 ) -> Result<()> {
     let weights = Weights::of(plan, model_dir);
-    // A cell needs every invocation, so after one failure the others of the same
-    // target and scenario would be measured in vain. What the user skips is left to a
-    // resumed run.
-    let mut lost: BTreeMap<(String, String), Status> = BTreeMap::new();
-    for item in pending {
-        watch::checkpoint()?;
-        let key = (item.launch.target.clone(), item.launch.scenario.clone());
-        if let Some(&status) = lost.get(&key) {
-            told::dropped(&item.launch, status);
-            continue;
+    let mut lost = Lost::default();
+    for round in pending.chunk_by(|a, b| take_turns(plan, a, b)) {
+        let mut contexts = Vec::new();
+        for item in round {
+            if let Some(status) = lost.of(&item.launch) {
+                told::dropped(&item.launch, status);
+                continue;
+            }
+            let target = plan
+                .targets
+                .iter()
+                .find(|t| t.id == original(&item.launch.target))
+                .expect("the plan names its targets");
+            let Ok(program) = programs.get(target) else {
+                continue;
+            };
+            let context = Context {
+                plan,
+                run_dir,
+                model_dir,
+                program,
+                target,
+                prompts,
+                weights: &weights,
+                capacities,
+            };
+            contexts.push((context, item));
         }
-        crate::deadline::next_piece(at_least(plan, &item))?;
-        let target = plan
-            .targets
-            .iter()
-            .find(|t| t.id == original(&item.launch.target))
-            .expect("the plan names its targets");
-        let Ok(program) = programs.get(target) else {
-            continue;
-        };
-        told::begin(&item.launch);
-        let context = launch::Context {
-            plan,
-            run_dir,
-            model_dir,
-            program,
-            target,
-            prompts,
-            weights: &weights,
-            capacities,
-        };
-        control::skippable();
-        let end = launch::launch(&context, &item)?;
-        let skipped = control::skipped() && !crate::interrupt::requested();
-        told::end(&item.launch, &end, skipped);
-        if skipped {
-            lost.insert(key, Status::NotRun);
-        } else if end.status == Status::NotRun {
-            anyhow::bail!("{}", end.reason);
-        } else if end.status != Status::Ok {
-            lost.insert(key, end.status);
+        let mut left = contexts.as_slice();
+        while !left.is_empty() {
+            watch::checkpoint()?;
+            crate::deadline::next_piece(left.iter().map(|(_, item)| at_least(plan, item)).sum())?;
+            control::skippable();
+            let ends = together(left)?;
+            let skipped = control::skipped() && !crate::interrupt::requested();
+            let (done, rest) = left.split_at(ends.len());
+            for ((_, item), end) in done.iter().zip(&ends) {
+                told::turn(&item.launch);
+                told::end(&item.launch, end, skipped);
+                lost.note(&item.launch, end, skipped);
+            }
+            let stopped = ends.iter().find(|end| end.status == Status::NotRun);
+            if let Some(end) = stopped.filter(|_| !skipped) {
+                anyhow::bail!("{}", end.reason);
+            }
+            left = rest;
         }
     }
     Ok(())
+}
+
+/// Make the first of these launches, and as many of the others with it as memory has room
+/// for: all of them may take turns. How each ended.
+fn together(left: &[(Context, &Pending)]) -> Result<Vec<End>> {
+    let mut all: Vec<Running> = Vec::new();
+    for (context, item) in left {
+        if !all.is_empty() && !memory::has_room(context, &all) {
+            break;
+        }
+        told::begin(&item.launch);
+        let mut running = Running::begin(context, item)?;
+        if left.len() > 1 {
+            running.pause();
+        }
+        all.push(running);
+    }
+    if all.len() == 1 {
+        return all.into_iter().map(Running::alone).collect();
+    }
+    turns::run(all)
+}
+
+/// Whether two launches are of one round of targets that take turns. On a GPU what others
+/// hold in its memory is not theirs to spare, and its counters tell no processes apart.
+fn take_turns(plan: &Plan, a: &Pending, b: &Pending) -> bool {
+    let (a, b) = (&a.launch, &b.launch);
+    let uses_gpu = |launch: &Launch| {
+        let is_it = |target: &&Target| target.id == original(&launch.target);
+        let target = plan.targets.iter().find(is_it);
+        target.is_some_and(|target| gpu::is_used_by(&target.backend))
+    };
+    (a.invocation, &a.scenario) == (b.invocation, &b.scenario)
+        && scenario(plan, &a.scenario).turns
+        && ![a, b].into_iter().any(uses_gpu)
+}
+
+/// Targets and scenarios of which nothing more is measured. A cell needs every invocation,
+/// so after one failure the others would be measured in vain; what the user skips is left
+/// to a resumed run.
+#[derive(Default)]
+struct Lost(BTreeMap<(String, String), Status>);
+
+impl Lost {
+    fn of(&self, launch: &Launch) -> Option<Status> {
+        let key = (launch.target.clone(), launch.scenario.clone());
+        self.0.get(&key).copied()
+    }
+
+    fn note(&mut self, launch: &Launch, end: &End, skipped: bool) {
+        let status = match skipped {
+            true => Status::NotRun,
+            false => end.status,
+        };
+        if status != Status::Ok {
+            let key = (launch.target.clone(), launch.scenario.clone());
+            self.0.insert(key, status);
+        }
+    }
 }
 
 /// What the cases of a launch take at the very least, by their own durations.

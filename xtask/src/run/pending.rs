@@ -151,6 +151,7 @@ mod tests {
                 load: LoadShape::Serial,
                 axis: Axis::PromptTokens,
                 targets: vec![],
+                turns: false,
                 cases: vec![case("p10", 10), case("p500", 500)],
             }],
             launches: vec![launch(0), launch(1)],

@@ -85,6 +85,13 @@ pub(super) fn begin(launch: &Launch) {
     }));
 }
 
+/// Launches take turns, and it is this one's.
+pub(super) fn turn(launch: &Launch) {
+    emit(Event::Turn {
+        item: launch.target.clone(),
+    });
+}
+
 /// A case of the launch begins.
 pub(super) fn case(case: &Case) {
     emit(Event::Part {

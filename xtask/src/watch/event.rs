@@ -21,6 +21,11 @@ pub enum Event {
     Group(Group),
     /// An item of a group begins.
     Begin(Begin),
+    /// Of the items that have begun and aren't over, this one goes on and the others wait.
+    Turn {
+        /// Its name.
+        item: String,
+    },
     /// A part of the running item begins.
     Part {
         /// Its name.

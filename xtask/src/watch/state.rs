@@ -29,6 +29,8 @@ pub struct State {
     pub tree: Tree,
     /// What runs, or ran last.
     pub running: Option<Running>,
+    /// What has begun and waits for its turn.
+    pub resting: Vec<Running>,
     /// The machine while it runs.
     pub machine: Machine,
     /// Lines of the log, the oldest first.
@@ -75,8 +77,10 @@ pub struct Wish {
 pub struct Running {
     /// As it was announced.
     pub begin: Begin,
-    /// When.
+    /// When it began, or its turn did.
     pub began_ns: u64,
+    /// What its turns before took.
+    pub took_ns: u64,
     /// The part that runs: a case.
     pub part: Option<String>,
     /// Timed samples it will have at least; 0 = not known.
@@ -87,6 +91,13 @@ pub struct Running {
     pub share: Option<f64>,
     /// How it ended.
     pub ended: Option<Mark>,
+}
+
+impl Running {
+    /// How long it has run, waiting for turns left out (ns).
+    pub fn took_ns(&self, now_ns: u64) -> u64 {
+        self.took_ns + now_ns.saturating_sub(self.began_ns)
+    }
 }
 
 /// A key, as far as it means anything.
@@ -138,6 +149,7 @@ impl State {
             now_ns,
             tree: Tree::default(),
             running: None,
+            resting: Vec::new(),
             machine: Machine::default(),
             log: VecDeque::new(),
             alerts: VecDeque::new(),
@@ -167,21 +179,25 @@ impl State {
             Event::Stage(stage) => {
                 self.stage = Some(stage);
                 self.running = None;
+                self.resting.clear();
                 self.line(format!("── {}", stage.name()));
             }
             Event::Group(group) => self.tree.declare(self.stage, group),
             Event::Begin(begin) => {
                 self.tree.begin(self.stage, &begin.group, &begin.item);
+                self.rest(t_ns);
                 self.running = Some(Running {
                     live: Live::new(begin.meters),
                     begin,
                     began_ns: t_ns,
+                    took_ns: 0,
                     part: None,
                     samples: 0,
                     share: None,
                     ended: None,
                 });
             }
+            Event::Turn { item } => self.turn(t_ns, &item),
             Event::Part { name, samples } => {
                 if let Some(running) = &mut self.running {
                     running.part = Some(name);
@@ -203,7 +219,7 @@ impl State {
             Event::Reading(reading) => self.machine.read(reading),
             Event::End { mark, reason } => {
                 if let Some(running) = &mut self.running {
-                    let took_ns = t_ns.saturating_sub(running.began_ns);
+                    let took_ns = running.took_ns(t_ns);
                     running.ended = Some(mark);
                     let (group, item) = (&running.begin.group, &running.begin.item);
                     self.tree.end(group, item, mark, reason, took_ns);
@@ -222,6 +238,29 @@ impl State {
                 self.paused = false;
             }
         }
+    }
+
+    /// What runs waits for its turn, if it isn't over.
+    fn rest(&mut self, t_ns: u64) {
+        if let Some(mut running) = self.running.take().filter(|r| r.ended.is_none()) {
+            running.took_ns = running.took_ns(t_ns);
+            self.resting.push(running);
+        }
+    }
+
+    fn turn(&mut self, t_ns: u64, item: &str) {
+        let is_it = |running: &Running| running.begin.item == item;
+        if self.running.as_ref().is_some_and(is_it) {
+            return;
+        }
+        let Some(at) = self.resting.iter().position(is_it) else {
+            return;
+        };
+        let mut next = self.resting.swap_remove(at);
+        next.began_ns = t_ns;
+        self.rest(t_ns);
+        self.tree.go_on(&next.begin.group, item);
+        self.running = Some(next);
     }
 
     fn line(&mut self, text: String) {
@@ -274,7 +313,7 @@ impl State {
     pub fn eta_ns(&self) -> Option<u64> {
         let running = self.running.as_ref().filter(|r| r.ended.is_none());
         let now = running.map(|r| {
-            let elapsed_ns = self.now_ns.saturating_sub(r.began_ns);
+            let elapsed_ns = r.took_ns(self.now_ns);
             (r.begin.group.as_str(), r.begin.item.as_str(), elapsed_ns)
         });
         self.tree.eta_ns(self.stage, now)

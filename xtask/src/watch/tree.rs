@@ -98,6 +98,11 @@ impl Tree {
         self.current = Some(at);
     }
 
+    /// A launch that waited goes on.
+    pub fn go_on(&mut self, group: &str, item: &str) {
+        self.current = self.find(group, item).or(self.current);
+    }
+
     /// The launch of an item that began last is over, after `took_ns`.
     pub fn end(&mut self, group: &str, item: &str, mark: Mark, reason: String, took_ns: u64) {
         let Some(leaf) = self.leaf(group, item) else {

@@ -162,7 +162,7 @@ fn draw_samples(frame: &mut Frame, area: Rect, state: &State, running: &Running)
 }
 
 fn running_lines(state: &State, running: &Running) -> Vec<Line<'static>> {
-    let elapsed = clock(state.now_ns.saturating_sub(running.began_ns));
+    let elapsed = clock(running.took_ns(state.now_ns));
     let ended = match running.ended {
         None => match running.share {
             None => format!("running for {elapsed}"),

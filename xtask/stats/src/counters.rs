@@ -12,9 +12,11 @@ const SPAN_MIN: f64 = 0.5;
 
 /// Readings between two times.
 pub(crate) struct Readings<'a> {
-    inside: Vec<&'a Telemetry>,
-    start_ns: u64,
-    end_ns: u64,
+    /// Where targets take turns, those of each turn: what a counter grew by between two of
+    /// them is somebody else's. Else all of them.
+    stretches: Vec<Vec<&'a Telemetry>>,
+    /// Time in which the target was at work (ns).
+    time_ns: f64,
 }
 
 /// How much a counter grew, and in which time.
@@ -22,7 +24,7 @@ pub(crate) struct Readings<'a> {
 pub(crate) struct Growth {
     /// In the counter's unit.
     pub(crate) amount: f64,
-    /// Between the two readings (ns).
+    /// Between the two readings, or those of each turn (ns).
     pub(crate) wall_ns: f64,
 }
 
@@ -34,50 +36,129 @@ impl Growth {
 }
 
 impl<'a> Readings<'a> {
-    /// Those of `all` in the window, edges included.
+    /// Those of `all` in the window, edges included; of turns those that reach into it,
+    /// whole, because a turn's readings stand around its requests.
     pub(crate) fn within(all: &'a [Telemetry], start_ns: u64, end_ns: u64) -> Self {
-        Self {
-            inside: all
-                .iter()
-                .filter(|reading| (start_ns..=end_ns).contains(&reading.t_ns))
-                .collect(),
-            start_ns,
-            end_ns,
+        let together = |a: &Telemetry, b: &Telemetry| {
+            a.turn == b.turn && (a.turn.is_none() || a.case == b.case)
+        };
+        let mut time_ns = 0.0;
+        let mut stretches = Vec::new();
+        for stretch in all.chunk_by(together) {
+            let (first, last) = (&stretch[0], &stretch[stretch.len() - 1]);
+            if first.turn.is_none() {
+                let is_inside = |t: &&Telemetry| (start_ns..=end_ns).contains(&t.t_ns);
+                stretches.push(stretch.iter().filter(is_inside).collect());
+                time_ns = ns_between(start_ns, end_ns);
+            } else if first.t_ns <= end_ns && last.t_ns >= start_ns {
+                stretches.push(stretch.iter().collect());
+                time_ns += ns_between(first.t_ns, last.t_ns);
+            }
         }
+        Self { stretches, time_ns }
     }
 
     /// The readings.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &'a Telemetry> {
-        self.inside.iter().copied()
+        self.stretches.iter().flatten().copied()
     }
 
-    /// Length of the window (ns).
-    pub(crate) fn window_ns(&self) -> f64 {
-        ns_between(self.start_ns, self.end_ns)
+    /// Time in which the target was at work (ns): the window, or its turns.
+    pub(crate) fn time_ns(&self) -> f64 {
+        self.time_ns
     }
 
-    /// From the first reading of a counter to the last; `None` where they span less
-    /// than half of the window, or where it went down: that is no reading.
+    /// From the first reading of a counter to the last, in each turn; `None` where they span
+    /// less than half of the time, or where it went down: that is no reading.
     pub(crate) fn growth(&self, of: impl Fn(&Telemetry) -> Option<u64>) -> Option<Growth> {
-        let mut read = self.iter().filter_map(|t| Some((t.t_ns, of(t)?)));
-        let (first_at, first) = read.next()?;
-        let (last_at, last) = read.next_back()?;
-        let wall_ns = self.spanning(first_at, last_at)?;
-        let amount = last.checked_sub(first)? as f64;
+        let mut amount = 0;
+        for stretch in &self.stretches {
+            let mut read = stretch.iter().filter_map(|t| of(t));
+            if let (Some(first), Some(last)) = (read.next(), read.next_back()) {
+                amount += last.checked_sub(first)?;
+            }
+        }
+        let amount = amount as f64;
+        let wall_ns = self.spanned(|t| of(t).is_some())?;
         Some(Growth { amount, wall_ns })
     }
 
     /// Mean of a gauge over its readings; `None` where they span less than half of
-    /// the window.
+    /// the time.
     pub(crate) fn mean(&self, of: impl Fn(&Telemetry) -> Option<f64>) -> Option<f64> {
-        let read: Vec<(u64, f64)> = self.iter().filter_map(|t| Some((t.t_ns, of(t)?))).collect();
-        self.spanning(read.first()?.0, read.last()?.0)?;
-        let values: Vec<f64> = read.into_iter().map(|(_, value)| value).collect();
+        self.spanned(|t| of(t).is_some())?;
+        let values: Vec<f64> = self.iter().filter_map(&of).collect();
         crate::describe::mean(&values)
     }
 
-    fn spanning(&self, from_ns: u64, to_ns: u64) -> Option<f64> {
-        let wall_ns = ns_between(from_ns, to_ns);
-        (wall_ns > 0.0 && wall_ns >= SPAN_MIN * self.window_ns()).then_some(wall_ns)
+    /// The time between the first and the last reading that has it, in each turn (ns).
+    fn spanned(&self, has: impl Fn(&Telemetry) -> bool) -> Option<f64> {
+        let of_stretch = |stretch: &Vec<&Telemetry>| {
+            let mut read = stretch.iter().filter(|t| has(t));
+            Some(ns_between(read.next()?.t_ns, read.next_back()?.t_ns))
+        };
+        let wall_ns: f64 = self.stretches.iter().filter_map(of_stretch).sum();
+        (wall_ns > 0.0 && wall_ns >= SPAN_MIN * self.time_ns).then_some(wall_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(turn: Option<u32>, t_ns: u64, cpu_ns: u64) -> Telemetry {
+        Telemetry {
+            case: "p10".into(),
+            turn,
+            t_ns,
+            cpu_ns: Some(cpu_ns),
+            host_busy_ns: Some(10 * t_ns),
+            ..Telemetry::default()
+        }
+    }
+
+    #[test]
+    fn what_grows_between_two_turns_is_somebody_elses() {
+        let all = [
+            reading(Some(0), 90, 0),
+            reading(Some(0), 200, 100),
+            reading(Some(1), 1000, 100),
+            reading(Some(1), 1100, 180),
+            reading(Some(2), 2000, 180), // after the window
+            reading(Some(2), 2100, 260),
+        ];
+        // The first turn's reading stands before its first request.
+        let readings = Readings::within(&all, 100, 1090);
+        assert_eq!(readings.time_ns(), 210.0);
+        let grown = |of: fn(&Telemetry) -> Option<u64>| readings.growth(of).unwrap();
+        assert_eq!(
+            (grown(|t| t.cpu_ns).amount, grown(|t| t.cpu_ns).wall_ns),
+            (180.0, 210.0)
+        );
+        assert_eq!(grown(|t| t.host_busy_ns).amount, 2100.0);
+    }
+
+    #[test]
+    fn without_turns_all_counts_from_the_first_reading_to_the_last() {
+        let all = [
+            reading(None, 90, 0),
+            reading(None, 200, 100),
+            reading(None, 900, 100),
+        ];
+        let readings = Readings::within(&all, 100, 1000);
+        assert_eq!(readings.time_ns(), 900.0);
+        assert_eq!(readings.growth(|t| t.host_busy_ns).unwrap().amount, 7000.0);
+        // One turn of two that has no counter: half of the time isn't spoken for.
+        assert!(
+            Readings::within(&all[..2], 100, 1000)
+                .growth(|t| t.cpu_ns)
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_counter_that_went_down_is_no_reading() {
+        let all = [reading(None, 0, 5), reading(None, 10, 4)];
+        assert!(Readings::within(&all, 0, 10).growth(|t| t.cpu_ns).is_none());
     }
 }

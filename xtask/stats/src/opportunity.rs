@@ -203,6 +203,7 @@ mod tests {
             load,
             axis: Axis::PromptTokens,
             targets: vec![],
+            turns: false,
             cases: vec![],
         }
     }

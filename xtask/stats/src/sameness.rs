@@ -25,9 +25,10 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
             let (one, other) = (planned(a, cell)?, planned(b, cell)?);
             let words = |(scenario, case): (&PlannedScenario, &Case)| {
                 format!(
-                    "version {} ({:?}, {} → {} tokens, {} at once)",
+                    "version {} ({:?}{}, {} → {} tokens, {} at once)",
                     scenario.version,
                     scenario.load,
+                    if scenario.turns { " in turns" } else { "" },
                     case.prompt_tokens,
                     case.new_tokens,
                     case.concurrency

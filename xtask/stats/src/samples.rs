@@ -107,7 +107,7 @@ fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f
     let readings = Readings::within(telemetry, window.start_ns, window.end_ns);
     let cores = |of: fn(&Telemetry) -> Option<u64>| Some(readings.growth(of)?.per_ns());
     let tokens = Some(window.tokens as f64).filter(|&tokens| tokens > 0.0)?;
-    let per_token = |per_ns: f64| per_ns * readings.window_ns() / tokens;
+    let per_token = |per_ns: f64| per_ns * readings.time_ns() / tokens;
     match metric {
         MetricId::CpuUtilizationPercent => Some(100.0 * cores(|t| t.cpu_ns)?),
         MetricId::CpuPerTokenNs => Some(per_token(cores(|t| t.cpu_ns)?)),
@@ -116,6 +116,8 @@ fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f
             let dram = cores(|t| t.dram_energy_uj).unwrap_or(0.0);
             Some(per_token(package + dram) / 1e6)
         }
+        // Power is read too seldom to tell turns apart.
+        MetricId::GpuEnergyPerTokenJ if readings.iter().any(|t| t.turn.is_some()) => None,
         MetricId::GpuEnergyPerTokenJ => {
             let power: Vec<(u64, f64)> = telemetry
                 .iter()

@@ -68,6 +68,7 @@ mod tests {
             load: LoadShape::ClosedLoop,
             axis,
             targets: vec![],
+            turns: false,
             cases: vec![],
         }
     }

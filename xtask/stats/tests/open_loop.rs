@@ -71,6 +71,7 @@ fn scenario() -> PlannedScenario {
         load: LoadShape::Poisson,
         axis: Axis::LoadPercent,
         targets: vec![],
+        turns: false,
         cases: vec![Case {
             new_tokens: 2,
             load_percent: Some(90),

@@ -41,6 +41,7 @@ fn cell_of(load: LoadShape, concurrency: u32, requests: Vec<RequestRecord>) -> C
         load,
         axis: Axis::InFlight,
         targets: vec![],
+        turns: false,
         cases: vec![Case {
             new_tokens,
             concurrency,

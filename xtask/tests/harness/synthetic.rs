@@ -228,6 +228,7 @@ fn plan(targets: &[&str]) -> Plan {
         targets: targets.iter().map(target).collect(),
         scenarios: vec![PlannedScenario {
             targets: Vec::new(),
+            turns: false,
             id: "single_request".into(),
             version: 1,
             load: LoadShape::Serial,

@@ -26,6 +26,8 @@ const PERIOD: Duration = Duration::from_millis(40);
 const THOROUGH_EVERY: u32 = 10;
 /// How long to wait for the thread: a driver that hangs must not hang us.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How often to look whether it has read.
+const LOOK: Duration = Duration::from_micros(50);
 
 /// A running sampler; stops when dropped.
 pub struct Sampler {
@@ -36,17 +38,27 @@ pub struct Sampler {
 #[derive(Default)]
 struct Shared {
     case: String,
+    /// Which turn of it, where targets take turns.
+    turn: Option<u32>,
     readings: Vec<Telemetry>,
     thorough_next: bool,
+    /// Readings that were wanted at once, and how many of them there are.
+    wanted: u64,
+    taken: u64,
+    /// Nothing is read but what is wanted at once.
+    resting: bool,
     gpu_lost: Option<String>,
     stop: bool,
 }
 
 impl Sampler {
-    /// Start reading the counters of `pid` and its descendants, of the host, and of
-    /// the device that it works on, if any.
+    /// What reads the counters of `pid` and its descendants, of the host, and of the device
+    /// that it works on, if any, as soon as a case begins.
     pub fn start(pid: u32, device: Option<Box<dyn Device>>) -> Self {
-        let shared = Arc::new(Mutex::new(Shared::default()));
+        let shared = Arc::new(Mutex::new(Shared {
+            resting: true,
+            ..Shared::default()
+        }));
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::spawn(move || sample(Counters::new(pid, device), &of_thread));
         Self {
@@ -58,16 +70,53 @@ impl Sampler {
     /// Readings from now on are of `case`; those since the last case are of none.
     /// Returns when the first is there.
     pub fn begin(&self, case: &str) {
+        self.begin_case(case);
+        // A case begins with a reading, however short it is.
+        self.now();
+    }
+
+    /// Readings are of `case` as soon as its first turn begins.
+    pub fn begin_turns(&self, case: &str) {
+        self.begin_case(case);
+        lock(&self.shared).resting = true;
+    }
+
+    /// A turn begins with a reading.
+    pub fn begin_turn(&self, turn: u32) {
+        {
+            let mut shared = lock(&self.shared);
+            shared.turn = Some(turn);
+            shared.resting = false;
+        }
+        self.now();
+    }
+
+    /// And ends with one: there are none until the next.
+    pub fn end_turn(&self) {
+        lock(&self.shared).resting = true;
+        self.now();
+    }
+
+    fn begin_case(&self, case: &str) {
         let mut shared = lock(&self.shared);
         shared.case = case.to_owned();
+        shared.turn = None;
         shared.readings.clear();
         shared.thorough_next = true;
-        drop(shared);
+        shared.resting = false;
+    }
+
+    /// Have a reading taken at once, and wait for it.
+    fn now(&self) {
+        let wanted = {
+            let mut shared = lock(&self.shared);
+            shared.wanted += 1;
+            shared.wanted
+        };
         self.wake();
-        // A case begins with a reading, however short it is.
         let deadline = Instant::now() + PATIENCE;
-        while lock(&self.shared).readings.is_empty() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_micros(100));
+        while lock(&self.shared).taken < wanted && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
         }
     }
 
@@ -115,31 +164,31 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 fn sample(mut counters: Counters, shared: &Mutex<Shared>) {
     let mut due = Instant::now();
     loop {
-        let (case, thorough) = {
+        wait(due, shared);
+        let (case, turn, wanted, thorough) = {
             let mut shared = lock(shared);
             if shared.stop {
                 return;
             }
-            (
-                shared.case.clone(),
-                std::mem::take(&mut shared.thorough_next),
-            )
+            let thorough = std::mem::take(&mut shared.thorough_next);
+            (shared.case.clone(), shared.turn, shared.wanted, thorough)
         };
         let began = Instant::now();
         // The lock is not held while we read: the harness never waits for a driver.
         let reading = Telemetry {
             case,
+            turn,
             ..counters.read(thorough)
         };
         {
             let mut shared = lock(shared);
             shared.gpu_lost = counters.gpu.lost().map(str::to_owned);
+            shared.taken = wanted;
             if shared.case == reading.case {
                 shared.readings.push(reading);
             }
         }
         due = (due.min(began) + PERIOD).max(Instant::now());
-        wait(due, shared);
     }
 }
 
@@ -147,14 +196,18 @@ fn sample(mut counters: Counters, shared: &Mutex<Shared>) {
 fn wait(due: Instant, shared: &Mutex<Shared>) {
     loop {
         let left = due.saturating_duration_since(Instant::now());
-        let wanted = {
+        let resting = {
             let shared = lock(shared);
-            shared.stop || shared.thorough_next
+            if shared.stop || shared.wanted > shared.taken {
+                return;
+            }
+            shared.resting
         };
-        if left.is_zero() || wanted {
-            return;
+        match (resting, left.is_zero()) {
+            (true, _) => std::thread::park(),
+            (false, true) => return,
+            (false, false) => std::thread::park_timeout(left),
         }
-        std::thread::park_timeout(left);
     }
 }
 
@@ -234,6 +287,23 @@ mod tests {
         assert!(of_b[0].host_busy_ns.is_some());
         assert!(of_b[0].rss_bytes > Some(0) && of_b[0].cpu_ns > Some(0));
         assert!(of_b[0].sampler_cpu_ns < of_b[0].harness_cpu_ns);
+    }
+
+    #[test]
+    fn a_turn_has_a_reading_at_each_end_and_none_is_taken_between_turns() {
+        let sampler = here(None);
+        sampler.begin_turns("p10");
+        for turn in 0..3 {
+            sampler.begin_turn(turn);
+            sampler.end_turn();
+            let of_turn = sampler.take();
+            assert!(of_turn.len() >= 2, "{of_turn:?}");
+            let belongs = |r: &Telemetry| r.turn == Some(turn) && r.case == "p10";
+            assert!(of_turn.iter().all(belongs), "{of_turn:?}");
+            // Long enough for one that nobody wants.
+            std::thread::sleep(2 * PERIOD);
+            assert_eq!(sampler.take(), []);
+        }
     }
 
     #[test]

@@ -173,6 +173,7 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
                 load,
                 axis: Axis::InFlight,
                 targets: vec![],
+                turns: false,
                 cases,
             })
             .collect(),

@@ -229,6 +229,7 @@ fn header(
                 load: LoadShape::Serial,
                 axis: Axis::PromptTokens,
                 targets: vec![],
+                turns: false,
                 cases: vec![case(requests)],
             }],
             launches,
