@@ -115,6 +115,9 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
             |text| markdown::render(&text.analysis, 3),
         ),
         load: match scenario.load {
+            LoadShape::Serial if scenario.turns => {
+                "one request, then the next; the targets of a block take turns, a few requests each, and are stopped meanwhile"
+            }
             LoadShape::Serial => "one request, then the next",
             LoadShape::ClosedLoop => {
                 "closed loop: every answer is followed at once by the next request"

@@ -234,7 +234,7 @@ pub fn text(output: &Output) -> String {
     )
 }
 
-/// Small, with a serial and a closed-loop scenario.
+/// Small, with a serial scenario, in turns, and a closed loop.
 pub const PROFILE: &str = r#"
 id = "test"
 about = "for tests"
@@ -253,6 +253,7 @@ prompt_tokens = [10]
 new_tokens = 6
 concurrency = [1]
 requests = 6
+turns = true
 
 [scenarios.concurrent]
 prompt_tokens = [10]

@@ -23,4 +23,5 @@ mod telemetry;
 mod terminal;
 mod timing;
 mod trace;
+mod turns;
 mod twins;
