@@ -69,6 +69,29 @@ fn one_who_leaves_a_command_that_is_over_need_not_dismiss() {
 }
 
 #[test]
+fn launches_that_take_turns_have_run_for_as_long_as_their_turns() {
+    let turn = |item: &str| Event::Turn { item: item.into() };
+    let mut state = state([
+        (0, begin("a", true)),
+        (10, begin("b", true)),
+        (30, turn("a")),
+        (35, turn("a")),
+        (70, turn("b")),
+    ]);
+    let running = |state: &State| {
+        let running = state.running.as_ref().expect("one of them runs");
+        (running.begin.item.clone(), running.took_ns(state.now_ns))
+    };
+    state.tick(100);
+    assert_eq!(running(&state), ("b".into(), 20 + 30));
+    let done = Event::ended(schema::record::Status::Ok, "");
+    state.apply(100, done);
+    state.apply(120, turn("a"));
+    assert_eq!(running(&state), ("a".into(), 10 + 40));
+    assert!(state.resting.is_empty(), "what is over takes no turn");
+}
+
+#[test]
 fn only_what_runs_and_may_be_skipped_is_skipped() {
     let mut state = state([]);
     assert_eq!(state.key(Key::Skip), None);
