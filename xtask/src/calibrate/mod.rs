@@ -55,7 +55,8 @@ pub struct Options {
     /// The profile whose sizes `--verdicts` is tried at.
     #[arg(long, default_value = "cpu", requires = "verdicts")]
     pub profile: String,
-    /// Launches of each: how many does it take? 15, or the profile's where these are more.
+    /// Launches of each: how many does it take? 15, or the profile's where these are more (or
+    /// its numbers mean nothing).
     #[arg(long, value_name = "N", requires = "verdicts")]
     pub invocations: Option<u32>,
     /// Print JSON instead of a table.

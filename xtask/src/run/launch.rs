@@ -14,6 +14,7 @@ use crate::engine::{EngineFailure, Program};
 use crate::gpu;
 use crate::prompts::Prompts;
 use crate::verify::question::load_for_cases;
+use crate::watch::control;
 use anyhow::Result;
 use protocol::clock::now_ns;
 use protocol::wire::Batching;
@@ -134,8 +135,11 @@ impl<'a> Running<'a> {
         Ok(running)
     }
 
-    /// Make all of it.
+    /// Make all of it, nobody beside it.
     pub(super) fn alone(mut self) -> Result<End> {
+        if let Some(engine) = &mut self.engine {
+            engine.session.resume();
+        }
         match self.cases() {
             Ok(()) => {}
             Err(Stop::Engine(failure)) => self.fall(failure),
@@ -159,6 +163,12 @@ impl<'a> Running<'a> {
         if let Some(engine) = &mut self.engine {
             engine.session.pause();
         }
+    }
+
+    /// Whether the user skipped it.
+    pub(super) fn was_skipped(&self) -> bool {
+        let failure = self.fallen.as_ref().map(|(failure, _)| failure);
+        failure.is_some_and(|failure| control::is_skip(failure.status, &failure.reason))
     }
 
     /// The most memory its process had (bytes), if that is known.

@@ -7,7 +7,7 @@
 //! latency never does.
 //!
 //! Open loops stand in `open_loop.rs`: they need a thread that sends. One request at a
-//! time stands in `serial.rs`: it can be interrupted.
+//! time stands in `serial.rs`: it can be put down and taken up again.
 
 use super::open_loop::{self, Offered};
 use super::serial::Serial;
@@ -98,11 +98,7 @@ pub fn issue(
         return open_loop::issue(session, shape, case, warmup, &offered, prompts, sink);
     }
     let users = case.concurrency;
-    // One user in a closed loop sends one request at a time, too.
-    if shape == LoadShape::Serial || shape == LoadShape::ClosedLoop && users == 1 {
-        return Serial::new(case, prompts).all(session, warmup, sink);
-    }
-    let issuer = Issuer {
+    let issuer = |prompts, session, sink| Issuer {
         session,
         case,
         prompts,
@@ -111,10 +107,17 @@ pub fn issue(
         timed_done: 0,
         window: None,
     };
+    // Every slot of a closed loop warms up, so that no batch size is met first while timed.
     match shape {
-        LoadShape::Batch => issuer.batches(users),
-        // Every slot warms up, so that no batch size is met first while timed.
-        LoadShape::Serial | LoadShape::ClosedLoop => issuer.closed_loop(users, warmup.max(users)),
+        LoadShape::Serial => Serial::new(case, prompts).all(session, warmup, sink),
+        // One user sends one request at a time, too.
+        LoadShape::ClosedLoop if users == 1 => {
+            Serial::new(case, prompts).all(session, warmup.max(1), sink)
+        }
+        LoadShape::ClosedLoop => {
+            issuer(prompts, session, sink).closed_loop(users, warmup.max(users))
+        }
+        LoadShape::Batch => issuer(prompts, session, sink).batches(users),
         LoadShape::Poisson | LoadShape::ConstantRate => {
             panic!("an open loop is launched only with its capacity measured (see `pending`)")
         }

@@ -2,37 +2,82 @@
 
 use super::launch::{Context, Running};
 use crate::doctor::Memory;
+use std::path::Path;
 
 /// What loading may take, in sizes of the weight file: 8-bit weights that are kept as f32,
 /// beside the file itself.
 const FILES: u64 = 5;
+/// Bytes that the engines of a block may take together, where that is less than is free.
+const LIMIT: &str = "BENCH_MEMORY_BYTES";
 
 /// Whether what a launch may need fits twice into what is free: whatever it needs, the
 /// machine shall not swap. Where it can't be told how much is free there is none to spare.
 pub(super) fn has_room(context: &Context, beside: &[Running]) -> bool {
     let weights = context.model_dir.join(&context.target.weights);
-    let file_bytes = std::fs::metadata(weights).map_or(0, |file| file.len());
-    let largest = beside.iter().filter_map(Running::peak_rss_bytes).max();
-    fits(Memory::read().available_bytes, file_bytes, largest)
+    let file_bytes = std::fs::metadata(weights).ok().map(|file| file.len());
+    let taken = || beside.iter().filter_map(Running::peak_rss_bytes);
+    let limit = std::env::var(LIMIT)
+        .ok()
+        .and_then(|bytes| bytes.parse().ok());
+    let left = |limit: u64| limit.saturating_sub(taken().sum());
+    let free = [
+        Memory::read().available_bytes,
+        limit.map(left),
+        of_cgroup(Path::new("/sys/fs/cgroup")),
+    ];
+    fits(free.into_iter().flatten().min(), file_bytes, taken().max())
 }
 
-fn fits(available: Option<u64>, file_bytes: u64, largest_beside: Option<u64>) -> bool {
+fn fits(free: Option<u64>, file_bytes: Option<u64>, largest_beside: Option<u64>) -> bool {
+    let Some((free, file_bytes)) = free.zip(file_bytes) else {
+        return false;
+    };
     let may_need = (FILES * file_bytes).max(largest_beside.unwrap_or(0));
-    available.is_some_and(|bytes| bytes / 2 >= may_need)
+    free / 2 >= may_need
+}
+
+/// What a container's limit leaves: cgroup v2 (cgroups(7)), as it is seen from inside; files
+/// in memory can be dropped.
+fn of_cgroup(dir: &Path) -> Option<u64> {
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
+    let max: u64 = read("memory.max")?.trim().parse().ok()?;
+    let current: u64 = read("memory.current")?.trim().parse().ok()?;
+    let stat = read("memory.stat").unwrap_or_default();
+    let files = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("file ")?.trim().parse().ok());
+    let taken = current.saturating_sub(files.unwrap_or(0));
+    Some(max.saturating_sub(taken))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
 
     #[test]
     fn what_it_may_need_must_fit_twice() {
-        const GIB: u64 = 1 << 30;
-        assert!(fits(Some(10 * GIB), GIB, None));
-        assert!(!fits(Some(10 * GIB - 2), GIB, None));
+        assert!(fits(Some(10 * GIB), Some(GIB), None));
+        assert!(!fits(Some(10 * GIB - 2), Some(GIB), None));
         // Small weights, beside a process that shows what a runtime takes.
-        assert!(fits(Some(2 * GIB), 1 << 20, Some(GIB)));
-        assert!(!fits(Some(2 * GIB - 2), 1 << 20, Some(GIB)));
-        assert!(!fits(None, 0, None));
+        assert!(fits(Some(2 * GIB), Some(1 << 20), Some(GIB)));
+        assert!(!fits(Some(2 * GIB - 2), Some(1 << 20), Some(GIB)));
+        assert!(!fits(None, Some(0), None));
+        assert!(!fits(Some(GIB), None, None));
+    }
+
+    #[test]
+    fn a_container_has_what_its_limit_leaves() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        assert_eq!(of_cgroup(dir.path()), None);
+        write("memory.max", "max\n");
+        write("memory.current", "300\n");
+        assert_eq!(of_cgroup(dir.path()), None, "no limit");
+        write("memory.max", "1000\n");
+        assert_eq!(of_cgroup(dir.path()), Some(700));
+        write("memory.stat", "anon 100\nfile 200\n");
+        assert_eq!(of_cgroup(dir.path()), Some(900));
     }
 }

@@ -1,4 +1,4 @@
-//! Measuring: the plan's launches, one after the other, each into its own
+//! Measuring: the plan's launches, one after the other or in turns, each into its own
 //! append-only file.
 //!
 //! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `load`,
@@ -54,7 +54,7 @@ pub fn run(
 ) -> Result<()> {
     let weights = Weights::of(plan, model_dir);
     let mut lost = Lost::default();
-    for round in pending.chunk_by(|a, b| take_turns(plan, a, b)) {
+    for round in rounds(plan, &pending) {
         let mut contexts = Vec::new();
         for item in round {
             if let Some(status) = lost.of(&item.launch) {
@@ -87,15 +87,17 @@ pub fn run(
             crate::deadline::next_piece(left.iter().map(|(_, item)| at_least(plan, item)).sum())?;
             control::skippable();
             let ends = together(left)?;
-            let skipped = control::skipped() && !crate::interrupt::requested();
+            control::skipped(); // nothing runs any more that could be
             let (done, rest) = left.split_at(ends.len());
             for ((_, item), end) in done.iter().zip(&ends) {
                 told::turn(&item.launch);
-                told::end(&item.launch, end, skipped);
-                lost.note(&item.launch, end, skipped);
+                told::end(&item.launch, end);
+                lost.note(&item.launch, end);
             }
-            let stopped = ends.iter().find(|end| end.status == Status::NotRun);
-            if let Some(end) = stopped.filter(|_| !skipped) {
+            let stopped = |end: &&End| {
+                end.status == Status::NotRun && !control::is_skip(end.status, &end.reason)
+            };
+            if let Some(end) = ends.iter().find(stopped) {
                 anyhow::bail!("{}", end.reason);
             }
             left = rest;
@@ -109,14 +111,16 @@ pub fn run(
 fn together(left: &[(Context, &Pending)]) -> Result<Vec<End>> {
     let mut all: Vec<Running> = Vec::new();
     for (context, item) in left {
-        if !all.is_empty() && !memory::has_room(context, &all) {
+        let is_over = crate::interrupt::requested();
+        if !all.is_empty() && (is_over || !memory::has_room(context, &all)) {
             break;
         }
         told::begin(&item.launch);
         let mut running = Running::begin(context, item)?;
-        if left.len() > 1 {
-            running.pause();
+        if running.was_skipped() {
+            control::skippable(); // the others may go on
         }
+        running.pause();
         all.push(running);
     }
     if all.len() == 1 {
@@ -125,18 +129,29 @@ fn together(left: &[(Context, &Pending)]) -> Result<Vec<End>> {
     turns::run(all)
 }
 
-/// Whether two launches are of one round of targets that take turns. On a GPU what others
-/// hold in its memory is not theirs to spare, and its counters tell no processes apart.
-fn take_turns(plan: &Plan, a: &Pending, b: &Pending) -> bool {
-    let (a, b) = (&a.launch, &b.launch);
-    let uses_gpu = |launch: &Launch| {
-        let is_it = |target: &&Target| target.id == original(&launch.target);
+/// The launches as they are made, each round together: those of a block and scenario that take
+/// turns, or one alone. Who uses a GPU doesn't: what others hold in its memory is not theirs
+/// to spare, and its counters tell no processes apart.
+fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
+    let uses_gpu = |item: &&Pending| {
+        let is_it = |target: &&Target| target.id == original(&item.launch.target);
         let target = plan.targets.iter().find(is_it);
         target.is_some_and(|target| gpu::is_used_by(&target.backend))
     };
-    (a.invocation, &a.scenario) == (b.invocation, &b.scenario)
-        && scenario(plan, &a.scenario).turns
-        && ![a, b].into_iter().any(uses_gpu)
+    let same = |a: &Pending, b: &Pending| {
+        (a.launch.invocation, &a.launch.scenario) == (b.launch.invocation, &b.launch.scenario)
+    };
+    let mut rounds = Vec::new();
+    for round in pending.chunk_by(same) {
+        let in_turns = scenario(plan, &round[0].launch.scenario).turns;
+        let (alone, together): (Vec<_>, Vec<_>) =
+            round.iter().partition(|item| !in_turns || uses_gpu(item));
+        rounds.extend(alone.into_iter().map(|item| vec![item]));
+        if !together.is_empty() {
+            rounds.push(together);
+        }
+    }
+    rounds
 }
 
 /// Targets and scenarios of which nothing more is measured. A cell needs every invocation,
@@ -151,14 +166,10 @@ impl Lost {
         self.0.get(&key).copied()
     }
 
-    fn note(&mut self, launch: &Launch, end: &End, skipped: bool) {
-        let status = match skipped {
-            true => Status::NotRun,
-            false => end.status,
-        };
-        if status != Status::Ok {
+    fn note(&mut self, launch: &Launch, end: &End) {
+        if end.status != Status::Ok {
             let key = (launch.target.clone(), launch.scenario.clone());
-            self.0.insert(key, status);
+            self.0.insert(key, end.status);
         }
     }
 }

@@ -124,12 +124,8 @@ pub(super) fn case_end() {
 }
 
 /// A launch ended. A failure is an error; what was skipped or interrupted is none.
-pub(super) fn end(launch: &Launch, end: &End, skipped: bool) {
-    let status = match skipped {
-        true => Status::NotRun,
-        false => end.status,
-    };
-    let event = Event::ended(status, &end.reason);
+pub(super) fn end(launch: &Launch, end: &End) {
+    let event = Event::ended(end.status, &end.reason);
     if let Event::End { mark, reason } = &event
         && *mark == Mark::Failed
     {

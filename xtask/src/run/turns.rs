@@ -2,13 +2,13 @@
 //! each sends a few requests and is stopped (SIGSTOP) until its turn comes again.
 //!
 //! Where targets run one after the other, whatever the machine does for a while (another
-//! guest of the hypervisor, a clock that changes) falls on one of them, and lasts longer than
-//! a case. In turns it falls on all: what is compared is milliseconds apart. (Interleaving
-//! trials: Abedi, Brecht: Conducting Repeatable Experiments in Highly Variable Cloud Computing
-//! Environments, ICPE 2017.)
+//! guest of the hypervisor, a clock that changes) falls on one of them, and may last as long
+//! as a case. In turns each is measured at many moments of the same minute, and what lasts
+//! falls on all. (Interleaving trials: Abedi, Brecht: Conducting Repeatable Experiments in
+//! Highly Variable Cloud Computing Environments, ICPE 2017.)
 //!
-//! A stopped process takes no CPU time, and its threads are where they were when it goes on:
-//! a pool that was spinning still spins. What others did to the caches meanwhile an untimed
+//! A stopped process takes no CPU time, so threads that spin while they wait disturb nobody.
+//! Its clock runs on: what fell asleep meanwhile, and what others did to the caches, an untimed
 //! request makes good, first in every turn.
 
 use super::launch::{Running, kept};
@@ -16,6 +16,7 @@ use super::load::{Stop, Window};
 use super::serial::Serial;
 use super::told;
 use crate::random::{self, SplitMix64};
+use crate::watch::control;
 use anyhow::Result;
 use schema::plan::{Case, Launch, Plan};
 use schema::record::End;
@@ -105,10 +106,11 @@ impl<'r, 'a> Player<'r, 'a> {
         };
         let mut sink = kept(record);
         let session = &mut engine.session;
-        session.resume();
-        self.serial.untimed(session, &mut sink)?;
+        // Before it goes on, so that nothing stands between its requests.
         engine.sampler.begin_turn(self.turns);
         self.turns += 1;
+        session.resume();
+        self.serial.untimed(session, &mut sink)?;
         let (mut requests, mut busy_ns) = (0, 0);
         while !self.serial.is_done() && (requests < REQUESTS_MIN || busy_ns < TURN_NS) {
             busy_ns += self.serial.timed(session, &mut sink)?;
@@ -144,6 +146,11 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
     }
     while let Some(next) = least_far(players.iter().map(|p| p.serial.progress()), random) {
         let result = players[next].turn();
+        if let Err(Stop::Engine(failure)) = &result
+            && control::is_skip(failure.status, &failure.reason)
+        {
+            control::skippable(); // the others may go on
+        }
         if result.is_err() || players[next].serial.is_done() {
             let player = players.swap_remove(next);
             let window = result.map(|()| player.serial.window());

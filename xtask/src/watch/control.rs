@@ -1,11 +1,12 @@
-//! What the user may ask of a run while it goes on: wait before the next launch,
-//! leave out the rest of what runs. Stopping altogether is `interrupt`'s.
+//! What the user may ask of a run while it goes on: wait before the next launch, or round
+//! of launches that take turns; leave out the rest of what runs. Stopping altogether is `interrupt`'s.
 //!
 //! Nothing is stopped in the middle of a request but by giving up its launch, whose
 //! record then ends as `not_run`: a resumed run makes it again.
 
 use super::event::Event;
 use crate::interrupt;
+use schema::record::Status;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ const CLOSED: u8 = 0;
 const OPEN: u8 = 1;
 /// And the user doesn't want it.
 const ASKED: u8 = 2;
+
+/// Why something is given up that the user doesn't want.
+const SKIPPED: &str = "skipped by the user";
 
 /// How often someone who waits looks whether to go on.
 const LOOK: Duration = Duration::from_millis(20);
@@ -45,7 +49,8 @@ pub fn checkpoint() -> anyhow::Result<()> {
     interrupt::check()
 }
 
-/// From now until [`skipped`] the user may skip what runs.
+/// From now until [`skipped`] the user may skip what runs; what was to be skipped before is
+/// given up.
 pub fn skippable() {
     SKIP.store(OPEN, Ordering::SeqCst);
 }
@@ -60,7 +65,12 @@ pub fn given_up() -> Option<&'static str> {
     if interrupt::requested() {
         return Some("interrupted");
     }
-    (SKIP.load(Ordering::SeqCst) == ASKED).then_some("skipped by the user")
+    (SKIP.load(Ordering::SeqCst) == ASKED).then_some(SKIPPED)
+}
+
+/// Whether that is how something ended.
+pub fn is_skip(status: Status, reason: &str) -> bool {
+    status == Status::NotRun && reason.starts_with(SKIPPED)
 }
 
 #[cfg(test)]

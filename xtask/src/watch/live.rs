@@ -104,6 +104,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// The next reading's process is another than the last one's.
+    pub fn other_process(&mut self) {
+        self.last.cpu_ns = None;
+    }
+
     /// One more reading. Counters of another process, which begin anew, say nothing
     /// the first time.
     pub fn read(&mut self, now: Reading) {

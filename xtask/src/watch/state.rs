@@ -258,6 +258,7 @@ impl State {
         };
         let mut next = self.resting.swap_remove(at);
         next.began_ns = t_ns;
+        self.machine.other_process();
         self.rest(t_ns);
         self.tree.go_on(&next.begin.group, item);
         self.running = Some(next);

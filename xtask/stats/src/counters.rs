@@ -63,6 +63,20 @@ impl<'a> Readings<'a> {
         self.stretches.iter().flatten().copied()
     }
 
+    /// Whether they are of a target that took turns with others.
+    pub(crate) fn are_of_turns(&self) -> bool {
+        self.iter().any(|reading| reading.turn.is_some())
+    }
+
+    /// Whether a time lies between the first and the last reading, of one turn.
+    pub(crate) fn span(&self, t_ns: u64) -> bool {
+        let mut stretches = self.stretches.iter();
+        stretches.any(|stretch| match stretch.as_slice() {
+            [first, .., last] => (first.t_ns..=last.t_ns).contains(&t_ns),
+            _ => false,
+        })
+    }
+
     /// Time in which the target was at work (ns): the window, or its turns.
     pub(crate) fn time_ns(&self) -> f64 {
         self.time_ns
@@ -129,6 +143,7 @@ mod tests {
         ];
         // The first turn's reading stands before its first request.
         let readings = Readings::within(&all, 100, 1090);
+        assert!(readings.are_of_turns() && readings.span(150) && !readings.span(500));
         assert_eq!(readings.time_ns(), 210.0);
         let grown = |of: fn(&Telemetry) -> Option<u64>| readings.growth(of).unwrap();
         assert_eq!(
@@ -148,12 +163,29 @@ mod tests {
         let readings = Readings::within(&all, 100, 1000);
         assert_eq!(readings.time_ns(), 900.0);
         assert_eq!(readings.growth(|t| t.host_busy_ns).unwrap().amount, 7000.0);
-        // One turn of two that has no counter: half of the time isn't spoken for.
-        assert!(
-            Readings::within(&all[..2], 100, 1000)
-                .growth(|t| t.cpu_ns)
-                .is_none()
-        );
+        // One reading spans nothing.
+        let one = Readings::within(&all[..2], 100, 1000);
+        assert!(one.growth(|t| t.cpu_ns).is_none());
+    }
+
+    #[test]
+    fn a_counter_read_in_less_than_half_of_the_time_is_not_known() {
+        let mut all = [
+            reading(Some(0), 0, 0),
+            reading(Some(0), 100, 100),
+            reading(Some(1), 1000, 100),
+            reading(Some(1), 1150, 180),
+        ];
+        let known = |all: &[Telemetry]| {
+            let readings = Readings::within(all, 0, 1150);
+            readings.growth(|t| t.cpu_ns).map(|growth| growth.amount)
+        };
+        assert_eq!(known(&all), Some(180.0));
+        all[0].cpu_ns = None;
+        assert_eq!(known(&all), Some(80.0), "150 of 250 ns");
+        all[0].cpu_ns = Some(0);
+        all[3].cpu_ns = None;
+        assert_eq!(known(&all), None, "100 of 250 ns");
     }
 
     #[test]

@@ -96,17 +96,25 @@ pub(crate) fn samples(
         | MetricId::GpuDramBandwidthPercent
         | MetricId::GpuEnergyPerTokenJ
         | MetricId::SamplerCpuPercent => {
-            one(window().and_then(|w| of_counters(metric, attempt, &w)))
+            one(window().and_then(|w| of_counters(metric, case, attempt, &w)))
         }
     }
 }
 
 /// What the readings within the steady window say.
-fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f64> {
+fn of_counters(metric: MetricId, case: &Case, attempt: &Attempt, window: &Steady) -> Option<f64> {
     let telemetry = &attempt.log.telemetry;
     let readings = Readings::within(telemetry, window.start_ns, window.end_ns);
     let cores = |of: fn(&Telemetry) -> Option<u64>| Some(readings.growth(of)?.per_ns());
-    let tokens = Some(window.tokens as f64).filter(|&tokens| tokens > 0.0)?;
+    // Between the readings of a turn lies its untimed request, too.
+    let tokens = match readings.are_of_turns() {
+        true => {
+            let tokens = all(case, attempt).into_iter().flat_map(|r| &r.token_ns);
+            tokens.filter(|t_ns| readings.span(**t_ns)).count() as u64
+        }
+        false => window.tokens,
+    };
+    let tokens = Some(tokens as f64).filter(|&tokens| tokens > 0.0)?;
     let per_token = |per_ns: f64| per_ns * readings.time_ns() / tokens;
     match metric {
         MetricId::CpuUtilizationPercent => Some(100.0 * cores(|t| t.cpu_ns)?),
@@ -117,7 +125,7 @@ fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f
             Some(per_token(package + dram) / 1e6)
         }
         // Power is read too seldom to tell turns apart.
-        MetricId::GpuEnergyPerTokenJ if readings.iter().any(|t| t.turn.is_some()) => None,
+        MetricId::GpuEnergyPerTokenJ if readings.are_of_turns() => None,
         MetricId::GpuEnergyPerTokenJ => {
             let power: Vec<(u64, f64)> = telemetry
                 .iter()

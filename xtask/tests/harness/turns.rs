@@ -49,10 +49,12 @@ fn nobody_works_while_another_has_the_turn() {
             all.windows(2).all(|pair| pair[0].1 <= pair[1].0),
             "two at once: {all:?}"
         );
-        // Six turns each, of an untimed request and two that are timed; in each round of two
-        // turns both have one.
+        // Six turns each, of an untimed request and two that are timed. Whoever is least far is
+        // next, so nobody has more than two in a row.
         let turns: Vec<_> = all.chunk_by(|a, b| a.2 == b.2).collect();
         assert!(turns.len() > 6, "they alternate: {all:?}");
+        let timed = |turn: &&[(u64, u64, String, bool)]| turn.iter().filter(|r| r.3).count();
+        assert!(turns.iter().map(timed).all(|n| n <= 4), "{all:?}");
         for turn in &turns {
             assert!(!turn[0].3, "a turn begins untimed: {all:?}");
         }
@@ -67,6 +69,20 @@ fn nobody_works_while_another_has_the_turn() {
         assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
         assert!(requests >= 24, "{target} {cell}: {requests} requests");
     }
+}
+
+#[test]
+fn where_memory_has_room_for_one_they_run_one_after_the_other() {
+    let checkout = Checkout::with(&["slow"]);
+    checkout.profile(&profile());
+    let (output, run) = checkout.bench(&[("BENCH_MEMORY_BYTES", "1")]);
+    assert!(output.status.success(), "{}", text(&output));
+    for (target, cell, status, reason, requests) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+        assert!(requests >= 24, "{target} {cell}: {requests} requests");
+    }
+    let of_turns = |log: &LaunchLog| log.telemetry.iter().any(|t| t.turn.is_some());
+    assert!(!run.launches.iter().any(of_turns));
 }
 
 /// Processes that a process has started and not yet waited for.

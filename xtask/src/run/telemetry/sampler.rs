@@ -87,13 +87,19 @@ impl Sampler {
             let mut shared = lock(&self.shared);
             shared.turn = Some(turn);
             shared.resting = false;
+            // Both ends have all counters: what is read seldom would be missing at one of them.
+            shared.thorough_next = true;
         }
         self.now();
     }
 
     /// And ends with one: there are none until the next.
     pub fn end_turn(&self) {
-        lock(&self.shared).resting = true;
+        {
+            let mut shared = lock(&self.shared);
+            shared.resting = true;
+            shared.thorough_next = true;
+        }
         self.now();
     }
 
@@ -165,15 +171,18 @@ fn sample(mut counters: Counters, shared: &Mutex<Shared>) {
     let mut due = Instant::now();
     loop {
         wait(due, shared);
+        let began = Instant::now();
         let (case, turn, wanted, thorough) = {
             let mut shared = lock(shared);
             if shared.stop {
                 return;
             }
+            if shared.wanted > shared.taken {
+                due = began; // the next one a whole period later
+            }
             let thorough = std::mem::take(&mut shared.thorough_next);
             (shared.case.clone(), shared.turn, shared.wanted, thorough)
         };
-        let began = Instant::now();
         // The lock is not held while we read: the harness never waits for a driver.
         let reading = Telemetry {
             case,
