@@ -211,3 +211,45 @@ pub fn scenario<'a>(plan: &'a Plan, id: &str) -> &'a PlannedScenario {
         .find(|s| s.id == id)
         .expect("the plan names its scenarios")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::pending::tests::plan;
+    use super::*;
+
+    #[test]
+    fn who_takes_turns_is_measured_together_and_who_uses_a_gpu_alone() {
+        let mut plan = plan();
+        let target = |(id, backend): (&str, &str)| Target {
+            id: id.into(),
+            engine: id.into(),
+            variant: String::new(),
+            backend: backend.into(),
+            precision: "f32".into(),
+            weights: "model.safetensors".into(),
+            hidden: false,
+        };
+        plan.targets = [("a", "cpu"), ("gpu", "vulkan"), ("b", "cpu")]
+            .map(target)
+            .into();
+        let item = |(invocation, target): (u32, &str)| Pending {
+            launch: Launch {
+                invocation,
+                target: target.into(),
+                ..plan.launches[0].clone()
+            },
+            attempt: 0,
+        };
+        let pending = [(0, "a"), (0, "gpu"), (0, "b"), (1, "b"), (1, "a@twin")].map(item);
+        let names = |plan: &Plan| -> Vec<String> {
+            let name = |item: &&Pending| item.launch.target.clone();
+            let rounds = rounds(plan, &pending).into_iter();
+            rounds
+                .map(|round| round.iter().map(name).collect::<Vec<_>>().join(" "))
+                .collect()
+        };
+        assert_eq!(names(&plan), ["a", "gpu", "b", "b", "a@twin"]);
+        plan.scenarios[0].turns = true;
+        assert_eq!(names(&plan), ["gpu", "a b", "b a@twin"]);
+    }
+}

@@ -108,13 +108,14 @@ pub fn pending(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use schema::plan::{Case, PlannedScenario};
     use schema::record::{CaseEnd, End, LaunchRecord};
     use schema::scenario::{Axis, LoadShape};
 
-    fn plan() -> Plan {
+    /// One target, a serial scenario with two cases, two blocks.
+    pub(in crate::run) fn plan() -> Plan {
         let case = |id: &str, prompt_tokens| Case {
             id: id.into(),
             prompt_tokens,
