@@ -71,6 +71,8 @@ pub(super) struct Running<'a> {
     engine: Option<Engine>,
     /// How it failed, and the last lines of its stderr.
     fallen: Option<(EngineFailure, String)>,
+    /// How all of it ended.
+    end: Option<End>,
 }
 
 /// A process that has loaded its model, and who watches it.
@@ -122,6 +124,7 @@ impl<'a> Running<'a> {
             record,
             engine: None,
             fallen: None,
+            end: None,
         };
         match Session::open(context.program, &load, Patience::of(context.plan)) {
             Err(fallen) => running.fallen = Some(fallen),
@@ -247,8 +250,12 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// End the process where it hasn't failed, and the record.
-    pub(super) fn finish(mut self) -> Result<End> {
+    /// End the process where it hasn't failed, and the record; how it ended, as often as
+    /// one asks.
+    pub(super) fn finish(&mut self) -> Result<End> {
+        if let Some(end) = &self.end {
+            return Ok(end.clone());
+        }
         if let Some(Engine { session, sampler }) = self.engine.take() {
             drop(sampler);
             if let (Err(failure), tail) = session.close() {
@@ -257,7 +264,7 @@ impl<'a> Running<'a> {
         }
         // What an engine fails at without its model is none of its failures.
         let fallen = match (
-            self.fallen,
+            self.fallen.take(),
             self.context.weights.changed(self.context.target),
         ) {
             (None, None) => None,
@@ -279,6 +286,9 @@ impl<'a> Running<'a> {
         };
         self.record.event(RecordEvent::End(end.clone()))?;
         self.record.sync()?;
+        told::turn(self.launch);
+        told::end(self.launch, &end);
+        self.end = Some(end.clone());
         Ok(end)
     }
 }

@@ -90,8 +90,6 @@ pub fn run(
             control::skipped(); // nothing runs any more that could be
             let (done, rest) = left.split_at(ends.len());
             for ((_, item), end) in done.iter().zip(&ends) {
-                told::turn(&item.launch);
-                told::end(&item.launch, end);
                 lost.note(&item.launch, end);
             }
             let stopped = |end: &&End| {

@@ -50,7 +50,7 @@ pub(super) fn run(mut all: Vec<Running>) -> Result<Vec<End>> {
         random.shuffle(&mut players);
         take_turns(players, plan.warmup_requests, &mut random)?;
     }
-    all.into_iter().map(Running::finish).collect()
+    all.iter_mut().map(Running::finish).collect()
 }
 
 /// The cases of a round in the plan's order: a launch may have only some of them left.
@@ -127,7 +127,7 @@ impl<'r, 'a> Player<'r, 'a> {
             Ok(()) => Ok(()),
             Err(Stop::Engine(failure)) => {
                 self.running.fall(failure);
-                Ok(())
+                self.running.finish().map(drop)
             }
             Err(Stop::Record(error)) => Err(error),
         }

@@ -154,8 +154,22 @@ fn a_failing_engine_raises_exactly_its_alerts() {
 
 #[test]
 fn what_is_skipped_is_done_by_a_resumed_run() {
-    let checkout = checkout(&["ok"]);
-    let mut terminal = Terminal::start(&checkout, &BENCH, &[SLOWLY]);
+    skips_one(&checkout(&["ok"]));
+}
+
+#[test]
+fn who_is_skipped_leaves_the_others_of_its_round_to_go_on() {
+    let checkout = Checkout::with(&["ok"]);
+    let (turns, _) = PROFILE
+        .split_once("[scenarios.concurrent]")
+        .expect("the profile has a closed loop");
+    checkout.profile(&turns.replace("requests = 6", "requests = 60"));
+    skips_one(&checkout);
+}
+
+/// One of two targets is skipped, the other one is seen to run, and the run is interrupted.
+fn skips_one(checkout: &Checkout) {
+    let mut terminal = Terminal::start(checkout, &BENCH, &[SLOWLY]);
     terminal.sees(&["TPOT median", "s skip"]);
     terminal.press("s");
     terminal.until("a skipped item, and one that runs after it", |screen| {
@@ -172,7 +186,7 @@ fn what_is_skipped_is_done_by_a_resumed_run() {
         .values()
         .filter(|bytes| String::from_utf8_lossy(bytes).contains("skipped by the user"));
     assert_eq!(skipped.count(), 1);
-    goes_on(&checkout, &before);
+    goes_on(checkout, &before);
 }
 
 #[test]
