@@ -55,7 +55,6 @@ pub struct Process {
     output: Receiver<Output>,
     stderr: Arc<Mutex<VecDeque<String>>>,
     stderr_reader: Option<std::thread::JoinHandle<()>>,
-    paused: bool,
     /// Just before it was started.
     pub start_ns: u64,
 }
@@ -99,7 +98,6 @@ impl Process {
             output,
             stderr,
             stderr_reader: Some(stderr_reader),
-            paused: false,
             start_ns,
         })
     }
@@ -147,25 +145,21 @@ impl Process {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Stop it and everything it started where they are: from now on they take no CPU time,
-    /// whatever their threads were about to do.
-    pub fn pause(&mut self) {
-        self.paused = true;
+    /// Stop its process group where it is: from now on it takes no CPU time, whatever its
+    /// threads were about to do.
+    pub fn pause(&self) {
         self.signal_group(libc::SIGSTOP);
     }
 
-    /// Let it go on as if no time had passed.
-    pub fn resume(&mut self) {
-        self.paused = false;
+    /// Let it go on; its clock has run on meanwhile. Of no effect where it wasn't paused.
+    pub fn resume(&self) {
         self.signal_group(libc::SIGCONT);
     }
 
     /// Close its stdin, wait at most `patience`, then kill it; how it ended.
     pub fn finish(&mut self, patience: Duration) -> Option<ExitStatus> {
         self.stdin = None;
-        if self.paused {
-            self.resume();
-        }
+        self.resume();
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -198,11 +192,11 @@ impl Process {
             .join("\n")
     }
 
-    fn kill_group(&mut self) {
+    fn kill_group(&self) {
         self.signal_group(libc::SIGKILL);
     }
 
-    fn signal_group(&mut self, signal: libc::c_int) {
+    fn signal_group(&self, signal: libc::c_int) {
         let group = self.child.id() as libc::pid_t;
         // SAFETY: plain system call; the group is the child's own (process_group(0)),
         // and the child has not been reaped under that id unless it already ended,

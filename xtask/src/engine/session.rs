@@ -266,12 +266,12 @@ impl Session {
     }
 
     /// Stop it where it is: see [`Process::pause`].
-    pub fn pause(&mut self) {
+    pub fn pause(&self) {
         self.process.pause();
     }
 
     /// Let it go on.
-    pub fn resume(&mut self) {
+    pub fn resume(&self) {
         self.process.resume();
     }
 

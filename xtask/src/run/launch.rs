@@ -140,7 +140,7 @@ impl<'a> Running<'a> {
 
     /// Make all of it, nobody beside it.
     pub(super) fn alone(mut self) -> Result<End> {
-        if let Some(engine) = &mut self.engine {
+        if let Some(engine) = &self.engine {
             engine.session.resume();
         }
         match self.cases() {
@@ -162,8 +162,8 @@ impl<'a> Running<'a> {
     }
 
     /// Stop its process where it is.
-    pub(super) fn pause(&mut self) {
-        if let Some(engine) = &mut self.engine {
+    pub(super) fn pause(&self) {
+        if let Some(engine) = &self.engine {
             engine.session.pause();
         }
     }

@@ -114,11 +114,13 @@ fn together(left: &[(Context, &Pending)]) -> Result<Vec<End>> {
             break;
         }
         told::begin(&item.launch);
-        let mut running = Running::begin(context, item)?;
+        let running = Running::begin(context, item)?;
         if running.was_skipped() {
             control::skippable(); // the others may go on
         }
-        running.pause();
+        if left.len() > 1 {
+            running.pause();
+        }
         all.push(running);
     }
     if all.len() == 1 {

@@ -1,5 +1,6 @@
 //! What the user may ask of a run while it goes on: wait before the next launch, or round
-//! of launches that take turns; leave out the rest of what runs. Stopping altogether is `interrupt`'s.
+//! of launches that take turns; leave out the rest of what runs. Stopping altogether is
+//! `interrupt`'s.
 //!
 //! Nothing is stopped in the middle of a request but by giving up its launch, whose
 //! record then ends as `not_run`: a resumed run makes it again.

@@ -261,3 +261,11 @@ new_tokens = 6
 concurrency = [4]
 requests = 8
 "#;
+
+/// [`PROFILE`] with the serial scenario alone, of so many requests.
+pub fn turns_alone(requests: u32) -> String {
+    let (turns, _) = PROFILE
+        .split_once("[scenarios.concurrent]")
+        .expect("the profile has a closed loop");
+    turns.replace("requests = 6", &format!("requests = {requests}"))
+}

@@ -2,7 +2,7 @@
 //! keys do to it, and that neither a key nor a panic nor a quit costs a record or
 //! the terminal.
 
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, PROFILE, text, turns_alone};
 use crate::resume::{files, goes_on};
 use crate::terminal::{Ended, Terminal};
 use std::path::Path;
@@ -160,10 +160,7 @@ fn what_is_skipped_is_done_by_a_resumed_run() {
 #[test]
 fn who_is_skipped_leaves_the_others_of_its_round_to_go_on() {
     let checkout = Checkout::with(&["ok"]);
-    let (turns, _) = PROFILE
-        .split_once("[scenarios.concurrent]")
-        .expect("the profile has a closed loop");
-    checkout.profile(&turns.replace("requests = 6", "requests = 60"));
+    checkout.profile(&turns_alone(60));
     skips_one(&checkout);
 }
 

@@ -1,7 +1,7 @@
 //! Targets that take turns: nobody works while another does, records are those of launches
 //! as ever, and a harness that is killed leaves no stopped process behind.
 
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, text, turns_alone};
 use crate::resume::started;
 use schema::record::Status;
 use schema::run::LaunchLog;
@@ -9,14 +9,6 @@ use std::time::{Duration, Instant};
 
 /// A token takes so long (µs) that a turn has two requests.
 const PACE: (&str, &str) = ("FAKE_DECODE_US", "4000");
-
-/// With turns alone.
-fn profile() -> String {
-    let (turns, _) = PROFILE
-        .split_once("[scenarios.concurrent]")
-        .expect("the profile has a closed loop");
-    turns.replace("requests = 6", "requests = 12")
-}
 
 /// Every request of a block: when it was sent and answered, whose it is, whether timed.
 fn requests(logs: &[&LaunchLog]) -> Vec<(u64, u64, String, bool)> {
@@ -37,7 +29,7 @@ fn requests(logs: &[&LaunchLog]) -> Vec<(u64, u64, String, bool)> {
 #[test]
 fn nobody_works_while_another_has_the_turn() {
     let checkout = Checkout::with(&["slow"]);
-    checkout.profile(&profile());
+    checkout.profile(&turns_alone(12));
     let (output, run) = checkout.bench(&[PACE]);
     assert!(output.status.success(), "{}", text(&output));
     for block in 0..2 {
@@ -74,7 +66,7 @@ fn nobody_works_while_another_has_the_turn() {
 #[test]
 fn where_memory_has_room_for_one_they_run_one_after_the_other() {
     let checkout = Checkout::with(&["slow"]);
-    checkout.profile(&profile());
+    checkout.profile(&turns_alone(12));
     let (output, run) = checkout.bench(&[("BENCH_MEMORY_BYTES", "1")]);
     assert!(output.status.success(), "{}", text(&output));
     for (target, cell, status, reason, requests) in checkout.cells(&run) {
@@ -101,7 +93,7 @@ fn children(pid: u32) -> Vec<u32> {
 #[test]
 fn a_killed_harness_leaves_no_stopped_engine_behind() {
     let checkout = Checkout::with(&["slow"]);
-    checkout.profile(&profile());
+    checkout.profile(&turns_alone(12));
     let harness = started(&checkout, &[PACE]);
     let engines = children(harness.id());
     assert!(engines.len() >= 2, "both are in memory: {engines:?}");

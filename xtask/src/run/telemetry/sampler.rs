@@ -70,46 +70,44 @@ impl Sampler {
     /// Readings from now on are of `case`; those since the last case are of none.
     /// Returns when the first is there.
     pub fn begin(&self, case: &str) {
-        self.begin_case(case);
+        self.begin_case(case, false);
         // A case begins with a reading, however short it is.
         self.now();
     }
 
     /// Readings are of `case` as soon as its first turn begins.
     pub fn begin_turns(&self, case: &str) {
-        self.begin_case(case);
-        lock(&self.shared).resting = true;
+        self.begin_case(case, true);
     }
 
     /// A turn begins with a reading.
     pub fn begin_turn(&self, turn: u32) {
-        {
-            let mut shared = lock(&self.shared);
-            shared.turn = Some(turn);
-            shared.resting = false;
-            // Both ends have all counters: what is read seldom would be missing at one of them.
-            shared.thorough_next = true;
-        }
-        self.now();
+        lock(&self.shared).turn = Some(turn);
+        self.end_of_turn(false);
     }
 
     /// And ends with one: there are none until the next.
     pub fn end_turn(&self) {
+        self.end_of_turn(true);
+    }
+
+    /// Both ends have all counters: what is read seldom would be missing at one of them.
+    fn end_of_turn(&self, resting: bool) {
         {
             let mut shared = lock(&self.shared);
-            shared.resting = true;
+            shared.resting = resting;
             shared.thorough_next = true;
         }
         self.now();
     }
 
-    fn begin_case(&self, case: &str) {
+    fn begin_case(&self, case: &str, resting: bool) {
         let mut shared = lock(&self.shared);
         shared.case = case.to_owned();
         shared.turn = None;
         shared.readings.clear();
         shared.thorough_next = true;
-        shared.resting = false;
+        shared.resting = resting;
     }
 
     /// Have a reading taken at once, and wait for it.
