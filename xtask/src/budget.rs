@@ -130,7 +130,7 @@ fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
         .iter()
         .filter(|s| s.runs(original(&pilot.target)))
     {
-        for case in &scenario.cases {
+        for case in scenario.measured_cases() {
             let round = pilot.rounds.iter().find(|round| same(round, case))?;
             let run_s = f64::from(plan.invocations)
                 * case_s(scenario, case, plan.warmup_requests, round.round_s);
@@ -251,6 +251,7 @@ mod tests {
             load_percent: None,
             requests,
             duration_s,
+            measured_by: None,
         }
     }
 
@@ -277,6 +278,7 @@ mod tests {
             budget_s: 100.0,
             slo: None,
             noise_floor: false,
+            one_process: false,
             micro: Default::default(),
             targets: vec![],
             scenarios: vec![

@@ -2,6 +2,7 @@
 //! no randomness but the seed's, so that equal inputs give equal plans anywhere.
 
 mod narrow;
+mod share;
 
 pub use crate::random::SplitMix64;
 use narrow::narrow_targets;
@@ -9,7 +10,7 @@ use schema::micro::{MicroPlan, is_micro};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::profile::{Profile, Sizes};
 use schema::registry::Target;
-use schema::scenario::{Axis, LoadShape, Scenario};
+use schema::scenario::{Axis, Scenario};
 
 /// What the command line narrows or changes.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +56,8 @@ pub fn plan(
             choose_scenarios(profile, scenarios, &asked)?,
         ),
     };
-    let scenarios = narrow_targets(profile, scenarios, &targets, choice)?;
+    let mut scenarios = narrow_targets(profile, scenarios, &targets, choice)?;
+    share::share(&mut scenarios);
     let launches = order(&targets, &scenarios, profile.invocations, profile.seed);
     Ok(Plan {
         profile: profile.id.clone(),
@@ -77,6 +79,7 @@ pub fn plan(
         budget_s: profile.budget_s,
         slo: profile.slo,
         noise_floor: profile.noise_floor,
+        one_process: profile.one_process,
         targets,
         scenarios,
         launches,
@@ -196,6 +199,7 @@ fn cases(axis: Axis, sizes: &Sizes) -> Vec<Case> {
                     load_percent,
                     requests: sizes.requests,
                     duration_s: sizes.duration_s,
+                    measured_by: None,
                 };
                 case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
                 cases.push(case);
@@ -223,16 +227,13 @@ fn order(
         let mut scenario_order: Vec<&PlannedScenario> = scenarios.iter().collect();
         random.shuffle(&mut scenario_order);
         for scenario in scenario_order {
-            let mut cases: Vec<String> =
-                scenario.cases.iter().map(|case| case.id.clone()).collect();
+            let mut cases: Vec<String> = scenario.measured_cases().map(|c| c.id.clone()).collect();
             random.shuffle(&mut cases);
             // A peak of memory belongs to a process, so there each case gets one.
-            let groups: Vec<Vec<String>> = match scenario.load {
-                LoadShape::Batch => cases.into_iter().map(|case| vec![case]).collect(),
-                LoadShape::Serial
-                | LoadShape::ClosedLoop
-                | LoadShape::Poisson
-                | LoadShape::ConstantRate => vec![cases],
+            let groups: Vec<Vec<String>> = match scenario.needs_fresh_process() {
+                true => cases.into_iter().map(|case| vec![case]).collect(),
+                false if cases.is_empty() => Vec::new(),
+                false => vec![cases],
             };
             for cases in groups {
                 let runs = |target: &&Target| scenario.runs(&target.id);
@@ -253,6 +254,7 @@ fn order(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::scenario::LoadShape;
 
     fn target(id: &str, backend: &str, hidden: bool) -> Target {
         let mut parts = id.split('.');

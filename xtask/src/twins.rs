@@ -165,6 +165,7 @@ mod tests {
             budget_s: 0.0,
             slo: None,
             noise_floor: true,
+            one_process: false,
             micro: Default::default(),
             targets: vec![],
             scenarios: vec![],

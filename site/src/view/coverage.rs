@@ -8,6 +8,7 @@ use super::tables::target_path;
 use super::{Shown, case_label, coverage_map};
 use crate::chart::Figure;
 use crate::fmt;
+use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use serde::Serialize;
 
@@ -172,7 +173,7 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
                     case: case_label(scenario.axis, case.axis_value(scenario.axis)),
                     status,
                     reason,
-                    stderr: stderr(shown, &scenario.id, &case.id, &target.id),
+                    stderr: stderr(shown, scenario, case, &target.id),
                 });
             }
         }
@@ -181,13 +182,14 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
 }
 
 /// The last words of the launch that failed: the first one that has any.
-fn stderr(shown: &Shown, scenario: &str, case: &str, target: &str) -> String {
+fn stderr(shown: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> String {
+    let (scenario, case) = shown.run.header.plan.measured(scenario, case);
     shown
         .run
         .launches
         .iter()
-        .filter(|log| log.launch.target == target && log.launch.scenario == scenario)
-        .filter(|log| log.launch.cases.iter().any(|c| c == case))
+        .filter(|log| log.launch.target == target && log.launch.scenario == scenario.id)
+        .filter(|log| log.launch.cases.contains(&case.id))
         .filter_map(|log| log.end.as_ref())
         .map(|end| end.stderr_tail.trim())
         .find(|tail| !tail.is_empty())

@@ -157,8 +157,14 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
 fn work(case: &Case) -> String {
     let (from, to, users) = (case.prompt_tokens, case.new_tokens, case.concurrency);
     let size = format!("{from} prompt tokens → {to} new tokens");
+    let measured = case.measured_by.as_ref().map_or_else(String::new, |by| {
+        format!(
+            "; the same load as {} of {}, measured once for both",
+            by.case, by.scenario
+        )
+    });
     match case.load_percent {
-        None => format!("{size}, {users} in flight"),
+        None => format!("{size}, {users} in flight{measured}"),
         Some(percent) => format!(
             "{size}, offered at {percent} % of what the same target served with {users} in flight"
         ),

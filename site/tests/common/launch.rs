@@ -92,6 +92,7 @@ pub fn launch(
                 target.split('.').next()?
             )],
             start_ns,
+            reused: false,
         },
         ready: Some(Ready {
             version: "0.0.0-synthetic".into(),

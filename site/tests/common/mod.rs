@@ -94,6 +94,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                         load_percent: None,
                         requests,
                         duration_s: 0.0,
+                        measured_by: None,
                     }
                 })
                 .collect(),
@@ -154,6 +155,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 budget_s: 0.0,
                 slo: None,
                 noise_floor: false,
+                one_process: false,
                 micro: Default::default(),
                 targets: targets(),
                 scenarios,
@@ -282,6 +284,7 @@ fn profile(id: &str, publishable: bool) -> Profile {
         budget_s: 0.0,
         slo: None,
         noise_floor: false,
+        one_process: false,
         micro: None,
         scenarios: BTreeMap::new(),
     }

@@ -38,6 +38,9 @@ pub struct Plan {
     /// See the profile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub noise_floor: bool,
+    /// See the profile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_process: bool,
     /// The targets, in the registry's order.
     pub targets: Vec<Target>,
     /// The scenarios with their cases.
@@ -89,12 +92,52 @@ pub struct Case {
     pub requests: u32,
     /// Least duration per invocation (s).
     pub duration_s: f64,
+    /// The case of another scenario that offers the same load and is measured for both: this
+    /// one has no launch of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_by: Option<CaseRef>,
+}
+
+/// A case of the plan by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CaseRef {
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
+}
+
+impl Plan {
+    /// Where the requests of a case are measured: the case itself, or the one that is measured
+    /// for it.
+    pub fn measured<'a>(
+        &'a self,
+        scenario: &'a PlannedScenario,
+        case: &'a Case,
+    ) -> (&'a PlannedScenario, &'a Case) {
+        let Some(by) = &case.measured_by else {
+            return (scenario, case);
+        };
+        let source = self.scenarios.iter().find(|s| s.id == by.scenario);
+        let found = source.and_then(|s| Some((s, s.cases.iter().find(|c| c.id == by.case)?)));
+        found.unwrap_or((scenario, case))
+    }
 }
 
 impl PlannedScenario {
     /// Whether the plan has it for that target.
     pub fn runs(&self, target: &str) -> bool {
         self.targets.is_empty() || self.targets.iter().any(|id| id == target)
+    }
+
+    /// The cases that are measured by launches of this scenario.
+    pub fn measured_cases(&self) -> impl Iterator<Item = &Case> {
+        self.cases.iter().filter(|case| case.measured_by.is_none())
+    }
+
+    /// Whether each case needs a process of its own: a peak of memory belongs to a process.
+    pub fn needs_fresh_process(&self) -> bool {
+        self.load == LoadShape::Batch
     }
 
     /// Whether each target is offered a share of its own capacity. Then targets do

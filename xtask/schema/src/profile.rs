@@ -49,6 +49,11 @@ pub struct Profile {
     /// the noise floor of each cell is known. A pilot says which they are.
     #[serde(default)]
     pub noise_floor: bool,
+    /// Whether a target on the CPU has one process a block for all scenarios that don't need a
+    /// fresh one, where it would be started for each. It is loaded for the longest context and
+    /// the most requests in flight among them.
+    #[serde(default)]
+    pub one_process: bool,
     /// Sizes by scenario id. A scenario that isn't named isn't run.
     pub scenarios: BTreeMap<String, Sizes>,
     /// How the micro suites are measured; absent = they aren't.

@@ -46,6 +46,10 @@ pub struct LaunchRecord {
     pub argv: Vec<String>,
     /// Just before the process was started.
     pub start_ns: u64,
+    /// Whether an earlier launch of the block started the process: `start_ns` and `ready` are
+    /// of that start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reused: bool,
 }
 
 /// The engine is ready.

@@ -150,6 +150,7 @@ fn case(concurrency: u32, requests: u32, new_tokens: u32) -> Case {
         load_percent: None,
         requests,
         duration_s: 0.0,
+        measured_by: None,
     }
 }
 

@@ -66,6 +66,7 @@ mod tests {
             budget_s: 0.0,
             slo: None,
             noise_floor: false,
+            one_process: false,
             micro: None,
             scenarios: [(
                 "open".to_owned(),

@@ -6,10 +6,12 @@ use super::open_loop::Offered;
 use super::pending::Pending;
 use super::record::{Appender, launch_file};
 use super::scenario;
-use super::telemetry::{Sampler, peak_rss_bytes};
+use super::residents::{serves, shares};
+use super::telemetry::{Sampler, peak_rss_bytes, reset_peak_rss};
 use super::told;
 use super::weights::Weights;
 use crate::engine::session::{Patience, Session};
+use crate::engine::life::Fallen;
 use crate::engine::{EngineFailure, Program};
 use crate::gpu;
 use crate::prompts::Prompts;
@@ -40,8 +42,10 @@ const UNTIMED_FROM: u64 = 900_000;
 /// Readings written as one line: some 20 s of them.
 const READINGS_PER_LINE: usize = 512;
 
-/// What all launches of a run share.
+/// What a launch is made with.
 pub struct Context<'a> {
+    /// Whether the process serves another launch after this one.
+    pub stays: bool,
     /// The plan.
     pub plan: &'a Plan,
     /// The run's directory.
@@ -73,17 +77,47 @@ pub(super) struct Running<'a> {
     fallen: Option<(EngineFailure, String)>,
     /// How all of it ended.
     end: Option<End>,
+    /// The process that goes on to another launch.
+    stays: Option<Session>,
 }
 
 /// A process that has loaded its model, and who watches it.
 pub(super) struct Engine {
     pub(super) session: Session,
     pub(super) sampler: Sampler,
+    /// Whether the process serves other launches too, so that a peak of memory is one of a
+    /// case.
+    shared: bool,
+    /// Whether the peak is known: of the process, or since the case began.
+    knows_peak: bool,
+}
+
+impl Engine {
+    /// A case begins, with a reading.
+    fn begin(&mut self, case: &Case) {
+        self.reset_peak();
+        self.sampler.begin(&case.id);
+    }
+
+    /// A case in turns begins.
+    pub(super) fn begin_turns(&mut self, case: &Case) {
+        self.reset_peak();
+        self.sampler.begin_turns(&case.id);
+    }
+
+    fn reset_peak(&mut self) {
+        self.knows_peak = !self.shared || reset_peak_rss(self.session.pid());
+    }
 }
 
 impl<'a> Running<'a> {
-    /// Begin its record, start the process and have it load.
-    pub(super) fn begin(context: &'a Context, pending: &'a Pending) -> Result<Self> {
+    /// Begin its record, start the process and have it load; or go on with the one of an
+    /// earlier launch.
+    pub(super) fn begin(
+        context: &'a Context,
+        pending: &'a Pending,
+        resident: Option<Session>,
+    ) -> Result<Self> {
         let launch = &pending.launch;
         let scenario = scenario(context.plan, &launch.scenario);
         let per_case = scenario.load == LoadShape::Batch;
@@ -108,14 +142,9 @@ impl<'a> Running<'a> {
             attempt,
             cases: launch.cases.clone(),
             argv: context.program.argv_recorded.clone(),
-            start_ns: now_ns(),
+            start_ns: resident.as_ref().map_or_else(now_ns, Session::start_ns),
+            reused: resident.is_some(),
         }))?;
-        let load = load_for_cases(
-            context.target,
-            context.model_dir,
-            context.plan.threads,
-            cases.iter().map(|(case, _)| *case),
-        );
         let mut running = Self {
             context,
             launch,
@@ -125,21 +154,33 @@ impl<'a> Running<'a> {
             engine: None,
             fallen: None,
             end: None,
+            stays: None,
         };
-        match Session::open(context.program, &load, Patience::of(context.plan)) {
+        let opened = match resident {
+            Some(session) => Ok(session),
+            None => {
+                let own = running.cases.iter().map(|(case, _)| *case).collect();
+                open(context, scenario, own)
+            }
+        };
+        match opened {
             Err(fallen) => running.fallen = Some(fallen),
             Ok(session) => {
                 running.record.event(RecordEvent::Ready(ready(&session)))?;
                 let device = gpu::device_of(&context.target.backend);
-                let sampler = Sampler::start(session.pid(), device);
-                running.engine = Some(Engine { session, sampler });
+                running.engine = Some(Engine {
+                    sampler: Sampler::start(session.pid(), device),
+                    session,
+                    shared: shares(context.plan, scenario, context.target),
+                    knows_peak: false,
+                });
             }
         }
         Ok(running)
     }
 
-    /// Make all of it, nobody beside it.
-    pub(super) fn alone(mut self) -> Result<End> {
+    /// Make all of its cases, nobody beside it.
+    pub(super) fn alone(&mut self) -> Result<()> {
         if let Some(engine) = &self.engine {
             engine.session.resume();
         }
@@ -148,7 +189,12 @@ impl<'a> Running<'a> {
             Err(Stop::Engine(failure)) => self.fall(failure),
             Err(Stop::Record(error)) => return Err(error),
         }
-        self.finish()
+        Ok(())
+    }
+
+    /// Its process, where that serves another launch; once.
+    pub(super) fn stay(&mut self) -> Option<Session> {
+        self.stays.take()
     }
 
     /// What was planned.
@@ -196,7 +242,7 @@ impl<'a> Running<'a> {
             let Some((engine, record)) = self.at_work() else {
                 return Ok(());
             };
-            engine.sampler.begin(&case.id);
+            engine.begin(case);
             told::case(case);
             let result = issue(
                 &mut engine.session,
@@ -221,7 +267,10 @@ impl<'a> Running<'a> {
         let Some(engine) = &self.engine else {
             return result.map(drop);
         };
-        let peak_rss_bytes = peak_rss_bytes(engine.session.pid());
+        let peak_rss_bytes = match engine.knows_peak {
+            true => peak_rss_bytes(engine.session.pid()),
+            false => None,
+        };
         // Of a case that failed, too: they may tell why.
         for readings in engine.sampler.take().chunks(READINGS_PER_LINE) {
             self.record
@@ -256,9 +305,14 @@ impl<'a> Running<'a> {
         if let Some(end) = &self.end {
             return Ok(end.clone());
         }
-        if let Some(Engine { session, sampler }) = self.engine.take() {
+        if let Some(Engine {
+            session, sampler, ..
+        }) = self.engine.take()
+        {
             drop(sampler);
-            if let (Err(failure), tail) = session.close() {
+            if self.context.stays {
+                self.stays = Some(session);
+            } else if let (Err(failure), tail) = session.close() {
                 self.fallen = Some((failure, tail));
             }
         }
@@ -291,6 +345,21 @@ impl<'a> Running<'a> {
         self.end = Some(end.clone());
         Ok(end)
     }
+}
+
+/// Start a process and have it load for everything that it will serve.
+fn open(
+    context: &Context,
+    scenario: &PlannedScenario,
+    own: Vec<&Case>,
+) -> Result<Session, Fallen> {
+    let load = load_for_cases(
+        context.target,
+        context.model_dir,
+        context.plan.threads,
+        serves(context.plan, scenario, own, context.target),
+    );
+    Session::open(context.program, &load, Patience::of(context.plan))
 }
 
 /// Where the requests of a launch go.

@@ -1,6 +1,8 @@
 //! Whether one more process fits in memory beside those that are there.
 
 use super::launch::{Context, Running};
+use super::residents::Residents;
+use super::telemetry::peak_rss_bytes;
 use crate::doctor::Memory;
 use std::path::Path;
 
@@ -12,10 +14,13 @@ const LIMIT: &str = "BENCH_MEMORY_BYTES";
 
 /// Whether what a launch may need fits twice into what is free: whatever it needs, the
 /// machine shall not swap. Where it can't be told how much is free there is none to spare.
-pub(super) fn has_room(context: &Context, beside: &[Running]) -> bool {
+pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) -> bool {
     let weights = context.model_dir.join(&context.target.weights);
     let file_bytes = std::fs::metadata(weights).ok().map(|file| file.len());
-    let taken = || beside.iter().filter_map(Running::peak_rss_bytes);
+    let taken = || {
+        let idle = idle.pids().filter_map(peak_rss_bytes);
+        beside.iter().filter_map(Running::peak_rss_bytes).chain(idle)
+    };
     let limit = std::env::var(LIMIT)
         .ok()
         .and_then(|bytes| bytes.parse().ok());

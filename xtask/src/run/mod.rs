@@ -3,8 +3,8 @@
 //!
 //! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `load`,
 //! `serial` and `open_loop` issue requests, `telemetry` reads counters, `record` writes,
-//! `launch` is one process from start to end, `turns` are several that alternate, as many as
-//! `memory` has room for, `pending` says what is left to do, `weights` sees that the model
+//! `launch` is one process from start to end, `residents` are those that stay for the next
+//! launch, `turns` are several that alternate, as many as `memory` has room for, `pending` says what is left to do, `weights` sees that the model
 //! stays, `told` is what all this tells, `check` judges the timed outputs afterwards, `trace`
 //! looks at the kernels of CUDA targets in launches that nobody times.
 
@@ -17,6 +17,7 @@ pub mod open_loop;
 pub mod pending;
 pub mod pilot;
 pub mod record;
+mod residents;
 mod serial;
 pub mod telemetry;
 pub mod told;
@@ -39,6 +40,7 @@ use schema::twin::original;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+use residents::Residents;
 use weights::Weights;
 
 /// Measure everything in `pending`. A target's failure is recorded and the rest
@@ -54,9 +56,11 @@ pub fn run(
 ) -> Result<()> {
     let weights = Weights::of(plan, model_dir);
     let mut lost = Lost::default();
-    for round in rounds(plan, &pending) {
+    let mut residents = Residents::default();
+    let rounds = rounds(plan, &pending);
+    for (at, round) in rounds.iter().enumerate() {
         let mut contexts = Vec::new();
-        for item in round {
+        for &item in round {
             if let Some(status) = lost.of(&item.launch) {
                 told::dropped(&item.launch, status);
                 continue;
@@ -69,7 +73,9 @@ pub fn run(
             let Ok(program) = programs.get(target) else {
                 continue;
             };
+            let later = rounds[at + 1..].iter().flatten().copied();
             let context = Context {
+                stays: residents::is_needed_again(plan, target, item, later),
                 plan,
                 run_dir,
                 model_dir,
@@ -81,12 +87,15 @@ pub fn run(
             };
             contexts.push((context, item));
         }
+        if let Some((_, first)) = contexts.first() {
+            residents.enter(first.launch.invocation);
+        }
         let mut left = contexts.as_slice();
         while !left.is_empty() {
             watch::checkpoint()?;
             crate::deadline::next_piece(left.iter().map(|(_, item)| at_least(plan, item)).sum())?;
             control::skippable();
-            let ends = together(left)?;
+            let ends = together(left, &mut residents)?;
             control::skipped(); // nothing runs any more that could be
             let (done, rest) = left.split_at(ends.len());
             for ((_, item), end) in done.iter().zip(&ends) {
@@ -106,15 +115,22 @@ pub fn run(
 
 /// Make the first of these launches, and as many of the others with it as memory has room
 /// for: all of them may take turns. How each ended.
-fn together(left: &[(Context, &Pending)]) -> Result<Vec<End>> {
+fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<Vec<End>> {
     let mut all: Vec<Running> = Vec::new();
     for (context, item) in left {
-        let is_over = crate::interrupt::requested();
-        if !all.is_empty() && (is_over || !memory::has_room(context, &all)) {
+        if !all.is_empty() && crate::interrupt::requested() {
+            break;
+        }
+        let resident = residents.take(&item.launch.target);
+        let mut fits = resident.is_some() || memory::has_room(context, &all, residents);
+        while !fits && residents.make_room() {
+            fits = memory::has_room(context, &all, residents);
+        }
+        if !fits && !all.is_empty() {
             break;
         }
         told::begin(&item.launch);
-        let running = Running::begin(context, item)?;
+        let running = Running::begin(context, item, resident)?;
         if running.was_skipped() {
             control::skippable(); // the others may go on
         }
@@ -123,10 +139,19 @@ fn together(left: &[(Context, &Pending)]) -> Result<Vec<End>> {
         }
         all.push(running);
     }
-    if all.len() == 1 {
-        return all.into_iter().map(Running::alone).collect();
+    match all.as_mut_slice() {
+        [one] => one.alone()?,
+        several => turns::run(several)?,
     }
-    turns::run(all)
+    all.into_iter()
+        .map(|mut running| {
+            let end = running.finish()?;
+            if let Some(session) = running.stay() {
+                residents.keep(&running.launch().target, session);
+            }
+            Ok(end)
+        })
+        .collect()
 }
 
 /// The launches as they are made, each round together: those of a block and scenario that take

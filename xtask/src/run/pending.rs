@@ -124,6 +124,7 @@ pub(super) mod tests {
             load_percent: None,
             requests: 20,
             duration_s: 0.0,
+            measured_by: None,
         };
         let launch = |invocation| Launch {
             invocation,
@@ -144,6 +145,7 @@ pub(super) mod tests {
             budget_s: 0.0,
             slo: None,
             noise_floor: false,
+            one_process: false,
             micro: Default::default(),
             targets: vec![],
             scenarios: vec![PlannedScenario {
@@ -186,6 +188,7 @@ pub(super) mod tests {
                 cases: vec!["p10".into(), "p500".into()],
                 argv: vec![],
                 start_ns: 0,
+                reused: false,
             },
             ready: None,
             requests: vec![],

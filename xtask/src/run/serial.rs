@@ -46,14 +46,26 @@ impl<'a> Serial<'a> {
 
     /// A request that isn't timed.
     pub(super) fn untimed(&mut self, session: &mut Session, sink: Sink) -> Result<(), Stop> {
+        self.wake(session, self.case.new_tokens, sink)
+    }
+
+    /// A request that isn't timed, of at most so many new tokens.
+    pub(super) fn wake(
+        &mut self,
+        session: &mut Session,
+        new_tokens_max: u32,
+        sink: Sink,
+    ) -> Result<(), Stop> {
         let next = self.prompts.untimed.rotate();
-        self.request(session, next, true, sink).map(drop)
+        let new_tokens = new_tokens_max.min(self.case.new_tokens);
+        self.request(session, next, new_tokens, true, sink).map(drop)
     }
 
     /// The next that is; how long it took (ns). There is one as long as it isn't done.
     pub(super) fn timed(&mut self, session: &mut Session, sink: Sink) -> Result<u64, Stop> {
         let next = self.prompts.timed.take();
-        let request = self.request(session, next, false, sink)?;
+        let new_tokens = self.case.new_tokens;
+        let request = self.request(session, next, new_tokens, false, sink)?;
         self.timed += 1;
         let took_ns = request.end_ns.saturating_sub(request.start_ns);
         self.busy_ns += took_ns;
@@ -85,13 +97,14 @@ impl<'a> Serial<'a> {
         &self,
         session: &mut Session,
         next: Option<(u64, Vec<u32>)>,
+        new_tokens: u32,
         warmup: bool,
         sink: Sink,
     ) -> Result<Window, Stop> {
         let (prompt, ids) =
             next.expect("callers look before they take, and a case has an untimed prompt");
         let scheduled_ns = now_ns();
-        let (_, sent_ns) = session.send_generate(ids, self.case.new_tokens)?;
+        let (_, sent_ns) = session.send_generate(ids, new_tokens)?;
         let (done, answered_ns) = session.next_done()?;
         let open = Open {
             prompt,

@@ -158,6 +158,7 @@ impl Tracing<'_> {
             cases: vec![case.id.clone()],
             argv: program.argv_recorded.clone(),
             start_ns: now_ns(),
+            reused: false,
         };
         self.launch(target, &traced, &case, launch, &requests)?;
         let all = TracedLaunch::load_all(self.run_dir)?;

@@ -8,8 +8,8 @@
 //! Highly Variable Cloud Computing Environments, ICPE 2017.)
 //!
 //! A stopped process takes no CPU time, so threads that spin while they wait disturb nobody.
-//! Its clock runs on: what fell asleep meanwhile, and what others did to the caches, an untimed
-//! request makes good, first in every turn.
+//! Its clock runs on: what fell asleep meanwhile, and what others did to the caches, a short
+//! untimed request makes good, first in every turn.
 
 use super::launch::{Running, kept};
 use super::load::{Stop, Window};
@@ -19,25 +19,26 @@ use crate::random::{self, SplitMix64};
 use crate::watch::control;
 use anyhow::Result;
 use schema::plan::{Case, Launch, Plan};
-use schema::record::End;
 
 /// Least length of a turn's timed part (ns): what befalls a machine lasts longer.
 const TURN_NS: u64 = 25_000_000;
-/// Least timed requests of a turn, so that the untimed one is at most a third of it.
-const REQUESTS_MIN: u32 = 2;
+/// Least timed requests of a turn, so that the untimed one is a small part of it.
+const REQUESTS_MIN: u32 = 3;
+/// Most output tokens of the untimed request: its prefill and a few steps touch every weight.
+const WAKE_TOKENS: u32 = 4;
 
-/// Untimed requests of a case that are sent because of turns, of `timed_s` in all, `round_s`
-/// each: one a turn.
+/// What the untimed requests of turns take, in requests of `round_s`, where a case is timed for
+/// `timed_s` in all: one a turn, of half a request's length.
 pub fn untimed(timed_s: f64, round_s: f64) -> f64 {
     let turn_s = (f64::from(REQUESTS_MIN) * round_s).max(TURN_NS as f64 / 1e9);
-    (timed_s / turn_s).ceil()
+    (timed_s / turn_s).ceil() / 2.0
 }
 
-/// Make the launches of one round, loaded and stopped; how each ended, in their order. `Err`
-/// only where a record can't be written.
-pub(super) fn run(mut all: Vec<Running>) -> Result<Vec<End>> {
+/// Make the launches of one round, loaded and stopped. `Err` only where a record can't be
+/// written.
+pub(super) fn run(all: &mut [Running]) -> Result<()> {
     let Some(first) = all.first() else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let (plan, launch) = (first.context().plan, first.launch());
     let stream = format!("turns/{}/{}", launch.scenario, launch.invocation);
@@ -50,7 +51,7 @@ pub(super) fn run(mut all: Vec<Running>) -> Result<Vec<End>> {
         random.shuffle(&mut players);
         take_turns(players, plan.warmup_requests, &mut random)?;
     }
-    all.iter_mut().map(Running::finish).collect()
+    Ok(())
 }
 
 /// The cases of a round in the plan's order: a launch may have only some of them left.
@@ -74,7 +75,7 @@ impl<'r, 'a> Player<'r, 'a> {
     fn of(running: &'r mut Running<'a>, id: &str) -> Option<Self> {
         let (case, prompts) = running.take_case(id)?;
         let (engine, _) = running.at_work()?;
-        engine.sampler.begin_turns(&case.id);
+        engine.begin_turns(case);
         Some(Self {
             running,
             case,
@@ -110,7 +111,7 @@ impl<'r, 'a> Player<'r, 'a> {
         engine.sampler.begin_turn(self.turns);
         self.turns += 1;
         session.resume();
-        self.serial.untimed(session, &mut sink)?;
+        self.serial.wake(session, WAKE_TOKENS, &mut sink)?;
         let (mut requests, mut busy_ns) = (0, 0);
         while !self.serial.is_done() && (requests < REQUESTS_MIN || busy_ns < TURN_NS) {
             busy_ns += self.serial.timed(session, &mut sink)?;
@@ -189,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn an_untimed_request_a_turn() {
-        // 20 requests of 100 ms: 10 turns of two.
-        assert_eq!(untimed(2.0, 0.1), 10.0);
+    fn a_short_untimed_request_a_turn() {
+        // 20 requests of 100 ms: 7 turns of three, but for the last.
+        assert_eq!(untimed(2.0, 0.1), 3.5);
         // Half a second of requests of 5 ms: 20 turns of 25 ms.
-        assert_eq!(untimed(0.5, 0.005), 20.0);
+        assert_eq!(untimed(0.5, 0.005), 10.0);
     }
 }

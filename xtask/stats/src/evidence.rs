@@ -7,6 +7,7 @@ use schema::plan::{Case, Plan, PlannedScenario};
 use schema::profile::Slo;
 use schema::record::{CaseEnd, RequestRecord, Status};
 use schema::run::{LaunchLog, Run};
+use schema::scenario::LoadShape;
 use schema::twin::{is_twin, original};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,10 @@ pub(crate) struct Attempt<'a> {
     pub(crate) log: &'a LaunchLog,
     /// The line that makes it complete.
     pub(crate) end: &'a CaseEnd,
+    /// The case as it was measured.
+    pub(crate) case: &'a str,
+    /// How its requests were issued.
+    pub(crate) load: LoadShape,
     /// Its timed requests of this case, in order of completion.
     pub(crate) timed: Vec<&'a RequestRecord>,
     /// What the run's profile calls responsive.
@@ -35,7 +40,8 @@ pub(crate) struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Gather the records of a cell, or of its twin where `name` is a twin's.
+    /// Gather the records of a cell, or of its twin where `name` is a twin's. They are those
+    /// of the case that is measured for it, where that is another one.
     ///
     /// A case counts where its `case_end` line was written. Of several such
     /// attempts (a run resumed, then resumed again) the highest counts, and
@@ -44,9 +50,10 @@ impl<'a> Evidence<'a> {
     pub(crate) fn gather(
         run: &'a Run,
         name: &str,
-        scenario: &PlannedScenario,
-        case: &Case,
+        scenario: &'a PlannedScenario,
+        case: &'a Case,
     ) -> Self {
+        let (scenario, case) = run.header.plan.measured(scenario, case);
         let target = original(name);
         let planned = planned_invocations(&run.header.plan, target, &scenario.id, &case.id);
         let all = match is_twin(name) {
@@ -79,6 +86,8 @@ impl<'a> Evidence<'a> {
                         invocation,
                         log,
                         end,
+                        case: &case.id,
+                        load: scenario.load,
                         timed: log
                             .requests
                             .iter()

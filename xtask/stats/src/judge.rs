@@ -23,6 +23,7 @@ pub(crate) fn judge(
     evidence: &Evidence,
 ) -> Result<(), Refusal> {
     verified(run, target, case, evidence)?;
+    let (scenario, case) = run.header.plan.measured(scenario, case);
     had_time(run, target, scenario, case)?;
     had_capacity(run, target, scenario, case)?;
     outputs_accepted(run, target, scenario, case)?;

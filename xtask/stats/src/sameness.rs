@@ -23,18 +23,7 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
         })
         .or_else(|| {
             let (one, other) = (planned(a, cell)?, planned(b, cell)?);
-            let words = |(scenario, case): (&PlannedScenario, &Case)| {
-                format!(
-                    "version {} ({:?}{}, {} → {} tokens, {} at once)",
-                    scenario.version,
-                    scenario.load,
-                    if scenario.turns { " in turns" } else { "" },
-                    case.prompt_tokens,
-                    case.new_tokens,
-                    case.concurrency
-                )
-            };
-            differ("another case:", &words(one), &words(other))
+            differ("another case:", &asked(a, one), &asked(b, other))
         })
         .or_else(|| {
             let (one, other) = (micro(a, cell)?, micro(b, cell)?);
@@ -44,6 +33,24 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
             let (one, other) = (offered(a, cell)?, offered(b, cell)?);
             differ("another load: offered", &one, &other)
         })
+}
+
+/// What a case asks and how it was measured, in words.
+fn asked(run: &Run, (scenario, case): (&PlannedScenario, &Case)) -> String {
+    let plan = &run.header.plan;
+    let (measured, _) = plan.measured(scenario, case);
+    let in_turns = match measured.turns {
+        true => " in turns",
+        false => "",
+    };
+    let shared = match plan.one_process && !measured.needs_fresh_process() {
+        true => ", a process for all scenarios",
+        false => "",
+    };
+    format!(
+        "version {} ({:?}{in_turns}, {} → {} tokens, {} at once{shared})",
+        scenario.version, measured.load, case.prompt_tokens, case.new_tokens, case.concurrency
+    )
 }
 
 /// The load of an open loop, in words: a run scales it to the capacity that it measured

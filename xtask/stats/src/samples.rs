@@ -39,10 +39,11 @@ pub(crate) fn samples(
     let ready = attempt.log.ready.as_ref();
     let alone = scenario.load == LoadShape::Serial;
     let open = scenario.load.is_open();
-    let flow = || Flow::of(&all(case, attempt)).filter(|_| open);
+    let flow = || Flow::of(&all(attempt)).filter(|_| open);
+    // As it was measured: one user's requests may have been sent in turns.
     let window = || match open {
-        true => steady(scenario.load, case.concurrency, &all(case, attempt)),
-        false => steady(scenario.load, case.concurrency, &attempt.timed),
+        true => steady(attempt.load, case.concurrency, &all(attempt)),
+        false => steady(attempt.load, case.concurrency, &attempt.timed),
     };
     let one = |value: Option<f64>| value.into_iter().collect();
     match metric {
@@ -70,7 +71,7 @@ pub(crate) fn samples(
             let tokens = f64::from(case.prompt_tokens) + f64::from(case.new_tokens);
             r.kv_bytes_per_token as f64 * tokens * f64::from(case.concurrency)
         })),
-        MetricId::GoodputPerS => one(goodput_per_s(scenario.load, case, attempt, window())),
+        MetricId::GoodputPerS => one(goodput_per_s(scenario.load, attempt, window())),
         MetricId::OfferedPerS => one(flow().map(|flow| flow.offered_per_s())),
         MetricId::ShortfallPercent => one(flow().map(|flow| flow.shortfall_percent())),
         MetricId::ScheduleLagNs if !open => Vec::new(),
@@ -96,20 +97,20 @@ pub(crate) fn samples(
         | MetricId::GpuDramBandwidthPercent
         | MetricId::GpuEnergyPerTokenJ
         | MetricId::SamplerCpuPercent => {
-            one(window().and_then(|w| of_counters(metric, case, attempt, &w)))
+            one(window().and_then(|w| of_counters(metric, attempt, &w)))
         }
     }
 }
 
 /// What the readings within the steady window say.
-fn of_counters(metric: MetricId, case: &Case, attempt: &Attempt, window: &Steady) -> Option<f64> {
+fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f64> {
     let telemetry = &attempt.log.telemetry;
     let readings = Readings::within(telemetry, window.start_ns, window.end_ns);
     let cores = |of: fn(&Telemetry) -> Option<u64>| Some(readings.growth(of)?.per_ns());
     // Between the readings of a turn lies its untimed request, too.
     let tokens = match readings.are_of_turns() {
         true => {
-            let tokens = all(case, attempt).into_iter().flat_map(|r| &r.token_ns);
+            let tokens = all(attempt).into_iter().flat_map(|r| &r.token_ns);
             tokens.filter(|t_ns| readings.span(**t_ns)).count() as u64
         }
         false => window.tokens,
@@ -164,9 +165,9 @@ fn peak_gpu_memory_bytes(attempt: &Attempt) -> Option<f64> {
 }
 
 /// Every request of a case, warm-up and fillers included.
-fn all<'a>(case: &Case, attempt: &Attempt<'a>) -> Vec<&'a RequestRecord> {
+fn all<'a>(attempt: &Attempt<'a>) -> Vec<&'a RequestRecord> {
     let requests = attempt.log.requests.iter();
-    requests.filter(|r| r.case == case.id).collect()
+    requests.filter(|r| r.case == attempt.case).collect()
 }
 
 /// Good requests a second: those whose last token came within the steady window, so that
@@ -174,7 +175,6 @@ fn all<'a>(case: &Case, attempt: &Attempt<'a>) -> Vec<&'a RequestRecord> {
 /// anybody promises a latency for.
 fn goodput_per_s(
     load: LoadShape,
-    case: &Case,
     attempt: &Attempt,
     window: Option<Steady>,
 ) -> Option<f64> {
@@ -182,7 +182,7 @@ fn goodput_per_s(
     let requests = match load {
         LoadShape::Serial | LoadShape::Batch => return None,
         LoadShape::ClosedLoop => attempt.timed.clone(),
-        LoadShape::Poisson | LoadShape::ConstantRate => all(case, attempt),
+        LoadShape::Poisson | LoadShape::ConstantRate => all(attempt),
     };
     let within = |ns: &u64| (window.start_ns + 1..=window.end_ns).contains(ns);
     let good = |r: &&&RequestRecord| r.token_ns.last().is_some_and(within) && is_good(r, &slo);

@@ -130,6 +130,7 @@ impl Synthetic {
                 cases: launch.cases.clone(),
                 argv: vec![],
                 start_ns,
+                reused: false,
             }),
             RecordEvent::Ready(Ready {
                 version: self.version.clone(),
@@ -214,6 +215,7 @@ fn plan(targets: &[&str]) -> Plan {
     Plan {
         slo: None,
         noise_floor: false,
+        one_process: false,
         micro: Default::default(),
         profile: "cpu".into(),
         publishable: true,
@@ -241,6 +243,7 @@ fn plan(targets: &[&str]) -> Plan {
                 concurrency: 1,
                 requests: REQUESTS,
                 duration_s: 0.0,
+                measured_by: None,
             }],
         }],
         launches: launches.collect(),

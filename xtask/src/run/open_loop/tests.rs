@@ -51,6 +51,7 @@ fn case(requests: u32) -> Case {
         load_percent: Some(50),
         requests,
         duration_s: 0.0,
+        measured_by: None,
     }
 }
 

@@ -146,6 +146,7 @@ fn case(id: &str, prompt_tokens: u32) -> Case {
         load_percent: None,
         requests: 20,
         duration_s: 0.0,
+        measured_by: None,
     }
 }
 
@@ -163,6 +164,7 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
         budget_s: 0.0,
         slo: None,
         noise_floor: false,
+        one_process: false,
         micro: Default::default(),
         targets: vec![],
         scenarios: scenarios

@@ -193,6 +193,7 @@ pub fn case(requests: u32) -> Case {
         load_percent: None,
         requests,
         duration_s: 0.0,
+        measured_by: None,
     }
 }
 
@@ -221,6 +222,7 @@ fn header(
             budget_s: 0.0,
             slo: None,
             noise_floor: false,
+            one_process: false,
             micro: Default::default(),
             targets,
             scenarios: vec![PlannedScenario {
@@ -320,6 +322,7 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             cases: vec![CASE.into()],
             argv: vec![],
             start_ns,
+            reused: false,
         },
         ready: Some(Ready {
             version: "1".into(),

@@ -1,0 +1,153 @@
+//! Cases that offer the same load are measured once: one user of a closed loop sends one
+//! request at a time, and eight in flight are eight users, whichever scenario asks. Pure.
+//!
+//! The case that is measured serves the others with its records; it is made as long as the
+//! longest of them asks. What a scenario reports of them stays its own business.
+
+use schema::plan::{Case, CaseRef, PlannedScenario};
+use schema::scenario::LoadShape;
+use std::cmp::Reverse;
+
+/// Mark every case whose load another scenario measures, and give that one the most requests
+/// and the longest duration that any of them asks for.
+pub(super) fn share(scenarios: &mut [PlannedScenario]) {
+    let mut order: Vec<usize> = (0..scenarios.len()).collect();
+    order.sort_by_key(|&index| precedence(&scenarios[index]));
+    for (rank, &source) in order.iter().enumerate() {
+        for &other in &order[rank + 1..] {
+            for at in 0..scenarios[other].cases.len() {
+                share_one(scenarios, source, other, at);
+            }
+        }
+    }
+}
+
+/// Who measures: whoever takes turns, then one request at a time, then the shorter work.
+fn precedence(scenario: &PlannedScenario) -> (Reverse<bool>, bool, u64) {
+    let tokens = |case: &Case| {
+        u64::from(case.prompt_tokens + case.new_tokens) * u64::from(case.concurrency)
+    };
+    (
+        Reverse(scenario.turns),
+        scenario.load != LoadShape::Serial,
+        scenario.cases.iter().map(tokens).sum(),
+    )
+}
+
+fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at: usize) {
+    let case = &scenarios[other].cases[at];
+    if case.measured_by.is_some() || scenarios[source].targets != scenarios[other].targets {
+        return;
+    }
+    let Some(load) = load(&scenarios[other], case) else {
+        return;
+    };
+    let same = |of: &PlannedScenario, c: &Case| c.measured_by.is_none() && self::load(of, c) == Some(load);
+    let from = &scenarios[source];
+    let Some(found) = from.cases.iter().position(|c| same(from, c)) else {
+        return;
+    };
+    let (requests, duration_s) = (case.requests, case.duration_s);
+    let by = CaseRef {
+        scenario: from.id.clone(),
+        case: from.cases[found].id.clone(),
+    };
+    let measured = &mut scenarios[source].cases[found];
+    measured.requests = measured.requests.max(requests);
+    measured.duration_s = measured.duration_s.max(duration_s);
+    scenarios[other].cases[at].measured_by = Some(by);
+}
+
+/// Users, prompt and output length of a closed loop; `None` for other loads: a batch starts
+/// together in a fresh process, and an open loop has its own arrivals.
+fn load(scenario: &PlannedScenario, case: &Case) -> Option<(u32, u32, u32)> {
+    let users = match scenario.load {
+        LoadShape::Serial => 1,
+        LoadShape::ClosedLoop => case.concurrency,
+        LoadShape::Batch | LoadShape::Poisson | LoadShape::ConstantRate => return None,
+    };
+    Some((users, case.prompt_tokens, case.new_tokens))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::scenario::Axis;
+
+    fn scenario(id: &str, load: LoadShape, cases: &[(u32, u32, u32, f64)]) -> PlannedScenario {
+        let axis = match load {
+            LoadShape::Serial => Axis::PromptTokens,
+            LoadShape::Batch => Axis::Batch,
+            _ => Axis::Users,
+        };
+        let case = |&(prompt_tokens, concurrency, requests, duration_s): &(u32, u32, u32, f64)| {
+            let mut case = Case {
+                id: String::new(),
+                prompt_tokens,
+                new_tokens: 16,
+                concurrency,
+                load_percent: None,
+                requests,
+                duration_s,
+                measured_by: None,
+            };
+            case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
+            case
+        };
+        PlannedScenario {
+            id: id.into(),
+            version: 1,
+            load,
+            axis,
+            targets: vec![],
+            turns: id == "single",
+            cases: cases.iter().map(case).collect(),
+        }
+    }
+
+    fn sharing(scenarios: &[PlannedScenario]) -> Vec<String> {
+        let of = |s: &PlannedScenario| -> Vec<String> {
+            let by = s.cases.iter().filter_map(|c| Some((c, c.measured_by.as_ref()?)));
+            by.map(|(c, by)| format!("{}/{} by {}/{}", s.id, c.id, by.scenario, by.case))
+                .collect()
+        };
+        scenarios.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn equal_loads_are_measured_once_and_as_long_as_the_longest_asks() {
+        let mut all = vec![
+            scenario("concurrent", LoadShape::ClosedLoop, &[(50, 1, 20, 0.0), (50, 8, 20, 0.5)]),
+            scenario("long", LoadShape::Serial, &[(50, 1, 30, 0.0), (512, 1, 20, 0.0)]),
+            scenario("memory", LoadShape::Batch, &[(50, 1, 20, 0.0), (50, 8, 20, 0.0)]),
+            scenario("single", LoadShape::Serial, &[(10, 1, 20, 0.0), (50, 1, 20, 1.0)]),
+            scenario("sustained", LoadShape::ClosedLoop, &[(50, 8, 40, 2.0), (60, 8, 20, 0.0)]),
+        ];
+        share(&mut all);
+        assert_eq!(
+            sharing(&all),
+            [
+                "concurrent/u1 by single/p50",
+                "long/p50 by single/p50",
+                "sustained/u8 by concurrent/u8",
+            ]
+        );
+        let single = &all[3].cases[1];
+        assert_eq!((single.requests, single.duration_s), (30, 1.0));
+        let concurrent = &all[0].cases[1];
+        assert_eq!((concurrent.requests, concurrent.duration_s), (40, 2.0));
+        // A peak of memory belongs to a process, so a batch shares with nobody.
+        assert_eq!(all[2].measured_cases().count(), 2);
+    }
+
+    #[test]
+    fn scenarios_of_other_targets_share_nothing() {
+        let mut all = vec![
+            scenario("concurrent", LoadShape::ClosedLoop, &[(50, 1, 20, 0.0)]),
+            scenario("single", LoadShape::Serial, &[(50, 1, 20, 0.0)]),
+        ];
+        all[0].targets = vec!["a.cpu.f32".into()];
+        share(&mut all);
+        assert!(sharing(&all).is_empty());
+    }
+}
