@@ -163,20 +163,23 @@ fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) ->
     timed_s + untimed / users * round_s
 }
 
-/// Cells and the launches they need: one per scenario and invocation, or one per
-/// case where each case gets a process.
+/// Cells and the processes they need: one per scenario and invocation, or one for all scenarios;
+/// and one per case where each case needs a fresh one.
 fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
-    let mut launches = 0;
-    for scenario in &plan.scenarios {
-        let kept = cells
-            .iter()
-            .filter(|c| c.scenario.id == scenario.id)
-            .count();
-        launches += match scenario.load {
-            LoadShape::Batch => kept,
-            _ => kept.min(1),
-        };
-    }
+    let (fresh, others): (Vec<_>, Vec<_>) = cells
+        .iter()
+        .partition(|cell| cell.scenario.needs_fresh_process());
+    let mut scenarios: Vec<&str> = others
+        .iter()
+        .map(|cell| cell.scenario.id.as_str())
+        .collect();
+    scenarios.sort_unstable();
+    scenarios.dedup();
+    let shared = match plan.one_process {
+        true => scenarios.len().min(1),
+        false => scenarios.len(),
+    };
+    let launches = fresh.len() + shared;
     let run_s: f64 = cells.iter().map(|cell| cell.run_s).sum();
     capacity_s(pilot, cells) + run_s + launches as f64 * f64::from(plan.invocations) * pilot.load_s
 }
@@ -320,6 +323,30 @@ mod tests {
         let shapes = shapes(&plan());
         let users: Vec<u32> = shapes.iter().map(|round| round.concurrency).collect();
         assert_eq!(users, [1, 4]);
+    }
+
+    #[test]
+    fn a_shared_process_is_loaded_once_and_a_shared_case_costs_nothing() {
+        let mut plan = plan();
+        let mut second = plan.scenarios[0].clone();
+        second.id = "again".into();
+        plan.scenarios.push(second);
+        let pilot = pilot("t", 0.1);
+        let apart = planned_s(&plan, &pilot).unwrap();
+        plan.one_process = true;
+        let one = planned_s(&plan, &pilot).unwrap();
+        assert!(
+            (apart - one - 5.0).abs() < 1e-9,
+            "a load of 1 s less a block"
+        );
+        for case in &mut plan.scenarios[2].cases {
+            case.measured_by = Some(schema::plan::CaseRef {
+                scenario: "closed".into(),
+                case: case.id.clone(),
+            });
+        }
+        let shared = planned_s(&plan, &pilot).unwrap();
+        assert!((shared - pilot.planned_s).abs() < 1e-9, "{shared}");
     }
 
     #[test]

@@ -24,9 +24,8 @@ pub(super) fn share(scenarios: &mut [PlannedScenario]) {
 
 /// Who measures: whoever takes turns, then one request at a time, then the shorter work.
 fn precedence(scenario: &PlannedScenario) -> (Reverse<bool>, bool, u64) {
-    let tokens = |case: &Case| {
-        u64::from(case.prompt_tokens + case.new_tokens) * u64::from(case.concurrency)
-    };
+    let tokens =
+        |case: &Case| u64::from(case.prompt_tokens + case.new_tokens) * u64::from(case.concurrency);
     (
         Reverse(scenario.turns),
         scenario.load != LoadShape::Serial,
@@ -42,7 +41,8 @@ fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at:
     let Some(load) = load(&scenarios[other], case) else {
         return;
     };
-    let same = |of: &PlannedScenario, c: &Case| c.measured_by.is_none() && self::load(of, c) == Some(load);
+    let same =
+        |of: &PlannedScenario, c: &Case| c.measured_by.is_none() && self::load(of, c) == Some(load);
     let from = &scenarios[source];
     let Some(found) = from.cases.iter().position(|c| same(from, c)) else {
         return;
@@ -107,7 +107,10 @@ mod tests {
 
     fn sharing(scenarios: &[PlannedScenario]) -> Vec<String> {
         let of = |s: &PlannedScenario| -> Vec<String> {
-            let by = s.cases.iter().filter_map(|c| Some((c, c.measured_by.as_ref()?)));
+            let by = s
+                .cases
+                .iter()
+                .filter_map(|c| Some((c, c.measured_by.as_ref()?)));
             by.map(|(c, by)| format!("{}/{} by {}/{}", s.id, c.id, by.scenario, by.case))
                 .collect()
         };
@@ -117,11 +120,31 @@ mod tests {
     #[test]
     fn equal_loads_are_measured_once_and_as_long_as_the_longest_asks() {
         let mut all = vec![
-            scenario("concurrent", LoadShape::ClosedLoop, &[(50, 1, 20, 0.0), (50, 8, 20, 0.5)]),
-            scenario("long", LoadShape::Serial, &[(50, 1, 30, 0.0), (512, 1, 20, 0.0)]),
-            scenario("memory", LoadShape::Batch, &[(50, 1, 20, 0.0), (50, 8, 20, 0.0)]),
-            scenario("single", LoadShape::Serial, &[(10, 1, 20, 0.0), (50, 1, 20, 1.0)]),
-            scenario("sustained", LoadShape::ClosedLoop, &[(50, 8, 40, 2.0), (60, 8, 20, 0.0)]),
+            scenario(
+                "concurrent",
+                LoadShape::ClosedLoop,
+                &[(50, 1, 20, 0.0), (50, 8, 20, 0.5)],
+            ),
+            scenario(
+                "long",
+                LoadShape::Serial,
+                &[(50, 1, 30, 0.0), (512, 1, 20, 0.0)],
+            ),
+            scenario(
+                "memory",
+                LoadShape::Batch,
+                &[(50, 1, 20, 0.0), (50, 8, 20, 0.0)],
+            ),
+            scenario(
+                "single",
+                LoadShape::Serial,
+                &[(10, 1, 20, 0.0), (50, 1, 20, 1.0)],
+            ),
+            scenario(
+                "sustained",
+                LoadShape::ClosedLoop,
+                &[(50, 8, 40, 2.0), (60, 8, 20, 0.0)],
+            ),
         ];
         share(&mut all);
         assert_eq!(

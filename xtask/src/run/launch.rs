@@ -5,13 +5,13 @@ use super::load::{CasePrompts, PromptQueue, Stop, Window, issue};
 use super::open_loop::Offered;
 use super::pending::Pending;
 use super::record::{Appender, launch_file};
-use super::scenario;
 use super::residents::{serves, shares};
+use super::scenario;
 use super::telemetry::{Sampler, peak_rss_bytes, reset_peak_rss};
 use super::told;
 use super::weights::Weights;
-use crate::engine::session::{Patience, Session};
 use crate::engine::life::Fallen;
+use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::gpu;
 use crate::prompts::Prompts;
@@ -348,11 +348,7 @@ impl<'a> Running<'a> {
 }
 
 /// Start a process and have it load for everything that it will serve.
-fn open(
-    context: &Context,
-    scenario: &PlannedScenario,
-    own: Vec<&Case>,
-) -> Result<Session, Fallen> {
+fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Result<Session, Fallen> {
     let load = load_for_cases(
         context.target,
         context.model_dir,

@@ -19,7 +19,10 @@ pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) 
     let file_bytes = std::fs::metadata(weights).ok().map(|file| file.len());
     let taken = || {
         let idle = idle.pids().filter_map(peak_rss_bytes);
-        beside.iter().filter_map(Running::peak_rss_bytes).chain(idle)
+        beside
+            .iter()
+            .filter_map(Running::peak_rss_bytes)
+            .chain(idle)
     };
     let limit = std::env::var(LIMIT)
         .ok()

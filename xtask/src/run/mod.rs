@@ -32,6 +32,7 @@ use crate::watch::{self, control};
 use anyhow::Result;
 use launch::{Context, Running};
 use pending::Pending;
+use residents::Residents;
 use schema::capacity::Capacity;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::record::{End, Status, VerifyRecord};
@@ -40,7 +41,6 @@ use schema::twin::original;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use residents::Residents;
 use weights::Weights;
 
 /// Measure everything in `pending`. A target's failure is recorded and the rest

@@ -168,9 +168,8 @@ mod tests {
             },
             attempt: 0,
         };
-        let needed = |later: &[Pending]| {
-            is_needed_again(&plan, &target("cpu"), &item(0, "s"), later)
-        };
+        let needed =
+            |later: &[Pending]| is_needed_again(&plan, &target("cpu"), &item(0, "s"), later);
         assert!(needed(&[item(0, "memory"), item(0, "users")]));
         assert!(!needed(&[item(0, "memory")]));
         assert!(!needed(&[item(1, "users")]));

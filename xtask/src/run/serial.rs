@@ -58,7 +58,8 @@ impl<'a> Serial<'a> {
     ) -> Result<(), Stop> {
         let next = self.prompts.untimed.rotate();
         let new_tokens = new_tokens_max.min(self.case.new_tokens);
-        self.request(session, next, new_tokens, true, sink).map(drop)
+        self.request(session, next, new_tokens, true, sink)
+            .map(drop)
     }
 
     /// The next that is; how long it took (ns). There is one as long as it isn't done.

@@ -173,11 +173,7 @@ fn all<'a>(attempt: &Attempt<'a>) -> Vec<&'a RequestRecord> {
 /// Good requests a second: those whose last token came within the steady window, so that
 /// no more are counted than were served. One user at a time, or a batch, is no load that
 /// anybody promises a latency for.
-fn goodput_per_s(
-    load: LoadShape,
-    attempt: &Attempt,
-    window: Option<Steady>,
-) -> Option<f64> {
+fn goodput_per_s(load: LoadShape, attempt: &Attempt, window: Option<Steady>) -> Option<f64> {
     let (slo, window) = (attempt.slo?, window?);
     let requests = match load {
         LoadShape::Serial | LoadShape::Batch => return None,

@@ -3,7 +3,9 @@
 mod common;
 use common::{CASE, Engine, SCENARIO, check, log, made, metric, plain};
 use schema::budget::{Budget, OverBudget};
+use schema::plan::CaseRef;
 use schema::record::{End, Status};
+use schema::scenario::LoadShape;
 use stats::analysis::MetricId;
 
 #[track_caller]
@@ -336,4 +338,46 @@ fn a_cell_without_a_launch_in_the_plan_says_so() {
     let mut made = made(&[plain()], 5, 22);
     made.run.header.plan.launches.clear();
     assert_refused(&made, Status::NotRun, "no launch");
+}
+
+/// Another scenario that asks for one user's load, which the first one measures.
+fn with_a_shared_case() -> common::Made {
+    let mut made = made(&[plain()], 5, 22);
+    let plan = &mut made.run.header.plan;
+    let mut other = plan.scenarios[0].clone();
+    other.id = "users".into();
+    other.load = LoadShape::ClosedLoop;
+    other.cases[0].id = "u1".into();
+    other.cases[0].measured_by = Some(CaseRef {
+        scenario: SCENARIO.into(),
+        case: CASE.into(),
+    });
+    plan.scenarios.push(other);
+    made
+}
+
+#[test]
+fn a_case_that_another_measures_has_the_same_samples() {
+    let made = with_a_shared_case();
+    let cells = made.analyse().cells;
+    assert_eq!(cells.len(), 2);
+    assert_eq!((&*cells[1].scenario, &*cells[1].case), ("users", "u1"));
+    assert_eq!((cells[1].status, &*cells[1].reason), (Status::Ok, ""));
+    assert_eq!(cells[1].requests, cells[0].requests);
+    for id in [MetricId::TtftNs, MetricId::OutputTokPerS] {
+        let value = |cell| metric(cell, id).value;
+        assert_eq!(value(&cells[1]), value(&cells[0]));
+    }
+}
+
+#[test]
+fn what_withdraws_a_measured_case_withdraws_who_shares_it() {
+    let mut made = with_a_shared_case();
+    let target = plain().target;
+    let key = (target.to_owned(), SCENARIO.to_owned(), CASE.to_owned());
+    made.run.checks.insert(key, check(target, 1));
+    let of = |cell: &stats::analysis::Cell| (cell.status, cell.reason.contains("rejects"));
+    let cells = made.analyse().cells;
+    assert_eq!(of(&cells[0]), (Status::WrongOutput, true));
+    assert_eq!(of(&cells[1]), (Status::WrongOutput, true));
 }

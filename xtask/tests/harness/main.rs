@@ -15,6 +15,7 @@ mod open_loop;
 mod programs;
 mod published;
 mod reproduce;
+mod residents;
 mod resume;
 mod stop;
 mod surroundings;
