@@ -3,7 +3,7 @@
 //! what the plan's unit-rate arrivals are scaled by. Decided once and written down, so
 //! that a resumed run offers the load it began with; nothing it times is published.
 
-use super::launch::PROMPTS_PER_S;
+use super::case_prompts::PROMPTS_PER_S;
 use super::load::{CasePrompts, PromptQueue, Stop, issue};
 use super::record::Appender;
 use super::refusal;

@@ -12,7 +12,7 @@
 //! reference's own greedy text. If it leaves that at a tie, what follows can't be
 //! judged: the request is unchecked.
 
-use super::launch::CellPrompts;
+use super::case_prompts::CellPrompts;
 use super::record::Appender;
 use super::scenario;
 use crate::engine::session::{Patience, Session};

@@ -2,13 +2,15 @@
 //! append-only file.
 //!
 //! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `load`,
-//! `serial` and `open_loop` issue requests, `telemetry` reads counters, `record` writes,
-//! `launch` is one process from start to end, `residents` are those that stay for the next
-//! launch, `turns` are several that alternate, as many as `memory` has room for, `pending` says what is left to do, `weights` sees that the model
-//! stays, `told` is what all this tells, `check` judges the timed outputs afterwards, `trace`
-//! looks at the kernels of CUDA targets in launches that nobody times.
+//! `serial` and `open_loop` issue requests, `case_prompts` cuts what they send, `telemetry`
+//! reads counters, `record` writes, `launch` is one process from start to end, `residents` are
+//! those that stay for the next launch, `turns` are several that alternate, as many as `memory`
+//! has room for, `pending` says what is left to do, `weights` sees that the model stays, `told`
+//! is what all this tells, `check` judges the timed outputs afterwards, `trace` looks at the
+//! kernels of CUDA targets in launches that nobody times.
 
 pub mod capacity;
+mod case_prompts;
 pub mod check;
 pub mod launch;
 pub mod load;

@@ -1,0 +1,230 @@
+//! Estimates and shares worked out by hand.
+
+use super::*;
+use schema::scenario::Axis;
+
+fn case(id: &str, concurrency: u32, requests: u32, duration_s: f64) -> Case {
+    Case {
+        id: id.into(),
+        prompt_tokens: 50,
+        new_tokens: 16,
+        concurrency,
+        load_percent: None,
+        requests,
+        duration_s,
+        measured_by: None,
+    }
+}
+
+fn plan() -> Plan {
+    let scenario = |id: &str, load, cases| PlannedScenario {
+        id: id.into(),
+        version: 1,
+        load,
+        axis: Axis::Users,
+        targets: vec![],
+        turns: false,
+        cases,
+    };
+    Plan {
+        profile: "x".into(),
+        publishable: true,
+        model: "m".into(),
+        seed: 1,
+        threads: 1,
+        invocations: 5,
+        warmup_requests: 2,
+        request_timeout_s: 1,
+        load_timeout_s: 1,
+        budget_s: 100.0,
+        slo: None,
+        noise_floor: false,
+        one_process: false,
+        micro: Default::default(),
+        targets: vec![],
+        scenarios: vec![
+            scenario(
+                "closed",
+                LoadShape::ClosedLoop,
+                vec![case("u1", 1, 20, 0.0), case("u4", 4, 20, 0.0)],
+            ),
+            scenario(
+                "batch",
+                LoadShape::Batch,
+                vec![case("b1", 1, 20, 0.0), case("b4", 4, 20, 0.0)],
+            ),
+        ],
+        launches: vec![],
+    }
+}
+
+/// A target that loads in a second and takes `round_s` for any round.
+fn pilot(target: &str, round_s: f64) -> Pilot {
+    let plan = plan();
+    let rounds = shapes(&plan)
+        .into_iter()
+        .map(|round| Round { round_s, ..round })
+        .collect();
+    let mut pilot = Pilot {
+        target: target.into(),
+        load_s: 1.0,
+        rounds,
+        planned_s: 0.0,
+        failure: String::new(),
+    };
+    pilot.planned_s = planned_s(&plan, &pilot).unwrap();
+    pilot
+}
+
+#[test]
+fn every_shape_is_tried_once() {
+    let shapes = shapes(&plan());
+    let users: Vec<u32> = shapes.iter().map(|round| round.concurrency).collect();
+    assert_eq!(users, [1, 4]);
+}
+
+#[test]
+fn a_shared_process_is_loaded_once_and_a_shared_case_costs_nothing() {
+    let mut plan = plan();
+    let mut second = plan.scenarios[0].clone();
+    second.id = "again".into();
+    plan.scenarios.push(second);
+    let pilot = pilot("t", 0.1);
+    let apart = planned_s(&plan, &pilot).unwrap();
+    plan.one_process = true;
+    let one = planned_s(&plan, &pilot).unwrap();
+    assert!(
+        (apart - one - 5.0).abs() < 1e-9,
+        "a load of 1 s less a block"
+    );
+    for case in &mut plan.scenarios[2].cases {
+        case.measured_by = Some(schema::plan::CaseRef {
+            scenario: "closed".into(),
+            case: case.id.clone(),
+        });
+    }
+    let shared = planned_s(&plan, &pilot).unwrap();
+    assert!((shared - pilot.planned_s).abs() < 1e-9, "{shared}");
+}
+
+#[test]
+fn an_estimate_counts_what_the_load_generator_issues_and_every_launch() {
+    // u1: 20 + 2 warm-up + 1 filler; u4: 5 + 1 + 1; b1: 20 + 1; b4: 5 + 1 rounds,
+    // of 0.1 s, five times; and 1 + 2 launches of 1 s, five times.
+    let expected = 5.0 * (0.1 * (23.0 + 7.0 + 21.0 + 6.0) + 3.0);
+    assert!((pilot("t", 0.1).planned_s - expected).abs() < 1e-9);
+    let closed = plan().scenarios.remove(0);
+    assert_eq!(case_s(&closed, &case("u4", 4, 20, 9.0), 2, 0.1), 9.2);
+    // In turns: 20 + 2 warm-up, and half a request in each of 7 turns.
+    let turns = PlannedScenario {
+        load: LoadShape::Serial,
+        turns: true,
+        ..closed
+    };
+    let took_s = case_s(&turns, &case("u1", 1, 20, 0.0), 2, 0.1);
+    assert!((took_s - 2.55).abs() < 1e-9, "{took_s}");
+}
+
+#[test]
+fn an_open_loop_costs_its_capacity_stage_and_its_rate() {
+    let mut plan = plan();
+    let mut half = case("r50", 4, 20, 0.0);
+    half.load_percent = Some(50);
+    plan.scenarios = vec![PlannedScenario {
+        load: LoadShape::Poisson,
+        cases: vec![half.clone()],
+        ..plan.scenarios[0].clone()
+    }];
+    let took_s = case_s(&plan.scenarios[0], &half, 2, 0.1);
+    assert_eq!(took_s, 10.0 * 0.1 + 2.5 * 0.1);
+    let mut pilot = pilot("t", 0.1);
+    let expected = 5.0 * (1.25 + 1.0) + 1.0 + capacity::estimate_s(0.1);
+    assert!((planned_s(&plan, &pilot).unwrap() - expected).abs() < 1e-9);
+    // Who doesn't run it pays nothing.
+    plan.scenarios[0].targets = vec!["other".into()];
+    pilot.target = "t".into();
+    assert_eq!(planned_s(&plan, &pilot), Some(0.0));
+}
+
+#[test]
+fn what_the_quick_leave_goes_to_the_slow() {
+    assert_eq!(fair_share(vec![1.0, 2.0, 3.0], 6.0), None);
+    assert_eq!(fair_share(vec![10.0, 1.0, 10.0], 11.0), Some(5.0));
+    assert_eq!(fair_share(vec![4.0, 4.0], 4.0), Some(2.0));
+}
+
+#[test]
+fn every_target_keeps_cells_in_the_same_order_and_the_baseline_all() {
+    let plan = plan();
+    let pilots = [pilot("base", 1.0), pilot("slow", 1.0), pilot("quick", 0.01)];
+    let gone = |slow_s: f64| -> Vec<String> {
+        let budget = pilots[0].planned_s + pilots[2].planned_s + slow_s;
+        let (share_s, over) = share_out(&plan, &pilots, budget, "base");
+        assert!((share_s.unwrap() - slow_s).abs() < 1e-6);
+        assert!(over.iter().all(|cell| cell.target == "slow"));
+        over.into_iter().map(|cell| cell.case).collect()
+    };
+    // u1 takes 115 s, b1 105 s, u4 35 s, b4 30 s, in this order; and a launch 5 s.
+    assert_eq!(gone(290.0), ["b4"]);
+    assert_eq!(gone(240.0), ["u4", "b4"], "a case of each comes first");
+    assert_eq!(gone(160.0), ["b1", "b4"], "what is too long is passed over");
+}
+
+#[test]
+fn what_whole_cells_leave_of_the_shares_raises_all_of_them() {
+    let plan = plan();
+    let pilots = ["base", "slow", "slower"].map(|name| match name {
+        "slower" => pilot(name, 1.2),
+        name => pilot(name, 1.0),
+    });
+    // Fair shares of 250 s hold u1 and b1 of `slow` (230 s) and u1, u4 and b4 of `slower`
+    // (226 s). What they leave is enough for u4 of `slow` (265 s), not for u1 and b1 of
+    // `slower` (274 s).
+    let time_s = 2.0 * 250.0;
+    let (share_s, over) = share_out(&plan, &pilots, pilots[0].planned_s + time_s, "base");
+    let share_s = share_s.unwrap();
+    assert!((265.0..274.0).contains(&share_s), "{share_s}");
+    let kept = pilots[1..].iter().map(|pilot| kept_s(&plan, pilot, &over));
+    assert!(kept.sum::<f64>() <= time_s);
+    let gone = over
+        .iter()
+        .map(|cell| (cell.target.as_str(), cell.case.as_str()));
+    let gone: Vec<_> = gone.collect();
+    assert_eq!(gone, [("slow", "b4"), ("slower", "b1")]);
+}
+
+#[test]
+fn nothing_is_over_where_all_fits_and_all_where_nothing_does() {
+    let plan = plan();
+    let pilots = [pilot("base", 1.0), pilot("slow", 1.0)];
+    assert_eq!(share_out(&plan, &pilots, 1e6, "base"), (None, vec![]));
+    let (_, over) = share_out(&plan, &pilots, 1.0, "base");
+    assert_eq!(over.len(), 4);
+}
+
+#[test]
+fn a_twin_gives_up_what_its_original_does_and_that_of_the_baseline_is_not_exempt() {
+    let plan = plan();
+    let mut pilots = vec![pilot("base", 1.0), pilot("slow", 1.0)];
+    pilots.extend(["slow@twin", "base@twin"].map(|name| pilot(name, 1.0)));
+    let budget = pilots[0].planned_s + 3.0 * 240.0;
+    let (_, over) = share_out(&plan, &pilots, budget, "base");
+    let gone = |target: &str| -> Vec<&str> {
+        let of = over.iter().filter(|cell| cell.target == target);
+        of.map(|cell| cell.case.as_str()).collect()
+    };
+    assert_eq!(gone("slow"), ["u4", "b4"]);
+    assert_eq!(gone("slow@twin"), gone("slow"));
+    assert_eq!(gone("base@twin"), gone("slow"));
+    assert!(gone("base").is_empty());
+    // u1 and b1, and a launch of 1 s for each, five times.
+    assert_eq!(kept_s(&plan, &pilots[2], &over), 115.0 + 105.0 + 10.0);
+}
+
+#[test]
+fn a_pilot_that_failed_gives_up_nothing() {
+    let mut failed = pilot("slow", 1.0);
+    failed.rounds.clear();
+    failed.planned_s = 0.0;
+    assert_eq!(share_out(&plan(), &[failed], 1.0, "base"), (None, vec![]));
+}
