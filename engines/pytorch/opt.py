@@ -175,6 +175,9 @@ class Optimised(Plain):
     def _logits_of(self, x: Any) -> Any:
         return self._torch.nn.functional.linear(self._normed(x, self._norm), self._head)
 
+    def _head_weight(self) -> Any:
+        return self._head
+
     def _rope_table(self, model: Any, positions: int) -> tuple[Any, Any]:
         """Cosines, and sines that are negative in the first half: `positions × 1 × head_dim`."""
         torch = self._torch

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine import Engine, Load, Opinion
+from products import by_onednn
 
 # Logits that exist at one time when several positions are scored.
 LOGITS_AT_ONCE = 1 << 21
@@ -51,7 +52,7 @@ class Plain(Engine):
         # Logits are many times as large as what they are made of, so never all at once.
         step = max(1, LOGITS_AT_ONCE // self.vocabulary)
         opinions: list[Opinion] = []
-        with torch.inference_mode():
+        with torch.inference_mode(), by_onednn(torch, self._head_weight()):
             hidden = self._hidden_at_end(rows, positions).flatten(0, 1)
             for start in range(0, len(flat), step):
                 logits = self._logits_of(hidden[start : start + step])
@@ -67,6 +68,9 @@ class Plain(Engine):
 
     def _logits_of(self, hidden: Any) -> Any:
         return self._model.lm_head(hidden)
+
+    def _head_weight(self) -> Any:
+        return self._model.lm_head.weight
 
     def _new_cache(self) -> Any:
         from transformers.cache_utils import DynamicCache
