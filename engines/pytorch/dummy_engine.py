@@ -77,11 +77,19 @@ class Dummy(Engine):
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
         return opinion_of(logits_after(self._rows[row]), ask, top)
 
-    def score_parallel(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
-        ends = range(len(ids) - len(asks) + 1, len(ids) + 1)
+    def score_parallel(
+        self, rows: list[list[int]], asks: list[list[list[int]]], top: int
+    ) -> list[list[Opinion]]:
+        if rows[0][0] == OOM:
+            raise OverflowError("device memory")
+        print("rows in a pass:", len(rows))
+        ends = range(len(rows[0]) - len(asks[0]) + 1, len(rows[0]) + 1)
         return [
-            opinion_of(logits_after(ids[:end]), ask, top)
-            for end, ask in zip(ends, asks, strict=True)
+            [
+                opinion_of(logits_after(ids[:end]), ask, top)
+                for end, ask in zip(ends, row_asks, strict=True)
+            ]
+            for ids, row_asks in zip(rows, asks, strict=True)
         ]
 
     def _next(self) -> list[int]:

@@ -94,9 +94,12 @@ class Engine:
         """Of `row`, after the last `prefill` or `decode`. Only the gate asks; never timed."""
         raise NotImplementedError
 
-    def score_parallel(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
-        """One forward pass over `ids`: the opinions at the last `len(asks)` positions. Called
-        only where the capabilities say `parallel_score`."""
+    def score_parallel(
+        self, rows: list[list[int]], asks: list[list[list[int]]], top: int
+    ) -> list[list[Opinion]]:
+        """One forward pass over `rows × length` ids: of each row the opinions at its last
+        positions, as many as its `asks`, which is equal for all rows. Called only where the
+        capabilities say `parallel_score`."""
         raise NotImplementedError
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from engine import Load, Opinion
+from engine import Load
 from graphs import Graphs
 from plain import Plain
 
@@ -51,6 +51,7 @@ class Optimised(Plain):
         self._inner = config.intermediate_size
         self._eps = config.rms_norm_eps
         self._position = 0
+        self._rows = load.max_batch
         # Attention over a part of the cache wants it aligned on a GPU.
         positions = -(-load.max_context // 64) * 64
         with torch.inference_mode():
@@ -81,12 +82,12 @@ class Optimised(Plain):
         self._position += 1
         return chosen.tolist()
 
-    def score_parallel(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
+    def _hidden_at_end(self, rows: list[list[int]], positions: int) -> Any:
         torch = self._torch
-        with torch.inference_mode():
-            x = self._hidden(torch.tensor([ids], device=self._device), 0)
-            logits = self._logits_of(x[0, -len(asks) :])
-        return self._opinions(logits, asks, top)
+        # As many rows at a time as the cache has.
+        parts = [rows[start : start + self._rows] for start in range(0, len(rows), self._rows)]
+        hidden = [self._hidden(torch.tensor(part, device=self._device), 0) for part in parts]
+        return torch.cat([x[:, -positions:] for x in hidden])
 
     def _step(self, rows: list[list[int]]) -> list[int]:
         torch = self._torch
@@ -173,6 +174,9 @@ class Optimised(Plain):
 
     def _logits_of(self, x: Any) -> Any:
         return self._torch.nn.functional.linear(self._normed(x, self._norm), self._head)
+
+    def _head_weight(self) -> Any:
+        return self._head
 
     def _rope_table(self, model: Any, positions: int) -> tuple[Any, Any]:
         """Cosines, and sines that are negative in the first half: `positions × 1 × head_dim`."""

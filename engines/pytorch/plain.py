@@ -11,6 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from engine import Engine, Load, Opinion
+from products import by_onednn
+
+# Logits that exist at one time when several positions are scored.
+LOGITS_AT_ONCE = 1 << 21
 
 
 class Plain(Engine):
@@ -39,13 +43,34 @@ class Plain(Engine):
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
         return self._opinions(self._logits[row : row + 1], [ask], top)[0]
 
-    def score_parallel(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
+    def score_parallel(
+        self, rows: list[list[int]], asks: list[list[list[int]]], top: int
+    ) -> list[list[Opinion]]:
         torch = self._torch
+        positions = len(asks[0])
+        flat = [ask for of_row in asks for ask in of_row]
+        # Logits are many times as large as what they are made of, so never all at once.
+        step = max(1, LOGITS_AT_ONCE // self.vocabulary)
+        opinions: list[Opinion] = []
+        with torch.inference_mode(), by_onednn(torch, self._head_weight()):
+            hidden = self._hidden_at_end(rows, positions).flatten(0, 1)
+            for start in range(0, len(flat), step):
+                logits = self._logits_of(hidden[start : start + step])
+                opinions += self._opinions(logits, flat[start : start + step], top)
+        return [opinions[start : start + positions] for start in range(0, len(flat), positions)]
+
+    def _hidden_at_end(self, rows: list[list[int]], positions: int) -> Any:
+        """What the last layer says at the last positions of `rows`, which are fed in one pass."""
         self._cache = self._logits = None
-        with torch.inference_mode():
-            input_ids = torch.tensor([ids], device=self._device)
-            output = self._model(input_ids=input_ids, use_cache=False, logits_to_keep=len(asks))
-        return self._opinions(output.logits[0], asks, top)
+        input_ids = self._torch.tensor(rows, device=self._device)
+        output = self._model.model(input_ids=input_ids, use_cache=False)
+        return output.last_hidden_state[:, -positions:]
+
+    def _logits_of(self, hidden: Any) -> Any:
+        return self._model.lm_head(hidden)
+
+    def _head_weight(self) -> Any:
+        return self._model.lm_head.weight
 
     def _new_cache(self) -> Any:
         from transformers.cache_utils import DynamicCache
@@ -69,21 +94,23 @@ class Plain(Engine):
 
     def _opinions(self, logits: Any, asks: list[list[int]], top: int) -> list[Opinion]:
         """What `positions × vocabulary` logits say, normalised in f64: over a hundred thousand
-        terms f32 loses digits that the f32 gate needs. A position at a time, since all of them in
-        f64 could be gigabytes."""
+        terms f32 loses digits that the f32 gate needs."""
         torch = self._torch
-        opinions = []
         with torch.inference_mode():
-            for position, ask in zip(logits, asks, strict=True):
-                logprobs = position.float().cpu().double().log_softmax(dim=-1)
-                # A stable sort, because `topk` promises nothing about ties: lowest id first.
-                ranked = logprobs.sort(descending=True, stable=True) if top else None
-                opinions.append(
-                    Opinion(
-                        argmax=int(position.argmax()),
-                        logprobs=logprobs[ask].tolist() if ask else [],
-                        top_ids=ranked.indices[:top].tolist() if ranked else [],
-                        top_logprobs=ranked.values[:top].tolist() if ranked else [],
-                    )
+            best = logits.argmax(dim=-1, keepdim=True)
+            logprobs = logits.float().cpu().double().log_softmax(dim=-1)
+            # The lowest id first on a tie: a stable sort, because `topk` promises nothing; the
+            # one best, which costs no sort, is the first by `argmax`'s promise.
+            order = best.cpu()
+            if top > 1:
+                order = logprobs.sort(dim=-1, descending=True, stable=True).indices
+            order = order[:, :top]
+            ranked = logprobs.gather(1, order)
+            places = [position for position, ask in enumerate(asks) for _ in ask]
+            asked = iter(logprobs[places, [id for ask in asks for id in ask]].tolist())
+            return [
+                Opinion(argmax, [next(asked) for _ in ask], top_ids, top_logprobs)
+                for (argmax,), ask, top_ids, top_logprobs in zip(
+                    best.tolist(), asks, order.tolist(), ranked.tolist(), strict=True
                 )
-        return opinions
+            ]

@@ -21,7 +21,7 @@ from batch import run_batch
 from clock import now_ns
 from engine import Engine, Load, failure_of
 from process import set_threads, settle_garbage
-from score import run_score
+from score import run_scores
 from streams import Lines, Stream
 from waiting import Queue
 from wire import PROTOCOL, BadRequest, Reject, Score, error_event, parse_load, parse_object, whole
@@ -109,15 +109,20 @@ def serve_loaded(engine_type: type[Engine], load: Load, lines: Lines, stream: St
     stream.send({"ev": "loaded", "load_ns": load_ns, **loaded._asdict()})
 
     max_batch = load.max_batch if hello.capabilities["batching"] != "none" else 1
-    waiting = Queue(lines.into_inbox(), max_batch, load.max_context, engine.vocabulary)
+    waiting = Queue(
+        lines.into_inbox(),
+        max_batch,
+        load.max_context,
+        engine.vocabulary,
+        hello.capabilities.get("parallel_score", False),
+    )
     while (work := waiting.next()) is not None:
         rows = 0
         try:
             if isinstance(work, Reject):
                 events = [error_event(work.id, "bad_request", work.message)]
-            elif isinstance(work, Score):
-                parallel = work.parallel and hello.capabilities.get("parallel_score", False)
-                events = [run_score(engine, work, parallel)]
+            elif isinstance(work[0], Score):
+                events = run_scores(engine, work)
             else:
                 events = run_batch(engine, work)
                 rows = len(events)

@@ -14,14 +14,18 @@ import os
 import struct
 import tempfile
 import unittest
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import bench
 import graphs
 import loading
 import model_files
-from engine import Engine, EngineError, Load
+import plain
+import products
+from engine import Engine, EngineError, Load, Opinion
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -162,16 +166,61 @@ class Tokens(unittest.TestCase):
         ids = [(5 * i) % 256 for i in range(200)]
         asks = [[1, 2, ids[-1]]] * 50
         for engine in (self.engine, self.opt):
-            parallel = engine.score_parallel(ids, asks, 4)
+            (parallel,) = engine.score_parallel([ids], [asks], 4)
             engine.prefill([ids[:151]])
             for position, (opinion, ask) in enumerate(zip(parallel, asks, strict=True)):
                 if position:
                     engine.decode([ids[150 + position]])
-                alone = engine.opinion(0, ask, 4)
-                self.assertEqual(opinion.argmax, alone.argmax)
-                self.assertEqual(opinion.top_ids[0], alone.argmax)
-                for a, b in zip(opinion.logprobs, alone.logprobs, strict=True):
-                    self.assertAlmostEqual(a, b, delta=1e-4)
+                self.agree(opinion, engine.opinion(0, ask, 4))
+
+    def test_a_batch_of_scores_says_what_its_rows_say_alone(self) -> None:
+        # More rows than opt's cache has, and more positions than are scored at one time.
+        rows = [[(7 * row + 5 * i) % 256 for i in range(40)] for row in range(9)]
+        asks = [[[row], [], [row, 3]] * 4 for row in range(9)]
+        for engine in (self.engine, self.opt):
+            for top in (0, 1, 4):
+                alone = [
+                    engine.score_parallel([ids], [ask], top)[0]
+                    for ids, ask in zip(rows, asks, strict=True)
+                ]
+                with patch.object(plain, "LOGITS_AT_ONCE", 7 * 256):
+                    together = engine.score_parallel(rows, asks, top)
+                self.assertEqual([len(of_row) for of_row in together], [12] * 9)
+                for of_row, of_row_alone in zip(together, alone, strict=True):
+                    for opinion, expected in zip(of_row, of_row_alone, strict=True):
+                        self.agree(opinion, expected)
+                        self.assertEqual(len(opinion.top_ids), top)
+
+    def test_products_by_onednn(self) -> None:
+        torch = self.torch
+        linear, onednn = torch.nn.functional.linear, torch.ops.mkldnn._linear_pointwise
+        x, weight, bias = torch.randn(3, 40, 64), torch.randn(96, 64), torch.randn(96)
+        with torch.inference_mode():
+            for added in (None, bias):
+                by_torch = linear(x, weight, added)
+                with products.by_onednn(torch, weight):
+                    product = linear(x, weight, added)
+                self.assertTrue(product.equal(onednn(x, weight, added, "none", [], "")))
+                self.assertLess(float((product - by_torch).abs().max()), 1e-4)
+        self.assertIsInstance(products.by_onednn(torch, weight.bfloat16()), nullcontext)
+
+    def agree(self, opinion: Opinion, expected: Opinion) -> None:
+        self.assertEqual(opinion.argmax, expected.argmax)
+        self.assertEqual(opinion.top_ids, expected.top_ids)
+        self.assertEqual(opinion.top_ids[:1], [opinion.argmax][: len(opinion.top_ids)])
+        for found, wanted in [
+            (opinion.logprobs, expected.logprobs),
+            (opinion.top_logprobs, expected.top_logprobs),
+        ]:
+            for a, b in zip(found, wanted, strict=True):
+                self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_the_lowest_id_wins_a_tie(self) -> None:
+        logits = self.torch.tensor([[1.0, 3.0, 3.0, 2.0, 3.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
+        for top in (1, 3):
+            opinions = self.engine._opinions(logits, [[0], []], top)
+            self.assertEqual([opinion.argmax for opinion in opinions], [1, 0])
+            self.assertEqual([o.top_ids for o in opinions], [[1, 2, 4][:top], [0, 1, 2][:top]])
 
     def test_opt_is_the_same_model(self) -> None:
         self.assertEqual(generated(self.opt, PROMPTS, 24), generated(self.engine, PROMPTS, 24))

@@ -247,6 +247,46 @@ class Scores(unittest.TestCase):
             self.assertAlmostEqual(found, expected, places=12)
         self.assertEqual([len(row) for row in scored["logprobs"]], [2, 1, 0])
 
+    def test_those_of_one_shape_share_a_pass_and_say_what_they_say_alone(self) -> None:
+        slow = generate(0, [dummy_engine.SLOW], 1)  # all that follows is queued meanwhile
+        requests = [
+            score(1, [1, 2, 3], [[3], [6]], top=1, parallel=True),
+            score(2, [4, 5], [[9]], top=1, parallel=True),
+            score(3, [4, 5, 6], [[9], [15]], top=1, parallel=True),
+            score(4, [7, 8, 9], [[8]], top=1, parallel=True),
+            score(5, [7, 8, 9], [[8], [9]], top=2, parallel=True),
+            score(6, [2, 2, 2], [[4], [6]], top=1),
+            score(7, [9, 9, 9], [[2], []], top=1, parallel=True),
+        ]
+        parallel = LOAD | {"variant": "parallel"}
+        events, status, stderr = talk(parallel, slow, *requests)
+        self.assertEqual([event["id"] for event in events[2:]], [0, 1, 3, 7, 2, 4, 5, 6])
+        self.assertEqual(stderr.count("rows in a pass: 3"), 1)
+        self.assertEqual((stderr.count("rows in a pass: 1"), status), (3, 0))
+        for request in requests:
+            alone = talk(parallel, request)[0][2]
+            self.assertIn(alone, events)
+
+    def test_a_pass_is_bounded(self) -> None:
+        inbox = SimpleQueue()
+        queue = waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
+        for id in range(1, 6):
+            inbox.put((id, json.dumps(score(id, [1] * 10, [[]], parallel=True)).encode()))
+        with patch.object(waiting, "PASS_TOKENS_MAX", 25):
+            self.assertEqual([request.id for request in queue.next()], [1, 2])
+        with patch.object(waiting, "PASS_TOKENS_MAX", 5):
+            self.assertEqual([request.id for request in queue.next()], [3], "one always runs")
+        self.assertEqual([request.id for request in queue.next()], [4, 5])
+
+    def test_a_pass_that_fails_answers_each_of_its_requests(self) -> None:
+        slow = generate(0, [dummy_engine.SLOW], 1)
+        first = [score(id, [dummy_engine.OOM, id], [[1]], parallel=True) for id in (1, 2)]
+        last = score(3, [1, 2, 3], [[1]], parallel=True)
+        events, status, _ = talk(LOAD | {"variant": "parallel"}, slow, *first, last)
+        self.assertEqual([event.get("kind") for event in events[3:]], ["oom", "oom", None])
+        self.assertEqual([event["id"] for event in events[3:]], [1, 2, 3])
+        self.assertEqual(status, 0)
+
     def test_without_top(self) -> None:
         events, _, _ = talk(LOAD, score(5, [1, 2], [[0]]))
         self.assertEqual((events[2]["top_ids"], events[2]["top_logprobs"]), ([], []))
@@ -262,7 +302,7 @@ class Scores(unittest.TestCase):
 
         request = Score(1, [1, 2], [[0]], 0, False)
         with self.assertRaises(EngineError):
-            scoring.run_score(Endless(), request, parallel=False)
+            scoring.run_scores(Endless(), [request])
 
     def test_a_choice_that_contradicts_the_logits_is_an_error(self) -> None:
         class Contrary(dummy_engine.Dummy):
@@ -272,7 +312,7 @@ class Scores(unittest.TestCase):
 
         request = Score(1, [1, 2], [[0]], 0, False)
         with self.assertRaises(EngineError):
-            scoring.run_score(Contrary(), request, parallel=False)
+            scoring.run_scores(Contrary(), [request])
 
 
 class Gathering(unittest.TestCase):

@@ -11,6 +11,10 @@ from typing import Any
 from clock import now_ns
 from wire import BadRequest, Generate, Reject, Score, parse_object, token_ids, whole
 
+# Scores that may share a forward pass do so up to this many tokens, so a pass takes no more memory
+# for activations and attention than one long sequence does.
+PASS_TOKENS_MAX = 2048
+
 # After a batch of several rows, its clients are given this long to come back before the next
 # batch is formed: long enough for a process to read its answer and reply, short against a step.
 GATHER_NS = 1_000_000
@@ -18,7 +22,8 @@ GATHER_NS = 1_000_000
 
 class Queue:
     """Requests waiting for the engine, and what runs next: the first in line, with every other
-    request of its shape, up to `max_batch` rows."""
+    request of its shape, up to `max_batch` rows; for scores, up to `PASS_TOKENS_MAX` where
+    `parallel_score` says that they can share a pass."""
 
     def __init__(
         self,
@@ -26,6 +31,7 @@ class Queue:
         max_batch: int,
         max_context: int,
         vocabulary: int,
+        parallel_score: bool = False,
     ) -> None:
         self._inbox = inbox
         self._early: deque[tuple[int, bytes] | None] = deque()
@@ -33,11 +39,12 @@ class Queue:
         self._max_batch = max_batch
         self._max_context = max_context
         self._vocabulary = vocabulary
+        self._parallel_score = parallel_score
         self._closed = False
         self._answered = 0  # rows of the batch that finished last; 0 after anything else
         self._arrived = 0  # requests to generate that came in since
 
-    def next(self) -> list[Generate] | Score | Reject | None:
+    def next(self) -> list[Generate] | list[Score] | Reject | None:
         """Wait for something to do; `None` when all is answered and no more will come. To be
         called as soon as the last answer is written."""
         deadline_ns = now_ns() + GATHER_NS
@@ -51,7 +58,7 @@ class Queue:
             self._admit(self._inbox.get())
         self._gather(deadline_ns)
         first = self._waiting.popleft()
-        return self._join(first) if isinstance(first, Generate) else first
+        return first if isinstance(first, Reject) else self._join(first)
 
     def finished(self, rows: int) -> None:
         """A batch of `rows` (0: something else) is finished. To be called before it is answered,
@@ -83,16 +90,22 @@ class Queue:
             isinstance(item, Generate) and item.shape() == first.shape() for item in self._waiting
         )
 
-    def _join(self, first: Generate) -> list[Generate]:
+    def _join(self, first: Generate | Score) -> list[Generate] | list[Score]:
         batch, rest = [first], deque()
+        rows_max = self._rows_max(first)
         for item in self._waiting:
-            joins = isinstance(item, Generate) and item.shape() == first.shape()
-            if joins and len(batch) < self._max_batch:
+            joins = type(item) is type(first) and item.shape() == first.shape()
+            if joins and len(batch) < rows_max:
                 batch.append(item)
             else:
                 rest.append(item)
         self._waiting = rest
         return batch
+
+    def _rows_max(self, first: Generate | Score) -> int:
+        if isinstance(first, Generate):
+            return self._max_batch
+        return PASS_TOKENS_MAX // len(first.ids) if first.parallel else 1
 
     def _drain(self) -> None:
         while not self._inbox.empty():
@@ -142,7 +155,8 @@ class Queue:
         for asked in (ids, *(token_ids(asked, "ask") for asked in ask)):
             self._check_vocabulary(asked)
         top = min(whole(message, "top", 0, 0), self._vocabulary)
-        return Score(message["id"], ids, ask, top, message.get("parallel") is True)
+        parallel = self._parallel_score and message.get("parallel") is True
+        return Score(message["id"], ids, ask, top, parallel)
 
     def _check_length(self, tokens: int) -> None:
         if tokens > self._max_context:

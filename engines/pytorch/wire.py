@@ -34,6 +34,10 @@ class Score(NamedTuple):
     top: int
     parallel: bool
 
+    def shape(self) -> tuple[int, int, int, bool]:
+        """Rows of a pass must agree in this."""
+        return len(self.ids), len(self.ask), self.top, self.parallel
+
 
 class Reject(NamedTuple):
     """A line that asks for nothing that can be done."""

@@ -20,7 +20,8 @@ pub enum Request {
     Load(Load),
     /// Any number in flight. Answered by one [`Event::Done`] or [`Event::Error`].
     Generate(Generate),
-    /// Teacher-forced, for the parity gate. Answered by one [`Event::Scored`].
+    /// Teacher-forced, for the parity gate and the check of timed outputs. Any number in
+    /// flight, answered in any order by one [`Event::Scored`] or [`Event::Error`] each.
     Score(Score),
     /// Finish what is in flight, then exit with status 0. End of input means the same.
     Exit,
@@ -47,7 +48,8 @@ pub struct Load {
     pub threads: u32,
     /// Longest sequence (prompt + new tokens) that will be asked for, in tokens.
     pub max_context: u32,
-    /// Most requests that will ever be in flight.
+    /// Most requests to generate that will ever be in flight. Scores don't count: an
+    /// engine runs as many of them together as it has room for.
     pub max_batch: u32,
 }
 
@@ -82,7 +84,8 @@ pub struct Score {
     #[serde(default)]
     pub top: u32,
     /// `true`: one forward pass over all of `ids` will do, for an engine whose
-    /// capabilities say `parallel_score`. Used to re-check timed outputs cheaply.
+    /// capabilities say `parallel_score`; requests of equal `n`, `k` and `top` that are
+    /// queued together may share it. Used to re-check timed outputs cheaply.
     #[serde(default)]
     pub parallel: bool,
 }

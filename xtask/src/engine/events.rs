@@ -3,7 +3,7 @@
 
 use super::EngineFailure;
 use super::process::{Output, Process, describe_exit};
-use protocol::wire::{Done, Failure, FailureKind};
+use protocol::wire::{Done, Failure, FailureKind, Scored};
 use schema::record::Status;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -91,6 +91,41 @@ pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailu
             done.token_ns.len()
         ),
     ))
+}
+
+/// What a score asked for.
+pub(super) struct Asked {
+    /// Of each position, how many ids.
+    pub(super) positions: Vec<usize>,
+    /// How many of the most likely ids at each.
+    pub(super) top: usize,
+}
+
+pub(super) fn check_scored(scored: &Scored, asked: &Asked) -> Result<(), EngineFailure> {
+    let positions = asked.positions.len();
+    let top_ok = asked.top == 0
+        || scored.top_ids.len() == positions
+            && scored.top_ids.iter().all(|ids| ids.len() == asked.top)
+            && scored.top_logprobs.len() == positions
+            && scored.top_logprobs.iter().all(|of| of.len() == asked.top);
+    let lengths = scored.logprobs.iter().map(Vec::len);
+    if top_ok && scored.argmax.len() == positions && lengths.eq(asked.positions.iter().copied()) {
+        return Ok(());
+    }
+    Err(EngineFailure::new(
+        Status::ProtocolError,
+        format!(
+            "`scored` {} does not answer the {positions} positions it was asked for",
+            scored.id
+        ),
+    ))
+}
+
+pub(super) fn not_in_flight(id: u64) -> EngineFailure {
+    EngineFailure::new(
+        Status::ProtocolError,
+        format!("answered id {id}, which is not in flight (unknown, or answered before)"),
+    )
 }
 
 pub(super) fn refusal(failure: Failure) -> EngineFailure {

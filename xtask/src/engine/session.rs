@@ -1,7 +1,9 @@
 //! The protocol's side of a running engine: load it, send requests, read events,
 //! and turn everything that can go wrong into one [`EngineFailure`].
 
-use super::events::{check_done, event_before, next_event, refusal, unexpected};
+use super::events::{
+    Asked, check_done, check_scored, event_before, next_event, not_in_flight, refusal, unexpected,
+};
 use super::life::check_protocol;
 use super::process::{Input, Process};
 use super::{EngineFailure, Program};
@@ -24,8 +26,8 @@ pub struct Session {
     pub loaded: Loaded,
     /// When that was read.
     pub ready_ns: u64,
-    /// What is in flight, and how many tokens each must answer.
-    in_flight: BTreeMap<u64, u32>,
+    /// What is in flight, and what must come back.
+    in_flight: BTreeMap<u64, Due>,
     next_id: u64,
     request_timeout: Duration,
 }
@@ -47,6 +49,14 @@ impl Patience {
             request: Duration::from_secs(plan.request_timeout_s.into()),
         }
     }
+}
+
+/// What the answer to a request must hold.
+enum Due {
+    /// So many tokens.
+    Tokens(u32),
+    /// Opinions.
+    Scores(Asked),
 }
 
 /// A generation whose line is ready to be written, so that nothing is left to do when
@@ -133,7 +143,7 @@ impl Session {
         prompt_ids: Vec<u32>,
         new_tokens: u32,
     ) -> Result<(u64, u64), EngineFailure> {
-        let id = self.new_id(new_tokens);
+        let id = self.new_id(Due::Tokens(new_tokens));
         let sent_ns = self.send(&Request::Generate(Generate {
             id,
             prompt_ids,
@@ -144,7 +154,7 @@ impl Session {
 
     /// Make a generation ready to be written through [`Session::take_input`].
     pub fn announce_generate(&mut self, prompt_ids: Vec<u32>, new_tokens: u32) -> Announced {
-        let id = self.new_id(new_tokens);
+        let id = self.new_id(Due::Tokens(new_tokens));
         let request = Request::Generate(Generate {
             id,
             prompt_ids,
@@ -197,14 +207,8 @@ impl Session {
     fn done(&mut self, event: Event, read_ns: u64) -> Result<(Done, u64), EngineFailure> {
         match event {
             Event::Done(done) => {
-                let Some(new_tokens) = self.in_flight.remove(&done.id) else {
-                    return Err(EngineFailure::new(
-                        Status::ProtocolError,
-                        format!(
-                            "answered id {}, which is not in flight (unknown, or answered before)",
-                            done.id
-                        ),
-                    ));
+                let Some(Due::Tokens(new_tokens)) = self.in_flight.remove(&done.id) else {
+                    return Err(not_in_flight(done.id));
                 };
                 check_done(&done, new_tokens)?;
                 Ok((done, read_ns))
@@ -218,7 +222,7 @@ impl Session {
         }
     }
 
-    /// Score and wait for the answer.
+    /// Score and wait for the answer; nothing else may be in flight.
     pub fn score(
         &mut self,
         ids: Vec<u32>,
@@ -226,8 +230,24 @@ impl Session {
         top: u32,
         parallel: bool,
     ) -> Result<Scored, EngineFailure> {
-        let id = self.new_id(0);
-        let asked: Vec<usize> = ask.iter().map(Vec::len).collect();
+        self.send_score(ids, ask, top, parallel)?;
+        self.next_scored()
+    }
+
+    /// Send a score; its id. Any number may be in flight, and
+    /// [`Session::next_scored`] gives their answers in whichever order they come.
+    pub fn send_score(
+        &mut self,
+        ids: Vec<u32>,
+        ask: Vec<Vec<u32>>,
+        top: u32,
+        parallel: bool,
+    ) -> Result<u64, EngineFailure> {
+        let asked = Asked {
+            positions: ask.iter().map(Vec::len).collect(),
+            top: top as usize,
+        };
+        let id = self.new_id(Due::Scores(asked));
         self.send(&Request::Score(Score {
             id,
             ids,
@@ -235,34 +255,28 @@ impl Session {
             top,
             parallel,
         }))?;
-        let (event, _) = self.next()?;
-        self.in_flight.remove(&id);
-        let scored = match event {
-            Event::Scored(scored) if scored.id == id => scored,
-            Event::Error(failure) => return Err(refusal(failure)),
-            other => return Err(unexpected(&format!("`scored` with id {id}"), &other)),
-        };
-        let top_ok = top == 0
-            || scored.top_ids.len() == asked.len()
-                && scored.top_ids.iter().all(|t| t.len() == top as usize)
-                && scored.top_logprobs.len() == asked.len()
-                && scored.top_logprobs.iter().all(|t| t.len() == top as usize);
-        let asked_ok = scored.argmax.len() == asked.len()
-            && scored
-                .logprobs
-                .iter()
-                .map(Vec::len)
-                .eq(asked.iter().copied());
-        if !(top_ok && asked_ok) {
-            return Err(EngineFailure::new(
-                Status::ProtocolError,
-                format!(
-                    "`scored` {id} does not answer the {} positions it was asked for",
-                    asked.len()
-                ),
-            ));
+        Ok(id)
+    }
+
+    /// The next finished score. One that failed ends the session's use, as in
+    /// [`Session::next_done`].
+    pub fn next_scored(&mut self) -> Result<Scored, EngineFailure> {
+        let deadline = Instant::now() + self.request_timeout;
+        let (event, _) = next_event(&mut self.process, deadline, "answering")?;
+        match event {
+            Event::Scored(scored) => {
+                let Some(Due::Scores(asked)) = self.in_flight.remove(&scored.id) else {
+                    return Err(not_in_flight(scored.id));
+                };
+                check_scored(&scored, &asked)?;
+                Ok(scored)
+            }
+            Event::Error(failure) => {
+                failure.id.and_then(|id| self.in_flight.remove(&id));
+                Err(refusal(failure))
+            }
+            other => Err(unexpected("`scored`", &other)),
         }
-        Ok(scored)
     }
 
     /// Stop it where it is: see [`Process::pause`].
@@ -291,35 +305,36 @@ impl Session {
         self.process.abort()
     }
 
-    fn new_id(&mut self, new_tokens: u32) -> u64 {
+    fn new_id(&mut self, due: Due) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.in_flight.insert(id, new_tokens);
+        self.in_flight.insert(id, due);
         id
     }
 
     fn send(&mut self, request: &Request) -> Result<u64, EngineFailure> {
-        match self.process.write_line(&encode(request)) {
-            Ok(sent_ns) => Ok(sent_ns),
-            // The pipe broke because the process died: how it died says more.
-            Err(_) => match next_event(
-                &mut self.process,
-                Instant::now() + Duration::from_secs(5),
-                "answering",
-            ) {
-                Err(failure) => Err(failure),
-                Ok((Event::Error(failure), _)) => Err(refusal(failure)),
-                Ok(_) => Err(EngineFailure::new(
-                    Status::Crashed,
-                    "it closed its stdin and reads no more requests",
-                )),
-            },
-        }
+        self.process
+            .write_line(&encode(request))
+            .or_else(|_| Err(self.why_unread()))
     }
 
-    fn next(&mut self) -> Result<(Event, u64), EngineFailure> {
-        let deadline = Instant::now() + self.request_timeout;
-        next_event(&mut self.process, deadline, "answering")
+    /// Why it reads no more. The pipe broke because the process died: how it died says
+    /// more, and comes after the answers that are still on their way.
+    fn why_unread(&mut self) -> EngineFailure {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            match event_before(&mut self.process, deadline, "answering") {
+                Err(failure) => return failure,
+                Ok(Some((Event::Error(failure), _))) => return refusal(failure),
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    return EngineFailure::new(
+                        Status::Crashed,
+                        "it closed its stdin and reads no more requests",
+                    );
+                }
+            }
+        }
     }
 }
 

@@ -145,3 +145,45 @@ fn a_fault_while_timed_costs_its_own_cells_only() {
     let plain: Vec<_> = cells.iter().filter(|c| c.0 == "fake.cpu.f32").collect();
     assert!(plain.iter().all(|c| c.2 == Status::Ok), "{plain:?}");
 }
+
+#[test]
+fn a_judge_that_dies_among_many_questions_keeps_what_it_judged_and_another_go_ends_it() {
+    let checkout = Checkout::with(&["crash"]);
+    let registry = std::fs::read_to_string(checkout.path("engines/engines.toml"));
+    let registry = registry.expect("it was written").replace(
+        "reference = \"fake.cpu.f32\"",
+        "reference = \"fake+crash.cpu.f32\"",
+    );
+    checkout.write("engines/engines.toml", &registry);
+    // No launch has 205 batches. The judge is asked about 200 outputs of the serial
+    // scenario, and then about those of the closed loop.
+    checkout.profile(&PROFILE.replace("requests = 6", "requests = 100"));
+    let fast = [("FAKE_PREFILL_US", "300"), ("FAKE_DECODE_US", "100")];
+    let dies = [fast[0], fast[1], ("FAKE_FAULT_AT", "205")];
+    let (output, run) = checkout.bench(&dies);
+    let said = text(&output);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("fake+crash.cpu.f32 stopped judging at fake.cpu.f32 concurrent/"));
+    assert!(said.contains("signal 6"), "{said}");
+    let judged = |run: &Run| -> Vec<(String, u64)> {
+        let checks = run.checks.values();
+        checks.map(|c| (c.scenario.clone(), c.equal)).collect()
+    };
+    let serial = ("single_request".to_owned(), 200);
+    assert_eq!(judged(&run), [serial.clone(), serial.clone()]);
+    let before = recorded(&run, |_| true);
+
+    let lives = [fast[0], fast[1], ("FAKE_FAULT_AT", "1000000")];
+    let output = checkout.xtask(&["bench", "--resume", "latest"], &lives);
+    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.latest().expect("it was begun");
+    let all = judged(&run);
+    assert_eq!(all.iter().filter(|check| **check == serial).count(), 2);
+    assert_eq!(all.len(), 4, "{all:?}");
+    assert!(run.checks.values().all(|c| c.wrong + c.unchecked == 0));
+    let samples = Samples {
+        before,
+        after: recorded(&run, |_| true),
+    };
+    row("engine: the judge dies", "stopped, resumes", &samples);
+}

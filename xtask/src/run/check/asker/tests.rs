@@ -1,0 +1,217 @@
+//! The asker against references scripted in shell: answers in any order, and every way
+//! in which one can fail while it has many questions. No test asserts a wall-clock time.
+
+use super::*;
+use crate::engine::Program;
+use crate::verify::question::load_request;
+use protocol::wire::{Done, Event, Failure, FailureKind};
+use schema::record::Status;
+use schema::registry::Target;
+use std::path::Path;
+use std::time::Duration;
+
+/// Says `hello` and `loaded`; `skip N` reads N requests.
+const PRELUDE: &str = r#"
+skip() { i=0; while [ $i -lt $1 ]; do read -r line || exit 9; i=$((i+1)); done; }
+skip 1
+echo '{"ev":"hello","protocol":1,"engine":"scripted","version":"1","build":{},"capabilities":{"batching":"none","score":true,"notes":[]}}'
+echo '{"ev":"loaded","load_ns":1,"weight_bytes":1,"kv_bytes_per_token":1}'
+"#;
+
+const PROMPT: [u32; 3] = [7, 7, 7];
+
+/// Of a reference that runs `script` after its prelude. Requests are numbered from 1.
+fn asker(script: &[String]) -> Asker {
+    let script = format!("{PRELUDE}{}", script.join("\n"));
+    let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
+    let program = Program::new(argv, vec![], Path::new("/"), Path::new("/"));
+    let target = Target {
+        id: "scripted.cpu.f32".into(),
+        engine: "scripted".into(),
+        variant: String::new(),
+        backend: "cpu".into(),
+        precision: "f32".into(),
+        weights: String::new(),
+        hidden: false,
+    };
+    let patience = Patience {
+        load: Duration::from_secs(10),
+        request: Duration::from_secs(10),
+    };
+    let load = load_request(&target, Path::new("/"), 1, 16, 1);
+    let session = Session::open(&program, &load, patience);
+    let session = session.unwrap_or_else(|(failure, stderr)| panic!("{failure}\n{stderr}"));
+    Asker::new(target.id, session, tokenizer())
+}
+
+/// "a" is 0, "b" is 1.
+fn tokenizer() -> Tokenizer {
+    let json = serde_json::json!({
+        "version": "1.0",
+        "pre_tokenizer": { "type": "Whitespace" },
+        "model": { "type": "WordLevel", "vocab": { "a": 0, "b": 1, "?": 2 }, "unk_token": "?" },
+    });
+    json.to_string().parse().expect("it is a tokenizer")
+}
+
+fn skip(requests: usize) -> String {
+    format!("skip {requests}")
+}
+
+fn say(event: &Event) -> String {
+    let line = serde_json::to_string(event).expect("it is JSON");
+    format!("echo '{line}'")
+}
+
+/// Two positions at which the reference prefers 0 and then 1, and what was asked about
+/// lies so far behind at the second.
+fn scored(id: u64, behind: f64) -> Event {
+    Event::Scored(Scored {
+        id,
+        argmax: vec![0, 1],
+        logprobs: vec![vec![-1.0], vec![-1.0 - behind]],
+        top_ids: vec![vec![0], vec![1]],
+        top_logprobs: vec![vec![-1.0], vec![-1.0]],
+    })
+}
+
+fn put(asker: &mut Asker, outputs: &[[u32; 2]]) -> Vec<Put> {
+    let mut put = |ids: &[u32; 2]| asker.put(&PROMPT, Output::Ids(ids.to_vec()), 2);
+    outputs.iter().map(&mut put).collect()
+}
+
+#[test]
+fn questions_go_out_ahead_and_answers_come_in_any_order() {
+    let mut asker = asker(&[
+        // It answers nothing before it has them all.
+        skip(3),
+        say(&scored(3, 0.5)),
+        say(&scored(1, 0.0)),
+        say(&scored(2, 0.25)),
+        skip(1),
+    ]);
+    let puts = put(&mut asker, &[[0, 1], [0, 2], [0, 3]]);
+    let gaps: Vec<_> = puts.iter().map(|put| asker.gap(put, 0.1)).collect();
+    assert_eq!(gaps, [Ok(Some(0.0)), Ok(Some(0.25)), Ok(Some(0.5))]);
+}
+
+#[test]
+fn what_is_equal_is_asked_once() {
+    let mut asker = asker(&[skip(2), say(&scored(1, 0.0)), say(&scored(2, 0.5)), skip(1)]);
+    let puts = put(&mut asker, &[[0, 1], [0, 2], [0, 1], [0, 2]]);
+    let text = asker.put(&PROMPT, Output::Text("a b".into()), 2);
+    assert_eq!(asker.distinct(), 2);
+    for (put, gap) in puts.iter().zip([0.0, 0.5, 0.0, 0.5]) {
+        assert_eq!(asker.gap(put, 0.1), Ok(Some(gap)));
+    }
+    assert_eq!(asker.gap(&text, 0.1), Ok(Some(0.0)));
+}
+
+#[test]
+fn no_more_is_in_flight_than_there_is_room_for() {
+    let mut asker = asker(&[
+        skip(2),
+        say(&scored(1, 0.0)),
+        skip(1),
+        say(&scored(3, 0.0)),
+        say(&scored(2, 0.0)),
+        skip(1),
+        say(&scored(4, 0.0)),
+    ]);
+    let half = vec![7; TOKENS_IN_FLIGHT / 2 - 2];
+    let above_all = vec![7; TOKENS_IN_FLIGHT];
+    let mut puts: Vec<_> = (1..4)
+        .map(|id| asker.put(&half, Output::Ids(vec![0, id]), 2))
+        .collect();
+    puts.push(asker.put(&above_all, Output::Ids(vec![0, 1]), 2));
+    assert!(asker.gap(&puts[0], 0.1).is_ok());
+    assert_eq!(asker.sent, 2);
+    assert!(asker.gap(&puts[2], 0.1).is_ok());
+    assert_eq!(asker.sent, 3);
+    assert_eq!(asker.gap(&puts[3], 0.1), Ok(Some(0.0)), "alone it may go");
+    assert_eq!((asker.sent, asker.tokens_in_flight), (4, 0));
+}
+
+/// What an asker of three questions says where the reference has them all, answers the
+/// first, and then does something else.
+fn fails(then: String) -> EngineFailure {
+    let mut asker = asker(&[skip(3), say(&scored(1, 0.0)), then]);
+    let puts = put(&mut asker, &[[0, 1], [0, 2], [0, 3]]);
+    assert_eq!(asker.gap(&puts[0], 0.1), Ok(Some(0.0)));
+    let failure = asker.gap(&puts[1], 0.1).expect_err("it was not answered");
+    assert_eq!(asker.gap(&puts[0], 0.1), Ok(Some(0.0)), "an answer stays");
+    failure
+}
+
+#[test]
+fn a_reference_that_fails_among_many_questions_says_why() {
+    let failure = Event::Error(Failure {
+        id: Some(2),
+        kind: FailureKind::Oom,
+        message: "no memory for 31 rows".into(),
+    });
+    let failure = fails(format!("{}; skip 1", say(&failure)));
+    assert_eq!(failure.status, Status::Oom);
+    assert_eq!(failure.reason, "no memory for 31 rows");
+    let failure = fails("exit 3".into());
+    assert_eq!(failure.status, Status::Crashed);
+    assert!(failure.reason.contains("status 3"), "{failure}");
+    let failure = fails(format!("{}; skip 1", say(&scored(1, 0.0))));
+    assert_eq!(failure.status, Status::ProtocolError);
+    assert!(failure.reason.contains("not in flight"), "{failure}");
+}
+
+#[test]
+fn one_that_reads_no_more_is_told_by_how_it_died() {
+    // It closes its stdin before it answers, so the second question can't be written.
+    let mut asker = asker(&[
+        skip(1),
+        "exec <&-".into(),
+        say(&scored(1, 0.0)),
+        "exit 3".into(),
+    ]);
+    let puts = put(&mut asker, &[[0, 1]]);
+    assert_eq!(asker.gap(&puts[0], 0.1), Ok(Some(0.0)));
+    let puts = put(&mut asker, &[[0, 2]]);
+    let failure = asker.gap(&puts[0], 0.1).expect_err("nobody reads it");
+    assert_eq!(failure.status, Status::Crashed);
+    assert!(failure.reason.contains("status 3"), "{failure}");
+}
+
+#[test]
+fn a_text_is_held_against_the_references_own_once_nothing_is_in_flight() {
+    let done = Event::Done(Done {
+        id: 3,
+        received_ns: 1,
+        started_ns: 2,
+        token_ns: vec![3, 4],
+        output_ids: vec![0, 1],
+        output_text: None,
+        batch: 1,
+    });
+    let likeliest = |best: u32| (0..TOP as u32).map(|rank| best + rank).collect();
+    let falling: Vec<f64> = (0..TOP).map(|rank| -(rank as f64)).collect();
+    let own = Event::Scored(Scored {
+        id: 4,
+        argmax: vec![0, 1],
+        logprobs: vec![vec![], vec![]],
+        top_ids: vec![likeliest(0), likeliest(1)],
+        top_logprobs: vec![falling.clone(), falling],
+    });
+    let mut asker = asker(&[
+        skip(2),
+        say(&scored(1, 0.0)),
+        say(&scored(2, 0.5)),
+        skip(1),
+        say(&done),
+        skip(1),
+        say(&own),
+        skip(1),
+    ]);
+    let puts = put(&mut asker, &[[0, 1], [0, 2]]);
+    // Four letters that are no token of this tokenizer.
+    let text = asker.put(&PROMPT, Output::Text("else".into()), 2);
+    assert_eq!(asker.gap(&puts[0], 0.1), Ok(Some(0.0)));
+    assert_eq!(asker.gap(&text, 0.1), Ok(Some(OTHER_TEXT)));
+    assert_eq!(asker.gap(&puts[1], 0.1), Ok(Some(0.5)));
+}
