@@ -51,6 +51,7 @@ pub(super) fn launch(
             .as_ref()
             .map(|p| p.argv_recorded.clone())
             .unwrap_or_default(),
+        isa_limit: program.as_ref().ok().and_then(|p| p.isa_limit().cloned()),
         start_ns: program.as_ref().map_or(0, |_| now_ns()),
     }))?;
     let (failure, stderr_tail) = match program {

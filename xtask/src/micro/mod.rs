@@ -268,6 +268,7 @@ warmup_ns = 1
                 attempt: 0,
                 cases: vec!["x".into(), "y".into()],
                 argv: vec![],
+                isa_limit: None,
                 start_ns: 1,
             },
             ready: None,

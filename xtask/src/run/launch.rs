@@ -108,6 +108,7 @@ impl<'a> Running<'a> {
             attempt,
             cases: launch.cases.clone(),
             argv: context.program.argv_recorded.clone(),
+            isa_limit: context.program.isa_limit().cloned(),
             start_ns: now_ns(),
         }))?;
         let load = load_for_cases(

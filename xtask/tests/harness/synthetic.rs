@@ -129,6 +129,7 @@ impl Synthetic {
                 attempt: 0,
                 cases: launch.cases.clone(),
                 argv: vec![],
+                isa_limit: None,
                 start_ns,
             }),
             RecordEvent::Ready(Ready {
@@ -258,6 +259,7 @@ fn verified(target: &str) -> VerifyRecord {
         kl_nats: Some(1e-8),
         argmax_agreement: Some(1.0),
         batches: vec![1],
+        isa_limit: None,
     }
 }
 
