@@ -251,7 +251,10 @@ mod tests {
         assert!(AMX.iter().all(|flag| good.advertised.contains(flag)));
         assert!(good.advertised.contains(&"avx512_fp16"));
         assert!(!good.advertised.contains(&"amx_fp16"));
-        assert_eq!((good.pretended.as_slice(), good.why.as_str()), (&[][..], ""));
+        assert_eq!(
+            (good.pretended.as_slice(), good.why.as_str()),
+            (&[][..], "")
+        );
         let palette = Palette {
             id: 1,
             tiles: 8,
@@ -358,7 +361,10 @@ mod tests {
             .flat_map(|level| &level.without)
         {
             let mut known = FLAGS.iter().map(|(known, ..)| known);
-            assert!(known.any(|known| known == flag), "{flag} is in no CPUID leaf");
+            assert!(
+                known.any(|known| known == flag),
+                "{flag} is in no CPUID leaf"
+            );
         }
     }
 }

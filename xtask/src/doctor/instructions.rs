@@ -44,7 +44,8 @@ pub(super) fn finding(
 ) -> Option<Finding> {
     let mut pretends = flags(tried, Outcome::IllegalInstruction);
     let described = processor.pretended.iter();
-    pretends.extend(described.filter(|flag| !flags(tried, Outcome::IllegalInstruction).contains(flag)));
+    pretends
+        .extend(described.filter(|flag| !flags(tried, Outcome::IllegalInstruction).contains(flag)));
     if pretends.is_empty() {
         return None;
     }
@@ -55,7 +56,10 @@ pub(super) fn finding(
     let set: Vec<String> = limits.iter().map(IsaLimit::assignment).collect();
     let kept = match set.is_empty() {
         true => "the harness starts it once more, kept to fewer".to_owned(),
-        false => format!("the harness starts what has such a library with {}", set.join(" ")),
+        false => format!(
+            "the harness starts what has such a library with {}",
+            set.join(" ")
+        ),
     };
     Some(Finding {
         severity: Severity::Noise,
@@ -266,10 +270,16 @@ mod tests {
         let bad = [tried(Outcome::IllegalInstruction)];
         let told = finding(&pretender, &bad, &[limit]).unwrap();
         assert_eq!(told.what, "amx_tile, amx_bf16");
-        assert!(told.consequence.contains("not usable (no tiles)"), "{told:?}");
+        assert!(
+            told.consequence.contains("not usable (no tiles)"),
+            "{told:?}"
+        );
         assert_eq!(told.command.as_deref(), Some("export LIB_MAX=C"));
         let unforeseen = finding(&Processor::default(), &bad, &[]).unwrap();
-        assert!(unforeseen.consequence.contains("once more"), "{unforeseen:?}");
+        assert!(
+            unforeseen.consequence.contains("once more"),
+            "{unforeseen:?}"
+        );
         assert_eq!(unforeseen.command, None);
     }
 

@@ -71,7 +71,10 @@ fn machine(page: &mut Page, report: &Report) {
     page.maybe("ISA", (!flags.is_empty()).then_some(flags));
     for (outcome, words) in [
         (Outcome::Works, "works when tried"),
-        (Outcome::IllegalInstruction, "ILLEGAL INSTRUCTION when tried"),
+        (
+            Outcome::IllegalInstruction,
+            "ILLEGAL INSTRUCTION when tried",
+        ),
         (Outcome::Refused, "the kernel gives it to no program"),
         (Outcome::Failed, "could not be tried"),
     ] {
