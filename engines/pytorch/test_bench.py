@@ -3,6 +3,9 @@
 The first half needs no torch. The second makes a tiny Llama with random weights and is skipped
 where torch is not installed; it takes about ten seconds, most of them the import. What the model
 should say is deliberately not tested here: that is the parity gate's, on real weights.
+
+Where the processor only pretends to have AMX, torch dies of an illegal instruction. `cargo xtask
+test` sets the variable that keeps it from that; by hand, `cargo xtask doctor` says what to set.
 """
 
 from __future__ import annotations

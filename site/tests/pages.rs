@@ -39,6 +39,37 @@ fn a_full_site_holds_together() {
 }
 
 #[test]
+fn what_a_library_was_kept_from_is_said_of_the_run_and_of_the_engine() {
+    let mut world = world(vec![run("cpu", 5, 5)]);
+    let page = |world: &common::World, path: &str| {
+        let pages = render(world);
+        html::read(path, std::str::from_utf8(&pages[path]).unwrap()).text
+    };
+    let paths = [
+        "run/20990102-030405-cpu-synthetic.html",
+        "engine/candle.html",
+    ];
+    for path in paths {
+        assert!(!page(&world, path).contains("Kept from some"), "{path}");
+    }
+    let limit = schema::record::IsaLimit {
+        variable: "LIB_MAX".into(),
+        value: "B".into(),
+        why: "it describes no tiles".into(),
+    };
+    let launches = world.runs[0].launches.iter_mut();
+    for log in launches.filter(|log| log.launch.target == "candle.cpu.f32") {
+        log.launch.isa_limit = Some(limit.clone());
+    }
+    for path in paths {
+        let text = page(&world, path);
+        assert!(text.contains("LIB_MAX=B: it describes no tiles"), "{path}");
+    }
+    let text = page(&world, paths[0]);
+    assert!(text.contains("LIB_MAX=B target/release/candle-bench"));
+}
+
+#[test]
 fn an_engine_says_what_adopting_it_costs() {
     let mut world = world(vec![run("cpu", 5, 5)]);
     let page = |world: &common::World, engine: &str| {

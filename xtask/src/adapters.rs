@@ -179,7 +179,7 @@ fn once(program: &Program, ask: &Value) -> Result<Once> {
     let (file, arguments) = program.argv.split_first().context("a program has a name")?;
     let mut child = Command::new(file)
         .args(arguments)
-        .envs(program.env.iter().map(|(key, value)| (key, value)))
+        .envs(program.variables())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -174,7 +174,7 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<
     let plan = &header.plan;
     watch::stage(Stage::Calibrate);
     calibrate::of_run(repo, registry, run_dir)?;
-    verify_targets(repo, plan, run_dir, programs)?;
+    let programs = &verify_targets(repo, plan, run_dir, programs)?;
     let model_dir = repo.model_dir(&plan.model);
     let loaded = Run::load(run_dir)?;
     let budget = match loaded.budget {

@@ -199,7 +199,8 @@ fn facts(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Diff
     all
 }
 
-/// The engines' own words on version and build, of targets that both runs launched.
+/// The engines' own words on version and build, and what their libraries were kept to, of
+/// targets that both runs launched.
 fn engines(a: &[LaunchLog], b: &[LaunchLog]) -> Vec<Difference> {
     let said = |logs: &[LaunchLog]| {
         let mut said: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
@@ -207,7 +208,10 @@ fn engines(a: &[LaunchLog], b: &[LaunchLog]) -> Vec<Difference> {
             let Some(ready) = &log.ready else { continue };
             let of = said.entry(log.launch.target.clone()).or_default();
             let version = ("version".to_owned(), ready.version.clone());
-            for (key, value) in std::iter::once(version).chain(ready.build.clone()) {
+            let limit = log.launch.isa_limit.iter();
+            let limit = limit.map(|limit| (limit.variable.clone(), limit.value.clone()));
+            let build = ready.build.clone().into_iter().chain(limit);
+            for (key, value) in std::iter::once(version).chain(build) {
                 of.entry(key).or_default().insert(value);
             }
         }

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check of this repository, cheapest first, each
 //! named as it begins. It stops at the first that fails.
 
+use crate::engine::isa;
 use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -133,6 +134,10 @@ fn python_tests(repo: &Repo) -> Result<()> {
         eprintln!("   skipped: no python3 on this machine");
         return Ok(());
     }
+    let limits = isa::limits(&repo.registry()?);
+    for limit in &limits {
+        eprintln!("   {limit}");
+    }
     for entry in std::fs::read_dir(repo.root.join("engines"))? {
         let dir = entry?.path();
         let is_test = |name: &str| name.starts_with("test_") && name.ends_with(".py");
@@ -144,6 +149,7 @@ fn python_tests(repo: &Repo) -> Result<()> {
             run(Command::new(&python)
                 .args(["-m", "unittest", "discover", "--start-directory"])
                 .arg(&dir)
+                .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
                 .current_dir(&dir))?;
         }
     }

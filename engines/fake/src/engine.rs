@@ -139,7 +139,11 @@ impl Engine for Fake {
         match self.fault {
             Fault::Crash if self.strikes() => std::process::abort(),
             Fault::Exit if self.strikes() => std::process::exit(3),
-            Fault::OomKill if self.strikes() => kill_self(),
+            Fault::OomKill if self.strikes() => kill_self("-KILL"),
+            Fault::Sigill if self.strikes() && std::env::var_os("FAKE_MAX_ISA").is_none() => {
+                kill_self("-ILL")
+            }
+            Fault::SigillAlways if self.strikes() => kill_self("-ILL"),
             Fault::Orphan if self.strikes() => leave_a_child(),
             Fault::Hang if self.strikes() => hang(),
             _ => {}
@@ -171,11 +175,11 @@ impl Drop for Fake {
     }
 }
 
-fn kill_self() -> ! {
+fn kill_self(signal: &str) -> ! {
     let me = std::process::id().to_string();
     // A program that every Unix has saves this one a dependency.
     let _ = std::process::Command::new("kill")
-        .args(["-KILL", &me])
+        .args([signal, &me])
         .status();
     hang()
 }

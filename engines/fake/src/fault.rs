@@ -23,6 +23,10 @@ pub enum Fault {
     CrashExit,
     /// What the kernel does to it when memory runs out: SIGKILL, while decoding.
     OomKill,
+    /// An illegal instruction while decoding, unless `FAKE_MAX_ISA` is set.
+    Sigill,
+    /// The same whatever is set.
+    SigillAlways,
     /// A child of its own outlives it and holds its standard error open.
     Orphan,
     /// Exit status 3 while decoding.
@@ -62,7 +66,7 @@ pub enum Fault {
 }
 
 /// Every fault and its variant.
-const NAMES: [(&str, Fault); 27] = [
+const NAMES: [(&str, Fault); 29] = [
     ("", Fault::None),
     ("ok", Fault::None),
     ("slow", Fault::Slow),
@@ -72,6 +76,8 @@ const NAMES: [(&str, Fault); 27] = [
     ("crash", Fault::Crash),
     ("crash_exit", Fault::CrashExit),
     ("oom_kill", Fault::OomKill),
+    ("sigill", Fault::Sigill),
+    ("sigill_always", Fault::SigillAlways),
     ("orphan", Fault::Orphan),
     ("exit", Fault::Exit),
     ("hang", Fault::Hang),

@@ -6,7 +6,7 @@
 //! `FAKE_PREFILL_US`, `FAKE_PREFILL_TOKEN_US`, `FAKE_DECODE_US` set the timing;
 //! `FAKE_FAULT_AT` is the batch (from 1, scores included) in which a fault of the
 //! engine strikes, 3 where unset; `FAKE_TRUTH` names the file to which it appends
-//! when it really emitted what.
+//! when it really emitted what; with `FAKE_MAX_ISA` set, it executes nothing illegal.
 
 mod engine;
 mod fault;

@@ -4,6 +4,7 @@
 use protocol::wire::{Event, FailureKind};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 
 fn command() -> Command {
@@ -33,7 +34,11 @@ fn input(variant: &str) -> String {
 }
 
 fn run(variant: &str) -> Output {
-    let mut child = command().spawn().unwrap();
+    run_command(&mut command(), variant)
+}
+
+fn run_command(command: &mut Command, variant: &str) -> Output {
+    let mut child = command.spawn().unwrap();
     let _ = child
         .stdin
         .take()
@@ -116,6 +121,13 @@ fn faults_of_the_third_batch() {
             (2, code)
         );
     }
+    for variant in ["sigill", "sigill_always"] {
+        let output = run(variant);
+        assert_eq!(output.status.signal(), Some(4), "{variant}");
+    }
+    let mut kept = command();
+    kept.env("FAKE_MAX_ISA", "low");
+    assert_eq!(done(&events(&run_command(&mut kept, "sigill")).0).len(), 5);
     let output = run("oom");
     let (events, _) = events(&output);
     assert_eq!((done(&events).len(), output.status.code()), (4, Some(0)));

@@ -4,7 +4,7 @@
 use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
 use super::frame::{Frame, engine_path, scenario_path};
-use super::{Shown, adoption, case_label, micro, standing};
+use super::{Shown, adoption, case_label, isa, micro, standing};
 use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
@@ -45,6 +45,7 @@ struct TargetView {
     verified: String,
     verified_ok: bool,
     reason: String,
+    isa: Vec<String>,
     results: Vec<Result>,
 }
 
@@ -193,6 +194,7 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
         },
         verified_ok: verify.is_some_and(|v| v.status == schema::record::Status::Ok),
         reason: verify.map(|v| v.reason.clone()).unwrap_or_default(),
+        isa: isa::of_target(shown, &target.id),
         results,
     }
 }

@@ -27,6 +27,7 @@ pub mod history;
 pub mod hypotheses;
 pub mod index;
 pub mod instrument;
+pub mod isa;
 pub mod kernels;
 pub mod methodology;
 pub mod micro;

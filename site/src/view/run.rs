@@ -7,7 +7,7 @@ use super::disturbances::{self, Disturbances};
 use super::engine::verified_scope;
 use super::frame::{Frame, run_path};
 use super::instrument::{InstrumentError, capacities};
-use super::{noise, pins};
+use super::{isa, noise, pins};
 use crate::chart::Figure;
 use crate::fmt;
 use schema::record::{CheckRecord, Status};
@@ -35,6 +35,7 @@ pub struct RunPage {
     disturbances: Disturbances,
     instrument: Option<InstrumentError>,
     capacities: Vec<(String, String)>,
+    isa: Vec<(String, String)>,
     commands: Vec<(String, String)>,
     order: Vec<(String, String)>,
     files: Vec<FileRow>,
@@ -128,6 +129,7 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         disturbances: disturbances::view(shown),
         instrument: shown.run.calibration.as_ref().map(InstrumentError::of),
         capacities: capacities(shown.run),
+        isa: isa::rows(shown),
         commands: commands(shown),
         order: order(shown),
         files: records().map(file_row).collect(),
@@ -310,7 +312,7 @@ fn checks(shown: &Shown) -> Vec<CheckRow> {
     shown.run.checks.values().map(row).collect()
 }
 
-/// The command line of every target: its first launch's.
+/// The command line of every target: its first launch's, with what its library was kept to.
 fn commands(shown: &Shown) -> Vec<(String, String)> {
     shown
         .targets()
@@ -318,7 +320,14 @@ fn commands(shown: &Shown) -> Vec<(String, String)> {
         .filter_map(|target| {
             let mut launches = shown.run.launches.iter();
             let log = launches.find(|log| log.launch.target == target.id)?;
-            Some((target.id.clone(), shell(&log.launch.argv)))
+            let limit = log.launch.isa_limit.as_ref();
+            let set = limit.map_or(String::new(), |limit| {
+                format!("{}={} ", limit.variable, quote(&limit.value))
+            });
+            Some((
+                target.id.clone(),
+                format!("{set}{}", shell(&log.launch.argv)),
+            ))
         })
         .collect()
 }

@@ -91,6 +91,7 @@ pub fn launch(
                 "target/release/{}-bench",
                 target.split('.').next()?
             )],
+            isa_limit: None,
             start_ns,
             reused: false,
         },

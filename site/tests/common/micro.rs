@@ -116,6 +116,7 @@ fn log(name: &str, invocation: u32) -> MicroLog {
             attempt: 0,
             cases: cases().into_iter().map(|case| case.id).collect(),
             argv: vec!["adder".into()],
+            isa_limit: None,
             start_ns: 1,
         },
         ready: Some(MicroReady {

@@ -196,6 +196,7 @@ fn verify() -> BTreeMap<String, VerifyRecord> {
                 kl_nats: Some(3.1e-8 * 10f64.powi(index as i32 % 4)),
                 argmax_agreement: Some(1.0),
                 batches: vec![1, 4, 8],
+                isa_limit: None,
             };
             (speed.0.to_owned(), record)
         })

@@ -14,6 +14,7 @@ pub mod document;
 pub mod error;
 pub mod golden;
 pub mod hypothesis;
+pub mod isa;
 pub mod kernels;
 mod lines;
 pub mod micro;

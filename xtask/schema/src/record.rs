@@ -44,12 +44,39 @@ pub struct LaunchRecord {
     pub cases: Vec<String>,
     /// The command line.
     pub argv: Vec<String>,
+    /// What its library was kept to; absent: to nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isa_limit: Option<IsaLimit>,
     /// Just before the process was started.
     pub start_ns: u64,
     /// Whether an earlier launch of the block started the process: `start_ns` and `ready` are
     /// of that start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reused: bool,
+}
+
+/// What a program's library was kept to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IsaLimit {
+    /// The variable that was set.
+    pub variable: String,
+    /// Its value.
+    pub value: String,
+    /// Who set it and why, in a few words.
+    pub why: String,
+}
+
+impl IsaLimit {
+    /// As a shell takes it: `VARIABLE=value`.
+    pub fn assignment(&self) -> String {
+        format!("{}={}", self.variable, self.value)
+    }
+}
+
+impl std::fmt::Display for IsaLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.assignment(), self.why)
+    }
 }
 
 /// The engine is ready.
@@ -226,6 +253,9 @@ pub struct VerifyRecord {
     /// Batch sizes at which `generate` was checked.
     #[serde(default)]
     pub batches: Vec<u32>,
+    /// What its library was kept to when it was asked, and is in all launches that follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isa_limit: Option<IsaLimit>,
 }
 
 /// A line of `results/<run>/check.jsonl`: a timed output judged after the run.

@@ -2,6 +2,7 @@
 //! stands here and in the engine's own `hello`, nowhere in code.
 
 use crate::error::{DataError, check_id, read_toml};
+use crate::isa::{self, IsaLadder};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,6 +23,9 @@ pub struct Registry {
     /// What the verdicts are tried on.
     #[serde(default)]
     pub handicap: Option<Handicap>,
+    /// What keeps libraries from instructions.
+    #[serde(default, rename = "isa_ladder")]
+    pub isa_ladders: Vec<IsaLadder>,
     /// All engines, in the order the site lists them.
     #[serde(rename = "engine")]
     pub engines: Vec<Engine>,
@@ -280,6 +284,7 @@ impl Registry {
             }
         }
         registry.check_programs(path)?;
+        isa::check(path, &registry.isa_ladders)?;
         let targets = registry.targets();
         let mut ids = BTreeSet::new();
         for target in &targets {

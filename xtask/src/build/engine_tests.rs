@@ -4,6 +4,7 @@
 
 use super::cargo::cargo_command;
 use super::needs;
+use crate::engine::isa;
 use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
 use schema::registry::{Build, Registry};
@@ -90,6 +91,7 @@ fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
         }
     };
     eprintln!("   {package}");
+    let limits = isa::limits(registry);
     let mut command = cargo_command();
     command
         .args([
@@ -102,6 +104,7 @@ fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
         ])
         .envs(surroundings.build())
         .envs(surroundings.run())
+        .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
         .current_dir(&repo.root)
         .stdin(Stdio::null());
     if !default_features {

@@ -23,13 +23,13 @@ pub use needs::libtorch_dir;
 pub use python::{environment_at, packages_dir, venv_dir};
 pub use tracer::{tracer, tracer_file};
 
-use crate::engine::{EngineFailure, Program};
+use crate::engine::{EngineFailure, Program, isa};
 use crate::micro::MicroPrograms;
 use crate::repo::Repo;
 use crate::watch;
 use anyhow::{Result, bail};
 use schema::adoption::Built;
-use schema::record::Status;
+use schema::record::{Status, VerifyRecord};
 use schema::registry::{Build, Direct, Need, Registry, Target};
 use schema::train::TrainBackend;
 use std::collections::BTreeMap;
@@ -37,17 +37,19 @@ use std::process::ExitCode;
 
 /// The programs of the targets asked for, or why there is none. Targets of one
 /// engine that are built alike share one.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Programs {
     /// Target id → program.
     of: BTreeMap<String, String>,
     made: BTreeMap<String, Result<Made, EngineFailure>>,
+    /// Target id → its program kept to fewer instructions, as it passed the gate.
+    lower: BTreeMap<String, Program>,
     /// Those of the micro suites, which no target has.
     pub micro: MicroPrograms,
 }
 
 /// A program and how it came to be.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Made {
     program: Program,
     engine: String,
@@ -59,6 +61,9 @@ struct Made {
 impl Programs {
     /// The program of a target that was asked for.
     pub fn get(&self, target: &Target) -> Result<&Program, &EngineFailure> {
+        if let Some(lower) = self.lower.get(&target.id) {
+            return Ok(lower);
+        }
         let made = self.made[&self.of[&target.id]].as_ref();
         made.map(|made| &made.program)
     }
@@ -69,6 +74,19 @@ impl Programs {
         let id = self.of.get(&target.id)?;
         let made = self.made.get(id)?.as_ref().ok()?;
         Some((id, &made.how, &made.program))
+    }
+
+    /// The same, each target's program kept to the instructions that it was judged with.
+    pub fn as_judged(mut self, verify: &BTreeMap<String, VerifyRecord>) -> Self {
+        for (target, program) in &self.of {
+            let limit = verify.get(target).and_then(|r| r.isa_limit.as_ref());
+            if let Ok(made) = &self.made[program]
+                && let Some(lower) = made.program.kept_to(limit)
+            {
+                self.lower.insert(target.clone(), lower);
+            }
+        }
+        self
     }
 
     /// The same with those of the micro suites.
@@ -177,7 +195,7 @@ fn make(
     how: &Build,
 ) -> Result<(Program, Option<Built>), EngineFailure> {
     let as_found = |program| (program, None);
-    match how {
+    let made = match how {
         Build::Cargo {
             package,
             bin,
@@ -205,7 +223,9 @@ fn make(
             script,
             requirements,
         } => python::build(repo, script, requirements).map(as_found),
-    }
+    };
+    let isa = isa::of(repo, registry, how);
+    made.map(|(program, built)| (program.with_isa(isa), built))
 }
 
 /// `cargo xtask build`: exit status 3 where something can't be built.

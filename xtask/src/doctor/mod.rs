@@ -10,8 +10,10 @@ mod advice;
 mod bandwidth;
 mod ceilings;
 mod cpu;
+mod cpuid;
 mod flops;
 mod gpu;
+mod instructions;
 mod int8;
 mod memory;
 mod parallel;
@@ -23,12 +25,15 @@ mod tools;
 pub use advice::{Finding, Severity, install_command};
 pub use ceilings::{Ceilings, Measured, ceilings};
 pub use cpu::{Cache, Cpu};
+pub use cpuid::Processor;
 pub use gpu::{Gpu, GpuDevice};
+pub use instructions::{Outcome, Tried};
 pub use memory::Memory;
 pub use provision::Provision;
 pub use system::System;
 pub use tools::{Tool, Tools, is_here};
 
+use crate::engine::isa;
 use crate::fetch::free_bytes;
 use schema::registry::Registry;
 use serde::Serialize;
@@ -51,6 +56,8 @@ pub struct Options {
 pub struct Report {
     /// The processor.
     pub cpu: Cpu,
+    /// Every vector extension that it advertises, tried.
+    pub instructions: Vec<Tried>,
     /// Main memory.
     pub memory: Memory,
     /// Operating system, container, hypervisor.
@@ -83,6 +90,7 @@ pub struct Disk {
 /// Look at this machine.
 pub fn doctor(repo: &Path, options: &Options) -> Report {
     let cpu = Cpu::read();
+    let instructions = instructions::try_all(Processor::here());
     let memory = Memory::read();
     let system = System::read();
     let gpu = Gpu::read();
@@ -94,10 +102,17 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
     let ceilings = options.measure.then(|| ceilings::measure(&cpu, &memory));
     // Without a registry nobody is known to want anything.
     let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
-    let wanted = registry.map(|r| r.wanted()).unwrap_or_default();
-    let findings = advice::findings(&cpu, &memory, &system, &tools, &disks, &wanted);
+    let wanted = registry.as_ref().map(Registry::wanted).unwrap_or_default();
+    let mut findings = advice::findings(&cpu, &memory, &system, &tools, &disks, &wanted);
+    let limits = registry.as_ref().map(isa::limits).unwrap_or_default();
+    findings.extend(instructions::finding(
+        Processor::here(),
+        &instructions,
+        &limits,
+    ));
     Report {
         cpu,
+        instructions,
         memory,
         system,
         gpu,

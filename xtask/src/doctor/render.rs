@@ -1,7 +1,7 @@
 //! The report for people: one fact a line, then what to do. Pure; no colours, so
 //! that it can be pasted into an issue as it is.
 
-use super::{Ceilings, Gpu, Measured, Provision, Report, Severity, Tool};
+use super::{Ceilings, Gpu, Measured, Outcome, Provision, Report, Severity, Tool, instructions};
 use std::fmt::Write;
 
 const UNKNOWN: &str = "unknown";
@@ -69,6 +69,20 @@ fn machine(page: &mut Page, report: &Report) {
     );
     let flags = cpu.flags.join(" ");
     page.maybe("ISA", (!flags.is_empty()).then_some(flags));
+    for (outcome, words) in [
+        (Outcome::Works, "works when tried"),
+        (
+            Outcome::IllegalInstruction,
+            "ILLEGAL INSTRUCTION when tried",
+        ),
+        (Outcome::Refused, "the kernel gives it to no program"),
+        (Outcome::Failed, "could not be tried"),
+    ] {
+        let flags = instructions::flags(&report.instructions, outcome);
+        if !flags.is_empty() {
+            page.line("", &format!("{words}: {}", flags.join(" ")));
+        }
+    }
     let caches: Vec<_> = cpu
         .caches
         .iter()

@@ -2,7 +2,7 @@
 //! turned into one [`EngineFailure`].
 
 use super::EngineFailure;
-use super::process::{Output, Process, describe_exit};
+use super::process::{Output, Process};
 use protocol::wire::{Done, Failure, FailureKind, Scored};
 use schema::record::Status;
 use serde::Serialize;
@@ -72,8 +72,7 @@ pub(super) fn event_before<E: DeserializeOwned>(
 
 fn ended(process: &mut Process, doing: &str) -> EngineFailure {
     let status = process.finish(Duration::from_secs(5));
-    let reason = format!("while {doing} the process {}", describe_exit(status));
-    EngineFailure::new(Status::Crashed, reason)
+    EngineFailure::ended(&format!("while {doing}"), status)
 }
 
 pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailure> {

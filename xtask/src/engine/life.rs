@@ -1,6 +1,6 @@
 //! How a program's life begins and ends, whichever protocol it speaks.
 
-use super::process::{Process, describe_exit};
+use super::process::Process;
 use super::{EngineFailure, Program};
 use schema::record::Status;
 use std::time::Duration;
@@ -33,8 +33,7 @@ impl Process {
         let result = if status.is_some_and(|status| status.success()) {
             Ok(())
         } else {
-            let reason = format!("at exit the process {}", describe_exit(status));
-            Err(EngineFailure::new(Status::Crashed, reason))
+            Err(EngineFailure::ended("at exit", status))
         };
         (result, self.stderr_tail())
     }

@@ -1,15 +1,19 @@
 //! Talking to an engine: a process on the other end of two pipes.
 //!
 //! `process` owns the operating system's side (start, pipes, death), `life` how a
-//! program begins and ends, `session` the protocol. None knows which engine it is.
+//! program begins and ends, `session` the protocol, `isa` which instructions its library
+//! may use. None knows which engine it is.
 
 pub(crate) mod events;
+pub mod isa;
 pub(crate) mod life;
 pub mod process;
 pub mod session;
 
 use schema::record::Status;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 /// A program that speaks the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub struct Program {
     /// Variables it needs beside the harness's own, such as where its shared
     /// libraries lie. Not recorded: they are paths of this machine.
     pub env: Vec<(String, String)>,
+    /// Which instructions its library may use, where that can be said.
+    pub isa: Option<isa::Isa>,
     /// The files whose content is the program: the binary, or all of a script's modules.
     pub files: Vec<PathBuf>,
 }
@@ -45,6 +51,7 @@ impl Program {
             argv,
             argv_recorded,
             env: Vec::new(),
+            isa: None,
             files,
         }
     }
@@ -53,6 +60,15 @@ impl Program {
     pub fn with_env(mut self, env: Vec<(String, String)>) -> Self {
         self.env = env;
         self
+    }
+
+    /// All variables that it is started with beside ours.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let limit = self.isa_limit().into_iter();
+        let limit = limit.map(|limit| (limit.variable.as_str(), limit.value.as_str()));
+        let env = self.env.iter();
+        env.map(|(name, value)| (name.as_str(), value.as_str()))
+            .chain(limit)
     }
 
     /// What identifies the program in a record.
@@ -72,6 +88,8 @@ pub struct EngineFailure {
     pub status: Status,
     /// What, where, why.
     pub reason: String,
+    /// The signal that killed its process, if one did.
+    pub signal: Option<i32>,
 }
 
 impl EngineFailure {
@@ -80,7 +98,22 @@ impl EngineFailure {
         Self {
             status,
             reason: reason.into(),
+            signal: None,
         }
+    }
+
+    /// Its process ended `when` it shouldn't have.
+    pub fn ended(when: &str, status: Option<ExitStatus>) -> Self {
+        let reason = format!("{when} the process {}", process::describe_exit(status));
+        Self {
+            signal: status.and_then(|status| status.signal()),
+            ..Self::new(Status::Crashed, reason)
+        }
+    }
+
+    /// Whether the processor refused an instruction.
+    pub fn is_illegal_instruction(&self) -> bool {
+        self.signal == Some(libc::SIGILL)
     }
 }
 

@@ -67,7 +67,7 @@ impl Process {
         let mut command = Command::new(name);
         command
             .args(arguments)
-            .envs(program.env.iter().map(|(name, value)| (name, value)))
+            .envs(program.variables())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -222,6 +222,9 @@ pub fn describe_exit(status: Option<ExitStatus>) -> String {
             (Some(code), _) => format!("exited with status {code}"),
             (None, Some(libc::SIGKILL)) => {
                 "was killed by SIGKILL (the kernel does that when memory runs out)".into()
+            }
+            (None, Some(libc::SIGILL)) => {
+                "was killed by SIGILL: an illegal instruction, which this processor advertises or the program was built for (`cargo xtask doctor` tries what is advertised)".into()
             }
             (None, Some(signal)) => format!("was killed by signal {signal}"),
             (None, None) => "ended".into(),

@@ -27,6 +27,10 @@ pub(super) struct Wanted<'a> {
     pub(super) patience: Patience,
     /// Those of them that an earlier launch of the variant has measured.
     pub(super) measured: &'a [String],
+    pub(super) program: Result<&'a Program, EngineFailure>,
+    /// Whether the program may be started once more, kept to fewer instructions, where it
+    /// dies of one before anything is measured.
+    pub(super) may_lower: bool,
 }
 
 /// Make it. `Err` only where the record can't be written.
@@ -39,7 +43,7 @@ pub(super) fn launch(
     let variant = suite
         .variant(&launch.variant)
         .expect("the plan names its variants");
-    let program = context.programs.get(variant);
+    let program = wanted.program.clone();
     let mut record = Record::create(context, wanted)?;
     record.event(MicroEvent::Launch(MicroStart {
         suite: suite.id.clone(),
@@ -51,13 +55,21 @@ pub(super) fn launch(
             .as_ref()
             .map(|p| p.argv_recorded.clone())
             .unwrap_or_default(),
+        isa_limit: program.as_ref().ok().and_then(|p| p.isa_limit().cloned()),
         start_ns: program.as_ref().map_or(0, |_| now_ns()),
     }))?;
     let (failure, stderr_tail) = match program {
-        Err(failure) => (Some(failure), String::new()),
+        Err(ref failure) => (Some(failure.clone()), String::new()),
         Ok(program) => run(context, wanted, variant, program, references, &mut record)?,
     };
-    if let Some(failure) = failure.as_ref().filter(|f| f.status != Status::NotRun) {
+    let may_lower = wanted.may_lower && record.done.is_empty() && record.lost.is_empty();
+    let lower = match (program, &failure) {
+        (Ok(program), Some(failure)) if may_lower => program.after(failure),
+        _ => None,
+    };
+    let is_of_cases =
+        |failure: &&EngineFailure| failure.status != Status::NotRun && lower.is_none();
+    if let Some(failure) = failure.as_ref().filter(is_of_cases) {
         // The case it died of, or all of them where it never got to one.
         let left = wanted.cases.iter().filter(|case| !record.knows(case));
         let left: Vec<String> = left.cloned().collect();
@@ -81,6 +93,7 @@ pub(super) fn launch(
         end,
         done: record.done,
         failed: record.lost,
+        lower,
     })
 }
 

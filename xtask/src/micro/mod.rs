@@ -15,6 +15,7 @@ mod told;
 pub use plan::plan;
 pub use programs::MicroPrograms;
 
+use crate::engine::Program;
 use crate::engine::session::Patience;
 use crate::repo::Repo;
 use crate::watch::{
@@ -28,7 +29,7 @@ use schema::plan::Plan;
 use schema::record::{End, Status};
 use schema::run::{Run, RunHeader};
 use schema::twin::original;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ struct Known {
     /// Measured at least once, so that how long it takes needs no look any more; a
     /// twin's count as its original's.
     measured: BTreeSet<Cell>,
+    /// (Suite, variant) → its program kept to fewer instructions, after it died of one.
+    lower: BTreeMap<(String, String), Program>,
 }
 
 /// Measure what is left of a run's micro suites. A failure is recorded and the rest
@@ -99,6 +102,7 @@ fn run(
             .flat_map(|log| log.cases.iter().map(move |done| key(log, &done.case)))
             .map(of_original)
             .collect(),
+        lower: BTreeMap::new(),
     };
     let planned: Vec<(&MicroLaunch, &PlannedSuite)> = plan
         .micro
@@ -152,16 +156,31 @@ fn one(
             .iter()
             .filter(|case| known.measured.contains(&of_original(cell(case))));
         let measured: Vec<String> = measured.cloned().collect();
+        let of = (suite.id.clone(), original(&launch.variant).to_owned());
+        let is_of = |cell: &Cell| (&cell.0, &cell.1) == (&of.0, &of.1);
+        let variant = suite.variant(&launch.variant);
+        let variant = variant.expect("the plan names its variants");
+        let lower = known.lower.get(&of);
         let wanted = launch::Wanted {
             suite,
             launch,
             cases: &cases,
             patience,
             measured: &measured,
+            program: lower.map_or_else(|| context.programs.get(variant), Ok),
+            may_lower: lower.is_none() && !known.measured.iter().any(is_of),
         };
         let outcome = launch::launch(context, &wanted, references)?;
         if outcome.end.status == Status::NotRun {
             anyhow::bail!("{}", outcome.end.reason);
+        }
+        if let Some(lower) = outcome.lower {
+            watch::warn(format!(
+                "{} of {}: {}",
+                launch.variant, suite.id, outcome.end.reason
+            ));
+            known.lower.insert(of, lower);
+            continue;
         }
         known.lost.extend(outcome.failed.iter().map(cell));
         let done = outcome.done.iter().map(cell);
@@ -227,6 +246,8 @@ pub(crate) struct Outcome {
     pub(crate) done: Vec<String>,
     /// Cases that failed.
     pub(crate) failed: Vec<String>,
+    /// It died of an illegal instruction before anything was measured: what to start next.
+    pub(crate) lower: Option<Program>,
 }
 
 #[cfg(test)]
@@ -268,6 +289,7 @@ warmup_ns = 1
                 attempt: 0,
                 cases: vec!["x".into(), "y".into()],
                 argv: vec![],
+                isa_limit: None,
                 start_ns: 1,
             },
             ready: None,

@@ -9,7 +9,7 @@ use schema::registry::Registry;
 use std::collections::BTreeMap;
 
 /// By program id.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MicroPrograms(BTreeMap<String, Result<Program, EngineFailure>>);
 
 impl MicroPrograms {

@@ -133,6 +133,7 @@ impl<'a> Running<'a> {
             attempt,
             cases: launch.cases.clone(),
             argv: context.program.argv_recorded.clone(),
+            isa_limit: context.program.isa_limit().cloned(),
             start_ns: resident.as_ref().map_or_else(now_ns, Session::start_ns),
             reused: resident.is_some(),
         }))?;

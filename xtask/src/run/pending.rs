@@ -172,6 +172,7 @@ pub(super) mod tests {
             kl_nats: None,
             argmax_agreement: None,
             batches: vec![],
+            isa_limit: None,
         };
         BTreeMap::from([("t".to_owned(), record)])
     }
@@ -187,6 +188,7 @@ pub(super) mod tests {
                 attempt,
                 cases: vec!["p10".into(), "p500".into()],
                 argv: vec![],
+                isa_limit: None,
                 start_ns: 0,
                 reused: false,
             },

@@ -104,6 +104,7 @@ impl Tracing<'_> {
                 return Ok(false);
             }
         };
+        let programs = self.programs.clone().as_judged(&run.verify);
         let mut all = true;
         for target in chosen {
             crate::watch::checkpoint()?;
@@ -114,7 +115,7 @@ impl Tracing<'_> {
             if !again && earlier.is_some_and(|l| stats::kernels::analyse(l).is_ok()) {
                 continue;
             }
-            let Ok(program) = self.programs.get(target) else {
+            let Ok(program) = programs.get(target) else {
                 continue; // said when it was built
             };
             crate::deadline::next_piece(std::time::Duration::ZERO)?;
@@ -157,6 +158,7 @@ impl Tracing<'_> {
             attempt,
             cases: vec![case.id.clone()],
             argv: program.argv_recorded.clone(),
+            isa_limit: program.isa_limit().cloned(),
             start_ns: now_ns(),
             reused: false,
         };

@@ -182,7 +182,7 @@ fn train(program: &Program, run: &RunDir, tui: bool) -> Result<()> {
     command
         .args(&program.argv[1..])
         .arg(&run.0)
-        .envs(program.env.iter().map(|(name, value)| (name, value)));
+        .envs(program.variables());
     if tui {
         command.arg("--tui");
     }

@@ -20,8 +20,13 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Put every target of `plan` without a judgement through the gate. One that the user
-/// skips has none, and a resumed run asks again.
-pub fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Programs) -> Result<()> {
+/// skips has none, and a resumed run asks again. The programs come back as they were judged.
+pub fn verify_targets(
+    repo: &Repo,
+    plan: &Plan,
+    run_dir: &Path,
+    programs: &Programs,
+) -> Result<Programs> {
     let known = Run::load(run_dir)?.verify;
     let golden = load_golden(repo, &plan.model)?;
     let limits = repo.parity_limits()?;
@@ -84,5 +89,6 @@ pub fn verify_targets(repo: &Repo, plan: &Plan, run_dir: &Path, programs: &Progr
         told::end(&record, was_said);
         file.append(&record)?;
     }
-    file.sync()
+    file.sync()?;
+    Ok(programs.clone().as_judged(&Run::load(run_dir)?.verify))
 }

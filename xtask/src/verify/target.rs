@@ -8,6 +8,7 @@ use super::output::{self, Output};
 use super::question::{Question, load_request};
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
+use crate::watch::warn;
 use schema::golden::GoldenPrompt;
 use schema::record::{Status, VerifyRecord};
 use schema::registry::Target;
@@ -33,26 +34,58 @@ pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> Ve
         kl_nats: None,
         argmax_agreement: None,
         batches: Vec::new(),
+        isa_limit: None,
     }
 }
 
-/// Put one target through the gate.
+/// Put one target through the gate. One that dies of an illegal instruction is asked once
+/// more, its library kept to fewer; the record says to what, for all launches that follow.
 pub fn verify(target: &Target, program: &Program, question: &Question) -> Verified {
-    match ask(target, program, question) {
-        Ok(verified) => verified,
-        Err((failure, stderr_tail)) => {
-            let mut failure = failure;
-            // The last line of stderr is usually the cause; the rest is in the terminal's scrollback.
-            if failure.status == Status::Crashed
-                && let Some(last) = stderr_tail.lines().last().filter(|line| !line.is_empty())
-            {
-                failure.reason = format!("{}; its last words: {last}", failure.reason);
-            }
-            Verified {
-                record: not_verified(target, &question.golden.model, &failure),
-                judgements: Vec::new(),
-            }
-        }
+    let first = match ask(target, program, question) {
+        Err(first) => first,
+        Ok(verified) => return kept_to(program, verified),
+    };
+    let Some(lower) = program.after(&first.0) else {
+        return kept_to(program, failed(target, question, first));
+    };
+    if let Some(limit) = lower.isa_limit() {
+        warn(format!(
+            "{} died of an illegal instruction and is asked once more with {}",
+            target.id,
+            limit.assignment()
+        ));
+    }
+    let again = ask(target, &lower, question);
+    let verified = again.unwrap_or_else(|fallen| failed(target, question, fallen));
+    kept_to(&lower, verified)
+}
+
+/// Say what the program's library was kept to when this was found.
+fn kept_to(program: &Program, mut verified: Verified) -> Verified {
+    let record = &mut verified.record;
+    record.isa_limit = program.isa_limit().cloned();
+    if let Some(limit) = &record.isa_limit
+        && record.status != Status::Ok
+    {
+        record.reason = format!("{} (with {limit})", record.reason);
+    }
+    verified
+}
+
+fn failed(
+    target: &Target,
+    question: &Question,
+    (mut failure, stderr_tail): (EngineFailure, String),
+) -> Verified {
+    // The last line of stderr is usually the cause; the rest is in the terminal's scrollback.
+    if failure.status == Status::Crashed
+        && let Some(last) = stderr_tail.lines().last().filter(|line| !line.is_empty())
+    {
+        failure.reason = format!("{}; its last words: {last}", failure.reason);
+    }
+    Verified {
+        record: not_verified(target, &question.golden.model, &failure),
+        judgements: Vec::new(),
     }
 }
 
@@ -252,6 +285,7 @@ fn conclude(
         kl_nats: kl_nats.filter(|kl| kl.is_finite()),
         argmax_agreement: (decisive > 0).then(|| agreed as f64 / decisive as f64),
         batches: question.batches.to_vec(),
+        isa_limit: None,
     };
     Verified { record, judgements }
 }

@@ -86,6 +86,7 @@ fn log(variant: &str, invocation: u32, ns: u64) -> MicroLog {
             attempt: 0,
             cases: vec!["c".into()],
             argv: vec![],
+            isa_limit: None,
             start_ns: 1,
         },
         ready: None,

@@ -116,6 +116,13 @@ impl Checkout {
         checkout
     }
 
+    /// Change the registry.
+    pub fn registry(&self, change: impl Fn(String) -> String) {
+        let name = "engines/engines.toml";
+        let text = std::fs::read_to_string(self.path(name)).expect("it was written");
+        self.write(name, &change(text));
+    }
+
     /// The real checkout that this is a copy of.
     pub fn real_repo() -> Repo {
         Repo::at(root())

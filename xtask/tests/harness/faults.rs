@@ -9,7 +9,7 @@ use schema::run::Run;
 /// A variant of the fake, the status its cells end with, and a word of the reason.
 /// A fault of the engine strikes in its third batch, which is in the parity gate,
 /// so nothing of that target is ever timed.
-const IN_THE_GATE: [(&str, Status, &str); 19] = [
+const IN_THE_GATE: [(&str, Status, &str); 20] = [
     ("crash_load", Status::Crashed, "signal 6"),
     ("hang_load", Status::Timeout, "while loading"),
     ("oom_load", Status::Oom, "as asked for"),
@@ -20,6 +20,7 @@ const IN_THE_GATE: [(&str, Status, &str); 19] = [
     ("exit", Status::Crashed, "status 3"),
     ("orphan", Status::Crashed, "status 3"),
     ("oom_kill", Status::Crashed, "memory runs out"),
+    ("sigill_always", Status::Crashed, "illegal instruction"),
     ("hang", Status::Timeout, "while answering"),
     ("drip", Status::Timeout, "while answering"),
     ("garbage", Status::ProtocolError, "no event"),

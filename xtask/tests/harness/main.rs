@@ -8,6 +8,7 @@ mod dashboard;
 mod faults;
 mod fleet;
 mod input;
+mod isa;
 mod matrix;
 mod merge;
 mod micro;

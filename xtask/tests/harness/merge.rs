@@ -133,12 +133,12 @@ fn runs() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
 }
 
-fn shard(id: &str, which: &str) -> Synthetic {
+pub fn shard(id: &str, which: &str) -> Synthetic {
     Synthetic::new(id, &TARGETS).shard(which)
 }
 
 /// Merge these, expecting an error with these words.
-fn refused(parts: &[Synthetic], words: &[&str]) {
+pub fn refused(parts: &[Synthetic], words: &[&str]) {
     let dir = runs();
     let dirs: Vec<String> = parts
         .iter()

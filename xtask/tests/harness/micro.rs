@@ -11,7 +11,7 @@ const VARIANTS: [&str; 11] = [
     "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow", "full", "cut",
 ];
 
-const SUITE: &str = r#"
+pub const SUITE: &str = r#"
 id = "adding"
 version = 1
 title = "Adding"
@@ -32,6 +32,16 @@ id = "after"
 label = "after"
 params = { n = 2000, fails = 0 }
 "#;
+
+/// What a profile says of it.
+pub const OF_PROFILE: &str = "
+[micro]
+samples = 4
+sample_ms = 0.01
+warmup_ms = 0.01
+cell_s = 0.3
+suites = { adding = [] }
+";
 
 fn checkout() -> Checkout {
     let checkout = Checkout::with(&[]);
@@ -54,9 +64,7 @@ fn checkout() -> Checkout {
     checkout.write("data/scenarios/micro/adding.toml", SUITE);
     let profile = std::fs::read_to_string(checkout.path("data/profiles/test.toml"))
         .expect("the profile was written");
-    checkout.profile(&format!(
-        "{profile}\n[micro]\nsamples = 4\nsample_ms = 0.01\nwarmup_ms = 0.01\ncell_s = 0.3\nsuites = {{ adding = [] }}\n"
-    ));
+    checkout.profile(&format!("{profile}{OF_PROFILE}"));
     checkout
 }
 

@@ -4,7 +4,7 @@
 use schema::origin::{Origin, Shard};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::record::{
-    CaseEnd, CheckRecord, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Status,
+    CaseEnd, CheckRecord, End, IsaLimit, LaunchRecord, Ready, RecordEvent, RequestRecord, Status,
     VerifyRecord,
 };
 use schema::registry::Target;
@@ -24,6 +24,8 @@ pub struct Synthetic {
     pub chance: u64,
     /// Engine version that is reported.
     pub version: String,
+    /// What its library was kept to.
+    pub isa_limit: Option<IsaLimit>,
 }
 
 const REQUESTS: u32 = 20;
@@ -67,6 +69,7 @@ impl Synthetic {
             slow: BTreeMap::new(),
             chance: id.bytes().map(u64::from).sum(),
             version: "1".into(),
+            isa_limit: None,
         }
     }
 
@@ -129,6 +132,7 @@ impl Synthetic {
                 attempt: 0,
                 cases: launch.cases.clone(),
                 argv: vec![],
+                isa_limit: self.isa_limit.clone(),
                 start_ns,
                 reused: false,
             }),
@@ -261,6 +265,7 @@ fn verified(target: &str) -> VerifyRecord {
         kl_nats: Some(1e-8),
         argmax_agreement: Some(1.0),
         batches: vec![1],
+        isa_limit: None,
     }
 }
 

@@ -2,7 +2,8 @@
 //! the name of its variant: `ok`, `noisy` (within a limit), `wrong`, `stale` (right
 //! before it is timed, wrong after), `refuse`, `panic`, `crash`, `hang`, `slow`, `full`
 //! (half of its output can be written), `cut` (dies while writing it). The failures
-//! are the second case's; the others go well. It sums the numbers up to `n`.
+//! are the second case's; the others go well. `sigill` dies of an illegal instruction in
+//! any case, unless `FAKE_MAX_ISA` is set. It sums the numbers up to `n`.
 
 use protocol::engine::EngineError;
 use protocol::micro::wire::{Hello, Load, Prepare};
@@ -21,8 +22,9 @@ struct Summing {
     sum: u64,
 }
 
-const VARIANTS: [&str; 11] = [
+const VARIANTS: [&str; 12] = [
     "ok", "noisy", "wrong", "stale", "refuse", "panic", "crash", "hang", "slow", "full", "cut",
+    "sigill",
 ];
 
 impl Suite for Summing {
@@ -60,6 +62,11 @@ impl Suite for Summing {
             "hang" if self.fails => loop {
                 std::thread::park();
             },
+            "sigill" if std::env::var_os("FAKE_MAX_ISA").is_none() => {
+                // SAFETY: no handler of ours: the process ends here.
+                unsafe { libc::raise(libc::SIGILL) };
+                unreachable!("it is dead")
+            }
             "slow" if self.fails => {
                 std::thread::sleep(std::time::Duration::from_millis(100));
                 Ok(())

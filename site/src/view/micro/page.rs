@@ -10,7 +10,7 @@ use crate::markdown;
 use crate::view::Shown;
 use crate::view::cells::{rests_on, status_words};
 use crate::view::frame::Frame;
-use schema::record::Status;
+use schema::record::{IsaLimit, Status};
 use serde::Serialize;
 use stats::analysis::Cell;
 
@@ -73,10 +73,11 @@ impl SuiteView<'_> {
     /// Who ran, and what their programs said of themselves.
     fn variants(&self, shown: &Shown) -> Table {
         let rows = self.planned.variants.iter().map(|variant| {
-            let ready = shown.run.micro.iter().find_map(|log| {
-                let is_it = log.launch.suite == self.planned.id && log.launch.variant == variant.id;
-                log.ready.as_ref().filter(|_| is_it)
+            let mut logs = shown.run.micro.iter().filter(|log| {
+                log.launch.suite == self.planned.id && log.launch.variant == variant.id
             });
+            let limit = logs.clone().find_map(|log| log.launch.isa_limit.as_ref());
+            let ready = logs.find_map(|log| log.ready.as_ref());
             let said = |of: fn(&schema::micro::record::MicroReady) -> String| {
                 ready.map(of).filter(|text| !text.is_empty())
             };
@@ -86,7 +87,7 @@ impl SuiteView<'_> {
                 variant.backend.clone(),
                 variant.precision.clone(),
                 said(|r| r.version.clone()).unwrap_or_else(|| NONE.into()),
-                said(|r| r.notes.join("; ")).unwrap_or_else(|| NONE.into()),
+                notes(said(|r| r.notes.join("; ")), limit),
             ]
         });
         Table {
@@ -156,6 +157,18 @@ impl SuiteView<'_> {
             groups: groups.collect(),
         }
         .draw()
+    }
+}
+
+/// What a program says of itself, and what its library was kept to.
+fn notes(said: Option<String>, limit: Option<&IsaLimit>) -> String {
+    let all: Vec<String> = said
+        .into_iter()
+        .chain(limit.map(IsaLimit::to_string))
+        .collect();
+    match all.is_empty() {
+        true => NONE.into(),
+        false => all.join("; "),
     }
 }
 

@@ -4,7 +4,7 @@
 use super::plan::MicroPlan;
 use crate::error::{DataError, check_id};
 use crate::lines::{RecordFile, jsonl_files};
-use crate::record::{End, Status};
+use crate::record::{End, IsaLimit, Status};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,9 @@ pub struct MicroStart {
     pub cases: Vec<String>,
     /// The command line.
     pub argv: Vec<String>,
+    /// What its library was kept to; absent: to nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isa_limit: Option<IsaLimit>,
     /// Just before the process was started; 0 where there is none to start.
     pub start_ns: u64,
 }

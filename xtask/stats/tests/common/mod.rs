@@ -252,6 +252,7 @@ pub fn verified(target: &str) -> VerifyRecord {
         kl_nats: Some(1e-8),
         argmax_agreement: Some(1.0),
         batches: vec![1],
+        isa_limit: None,
     }
 }
 
@@ -321,6 +322,7 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             attempt: 0,
             cases: vec![CASE.into()],
             argv: vec![],
+            isa_limit: None,
             start_ns,
             reused: false,
         },
