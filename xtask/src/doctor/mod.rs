@@ -14,21 +14,24 @@ mod flops;
 mod gpu;
 mod int8;
 mod memory;
+mod packages;
 mod parallel;
 mod provision;
 mod render;
 mod system;
 mod tools;
 
-pub use advice::{Finding, Severity, install_command};
+pub use advice::{Finding, Severity};
 pub use ceilings::{Ceilings, Measured, ceilings};
 pub use cpu::{Cache, Cpu};
 pub use gpu::{Gpu, GpuDevice};
 pub use memory::Memory;
+pub use packages::install_command;
 pub use provision::Provision;
 pub use system::System;
 pub use tools::{Tool, Tools, is_here};
 
+use crate::devices;
 use crate::fetch::free_bytes;
 use schema::registry::Registry;
 use serde::Serialize;
@@ -57,6 +60,9 @@ pub struct Report {
     pub system: System,
     /// NVIDIA devices.
     pub gpu: Gpu,
+    /// Backend → the device that it runs on here, or why there is none; only those that
+    /// need one.
+    pub devices: BTreeMap<String, Result<String, String>>,
     /// Programs and libraries.
     pub tools: Tools,
     /// Who provides what programs are built with.
@@ -94,15 +100,17 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
     let ceilings = options.measure.then(|| ceilings::measure(&cpu, &memory));
     // Without a registry nobody is known to want anything.
     let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
-    let wanted = registry.map(|r| r.wanted()).unwrap_or_default();
+    let wanted = registry.as_ref().map(|r| r.wanted()).unwrap_or_default();
+    let devices = registry.map(|r| devices::of_backends(&r));
     let findings = advice::findings(&cpu, &memory, &system, &tools, &disks, &wanted);
     Report {
         cpu,
         memory,
         system,
         gpu,
+        devices: devices.unwrap_or_default(),
+        provision: Provision::read(repo, &options.build_dir, &tools),
         tools,
-        provision: Provision::read(repo, &options.build_dir),
         disks,
         ceilings,
         findings,
