@@ -7,12 +7,18 @@ use std::path::Path;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=DEP_LLAMA_GGML_CMAKE_DIR");
-    let compiler = compiler().unwrap_or_else(|| "unknown".to_string());
+    let found = found();
+    let (compiler, without_amx) = found.unwrap_or_else(|| ("unknown".to_string(), false));
     println!("cargo:rustc-env=BENCH_GGML_COMPILER={compiler}");
+    println!("cargo:rustc-check-cfg=cfg(without_amx)");
+    if without_amx {
+        println!("cargo:rustc-cfg=without_amx");
+    }
 }
 
-/// For example `Clang 14.0.6, Release`.
-fn compiler() -> Option<String> {
+/// For example `Clang 14.0.6, Release`, and whether it was told to leave AMX out of code
+/// for a CPU that has it.
+fn found() -> Option<(String, bool)> {
     // <out>/lib/cmake of the package that compiled it; CMake worked in <out>/build.
     let cmake_dir = std::env::var("DEP_LLAMA_GGML_CMAKE_DIR").ok()?;
     let build = Path::new(&cmake_dir).parent()?.parent()?.join("build");
@@ -25,12 +31,14 @@ fn compiler() -> Option<String> {
         std::fs::read_to_string(entry.path().join("CMakeCXXCompiler.cmake")).ok()
     });
     let facts = found.next()?;
-    Some(format!(
+    let compiler = format!(
         "{} {}, {}",
         value(&facts, "set(CMAKE_CXX_COMPILER_ID ")?,
         value(&facts, "set(CMAKE_CXX_COMPILER_VERSION ")?,
         value(&cache, "CMAKE_BUILD_TYPE:STRING=")?
-    ))
+    );
+    let flags = value(&cache, "CMAKE_CXX_FLAGS:STRING=").unwrap_or_default();
+    Some((compiler, flags.contains("-U__AMX_INT8__")))
 }
 
 /// What follows `key` on its line, without the decoration.

@@ -5,7 +5,6 @@ mod judging;
 
 use crate::build::{self, Programs};
 use crate::deadline;
-use crate::doctor;
 use crate::exclusive::exclusive;
 use crate::fetch;
 use crate::micro::{self, MicroPrograms};
@@ -22,7 +21,7 @@ use crate::run::trace::Tracing;
 use crate::verify::command::{load_golden, threads};
 use crate::verify::of_run::verify_targets;
 use crate::watch::event::{Event, Stage};
-use crate::{calibrate, page, run, shard, twins, watch};
+use crate::{calibrate, devices, doctor, page, run, shard, twins, watch};
 use anyhow::{Context, Error, Result, bail};
 use judging::check_outputs;
 use schema::budget::Budget;
@@ -371,6 +370,7 @@ pub(crate) fn begin(
 pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
     let header = Run::load(run_dir)?.header;
     shard::refuse_merged(&header)?;
+    devices::name_in_full(&header.argv);
     watch::emit(Event::Title(title(&header.plan)));
     watch::stage(Stage::Fetch);
     fetch::ensure(repo, std::slice::from_ref(&header.plan.model))?;

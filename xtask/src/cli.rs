@@ -3,8 +3,8 @@
 
 use crate::repo::Repo;
 use crate::{
-    adapters, bench, calibrate, compare, dist, doctor, export, fetch, merge, page, plan, reproduce,
-    results, run, simulate, test, tidy, train, verify, watch,
+    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, merge, page, plan,
+    reproduce, results, run, simulate, test, tidy, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -177,6 +177,9 @@ enum Verb {
     /// Check the house rules: headers, lengths, links, banned words.
     #[command(after_help = "Example:\n  cargo xtask tidy")]
     Tidy,
+    /// The process that the others ask for Vulkan's devices.
+    #[command(name = devices::vulkan::VERB, hide = true)]
+    ProbeVulkan,
 }
 
 #[derive(Args)]
@@ -290,6 +293,7 @@ impl Cli {
             Verb::BenchAdapters(args) => adapters::run(&repo, &args.options()),
             Verb::Calibrate(options) => calibrate::command(&repo, &options),
             Verb::Verify(args) => {
+                devices::name_in_full(&args.engines);
                 watch::session(args.tui, || verify::command::run(&repo, &args.options()))
             }
             Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
@@ -341,11 +345,16 @@ impl Cli {
             Verb::Train(options) => train::command(&repo, &options),
             Verb::Test { quick, all_engines } => test::test(&repo, quick, all_engines).map(done),
             Verb::Tidy => tidy::command(&repo).map(done),
+            Verb::ProbeVulkan => {
+                devices::vulkan::probe();
+                Ok(ExitCode::SUCCESS)
+            }
         }
     }
 }
 
 fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
+    devices::name_in_full(&args.engines);
     watch::session(args.tui, || bench::bench(repo, &args.options(site)))
 }
 

@@ -12,6 +12,7 @@ pub mod calibrate;
 pub mod cli;
 pub mod compare;
 pub mod deadline;
+pub mod devices;
 pub mod dist;
 pub mod doctor;
 pub mod engine;

@@ -133,13 +133,14 @@ fn dtype(precision: &str) -> Result<DType, EngineError> {
 fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
     let missing = |feature: &str| {
         Err(unavailable(format!(
-            "this binary was built without Burn's {feature}; build with `--features {feature}`"
+            "this binary was built without Burn's {feature}; build with \
+             `--no-default-features --features {feature}`"
         )))
     };
     let device = match backend {
-        #[cfg(feature = "processor")]
+        #[cfg(feature = "flex")]
         "cpu" | "flex" => Device::flex(),
-        #[cfg(feature = "processor")]
+        #[cfg(feature = "ndarray")]
         "ndarray" => Device::ndarray(),
         #[cfg(feature = "vulkan")]
         "vulkan" => Device::vulkan(graphics(index)),
@@ -163,8 +164,8 @@ fn connect(backend: &str, index: usize) -> Result<Device, EngineError> {
         "cubecl-cpu" => Device::cpu(),
         #[cfg(not(feature = "cpu"))]
         "cubecl-cpu" => return missing("cpu"),
-        #[cfg(not(feature = "processor"))]
-        "cpu" | "flex" | "ndarray" => return missing("processor"),
+        #[cfg(not(feature = "flex"))]
+        "cpu" => return missing("flex"),
         other => return missing(other),
     };
     #[cfg(feature = "vulkan")]

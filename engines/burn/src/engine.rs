@@ -156,7 +156,8 @@ impl Engine for Burn {
 
 fn features() -> String {
     let all = [
-        ("processor", cfg!(feature = "processor")),
+        ("flex", cfg!(feature = "flex")),
+        ("ndarray", cfg!(feature = "ndarray")),
         ("wgpu", cfg!(feature = "wgpu")),
         ("vulkan", cfg!(feature = "vulkan")),
         ("cuda", cfg!(feature = "cuda")),

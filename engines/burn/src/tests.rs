@@ -13,11 +13,16 @@ use safetensors::Dtype;
 use serde_json::{Value, json};
 use std::path::Path;
 
+/// Those of this build that compute on a processor.
 fn backends() -> &'static [&'static str] {
     if WITH_LIBTORCH {
         &["tch"]
-    } else {
+    } else if cfg!(all(feature = "flex", feature = "ndarray")) {
         &["flex", "ndarray"]
+    } else if cfg!(feature = "ndarray") {
+        &["ndarray"]
+    } else {
+        &["flex"]
     }
 }
 

@@ -13,21 +13,33 @@ const CRATE: &str = "llama-cpp-sys-2 0.1.161";
 /// Read from CMake's files by the build script.
 const COMPILER: &str = env!("BENCH_GGML_COMPILER");
 
+/// What the harness told the compiler of AMX, for a CPU that has it.
+const AMX: Option<&str> = match cfg!(without_amx) {
+    true => Some(
+        "left out: this compiler's intrinsics lack memory clobbers, and what it makes of them \
+         crashes. With Clang it is there: install it, `cargo clean --release -p llama-cpp-sys-2`, \
+         and build again",
+    ),
+    false => None,
+};
+
 /// Who this is.
 pub fn hello(load: &Load) -> Hello {
     // First, since looking for devices is logged too.
     log::take_over();
     let [version, ggml] = names();
+    let mut build = BTreeMap::from([
+        ("crate".to_string(), CRATE.to_string()),
+        ("features".to_string(), features()),
+        ("ggml".to_string(), ggml),
+        ("ggml_compiler".to_string(), COMPILER.to_string()),
+    ]);
+    build.extend(AMX.map(|amx| ("ggml_amx".to_string(), amx.to_string())));
     Hello {
         protocol: PROTOCOL,
         engine: "llamacpp".to_string(),
         version,
-        build: BTreeMap::from([
-            ("crate".to_string(), CRATE.to_string()),
-            ("features".to_string(), features()),
-            ("ggml".to_string(), ggml),
-            ("ggml_compiler".to_string(), COMPILER.to_string()),
-        ]),
+        build,
         capabilities: Capabilities {
             batching: Batching::Continuous,
             score: true,
@@ -83,6 +95,7 @@ fn notes(load: &Load) -> Vec<String> {
         "Loading ends with an empty run of two tokens, as llama-server's does.".to_string(),
         format!("ggml was compiled by {COMPILER}; threads are {threads}."),
     ];
+    notes.extend(AMX.map(|amx| format!("AMX, which this CPU has, is {amx}.")));
     if load.backend == "cuda" {
         notes.push("Every layer is on the GPU; built without ggml's VMM pool.".to_string());
     }
@@ -104,6 +117,12 @@ mod tests {
     #[test]
     fn the_compiler_is_known() {
         assert!(COMPILER.contains(' '), "{COMPILER}");
+    }
+
+    #[test]
+    fn amx_is_there_unless_it_was_left_out() {
+        let [_, ggml] = names();
+        assert!(AMX.is_none() || !ggml.contains("AMX_INT8 = 1"), "{ggml}");
     }
 
     #[test]

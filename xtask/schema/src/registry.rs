@@ -1,6 +1,7 @@
 //! `engines/engines.toml`: the registry. What the harness knows of an engine
 //! stands here and in the engine's own `hello`, nowhere in code.
 
+use crate::device::Device;
 use crate::error::{DataError, check_id, read_toml};
 use crate::isa::{self, IsaLadder};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,10 @@ pub struct Registry {
     /// What keeps libraries from instructions.
     #[serde(default, rename = "isa_ladder")]
     pub isa_ladders: Vec<IsaLadder>,
+    /// Backend → the devices that it runs on, one of which must be here. A backend that
+    /// isn't named needs a processor and nothing more.
+    #[serde(default, rename = "backend")]
+    pub backends: BTreeMap<String, Vec<Device>>,
     /// All engines, in the order the site lists them.
     #[serde(rename = "engine")]
     pub engines: Vec<Engine>,
@@ -156,11 +161,12 @@ pub enum Need {
     Libtorch,
     /// A CUDA compiler with its libraries, found or provisioned.
     CudaToolkit,
-    /// CMake.
+    /// CMake, found or provisioned.
     Cmake,
-    /// libclang, which bindgen loads.
+    /// libclang, which bindgen loads, found or provisioned.
     Libclang,
-    /// Clang, to compile C and C++ parts with: another compiler gets some of them wrong.
+    /// Clang, to compile C and C++ parts with, where it is installed. Elsewhere the system's
+    /// compiler does, without the instructions that it is known to get wrong.
     Clang,
     /// NVIDIA's functions of mathematics as LLVM bitcode, which a program links into the
     /// kernels that it compiles when it runs.

@@ -56,11 +56,9 @@ pub fn build(
     let built = run(repo, wanted, &surroundings, &target_dir)?;
     let made = target_dir.join("release").join(wanted.bin);
     keep(&made, &file).map_err(|error| {
-        unavailable(format!(
-            "{} can't be copied to {}: {error}",
-            made.display(),
-            file.display()
-        ))
+        let (made, file) = (made.display(), file.display());
+        let why = format!("{made} can't be copied to {file}: {error}");
+        unavailable(failure::advised(why, &error.to_string()))
     })?;
     let argv = vec![file.display().to_string()];
     let program = Program::new(argv, vec![file], &repo.root, &repo.build_dir);
@@ -130,7 +128,7 @@ fn run(
             crates_compiled: compiled(&said),
         }));
     }
-    let why = failure::last_error(&said, &[&repo.root, &repo.build_dir]);
+    let why = failure::cargo(&said, &[&repo.root, &repo.build_dir]);
     Err(unavailable(format!(
         "`cargo {}` failed ({status}): {why}",
         arguments.join(" ")

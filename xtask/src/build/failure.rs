@@ -1,12 +1,88 @@
-//! Why Cargo failed, in one line: its own words, out of hundreds. Pure.
+//! Why Cargo or pip failed, and what to do, in one line: their own words, out of hundreds.
+//! Pure.
 
 use std::path::Path;
 
 /// Characters of a reason, which stands in a table.
 const CHARS_MAX: usize = 400;
 
+/// What is no fault of what is built, by the words that tell it, and what to do then.
+const ADVICE: [(&[&str], &str); 4] = [
+    (
+        &["No space left on device", "os error 28", "Errno 28"],
+        "the disk is full: make room, or set CARGO_TARGET_DIR to a directory on a larger one",
+    ),
+    (
+        &[
+            "ould not resolve host",
+            "ould not connect to server",
+            "ouldn't connect to server",
+            "ailed to connect to",
+            "failed to lookup address",
+            "Failed to establish a new connection",
+            "Timeout was reached",
+            "ConnectTimeoutError",
+            "ReadTimeoutError",
+            "spurious network error",
+        ],
+        "the package registry can't be reached: connect this machine, or set HTTPS_PROXY to a proxy that leads there, then run this again",
+    ),
+    (
+        &["signal: 9", "Killed signal terminated"],
+        "the compiler was killed, most likely for want of memory: set CARGO_BUILD_JOBS=1 and run this again",
+    ),
+    (
+        &["linker `cc` not found", "failed to find tool \"c"],
+        "there is no C or C++ compiler: `cargo xtask doctor` says how to get one",
+    ),
+];
+
+/// What to do about a failure, where its words tell.
+fn advice(said: &str) -> Option<&'static str> {
+    let told = |(words, _): &&(&[&str], &'static str)| words.iter().any(|word| said.contains(word));
+    ADVICE.iter().find(told).map(|(_, advice)| *advice)
+}
+
+/// `why`, and what to do where the words that were `said` tell.
+pub fn advised(why: String, said: &str) -> String {
+    match advice(said) {
+        Some(advice) => format!("{why}; {advice}"),
+        None => why,
+    }
+}
+
+/// Why Cargo failed, and what to do.
+pub fn cargo(said: &str, paths: &[&Path]) -> String {
+    advised(last_error(said, paths), &without_escapes(said))
+}
+
+/// Why pip installed nothing of `requirements`, and what to do.
+pub fn pip(said: &str, requirements: &str) -> String {
+    let said = without_escapes(said);
+    let lines = || said.lines().map(str::trim);
+    if said.contains("DO NOT MATCH THE HASHES") {
+        let packages = lines().filter_map(|line| line.split_once(" from "));
+        let mut packages = packages.filter(|(package, _)| package.contains("=="));
+        let package = packages.next().map_or("a package", |(package, _)| package);
+        return format!(
+            "{package} is not the file whose hash stands in {requirements}, so nothing was installed: run this again; if it stays so, the package index or a proxy hands out something else"
+        );
+    }
+    let mut errors = lines().filter_map(|line| line.strip_prefix("ERROR: "));
+    let last = errors.next_back().unwrap_or("pip said nothing of why");
+    if let Some(advice) = advice(&said) {
+        return format!("{last}; {advice}");
+    }
+    match last.contains("No matching distribution") {
+        true => format!(
+            "{last}: the package index can't be reached or has no wheel of it for this Python and machine; wheels are there for Python 3.10 to 3.13"
+        ),
+        false => last.to_owned(),
+    }
+}
+
 /// Cargo's last error with its causes; `paths` (of this machine) are shortened away.
-pub fn last_error(said: &str, paths: &[&Path]) -> String {
+fn last_error(said: &str, paths: &[&Path]) -> String {
     let plain = without_escapes(said);
     let lines: Vec<&str> = plain.split(['\n', '\r']).map(str::trim_end).collect();
     let is_error = |line: &&str| line.starts_with("error:") || line.starts_with("error[");
@@ -103,6 +179,48 @@ mod tests {
             last_error(said, &[]),
             "error: failed to run custom build command for `x-sys v1.0.0`; process didn't exit successfully: `build-script-build` (exit status: 101); no libx here"
         );
+    }
+
+    #[test]
+    fn what_is_no_fault_of_the_code_says_what_to_do() {
+        let offline = "error: failed to download from `https://example.org/a`\n\nCaused by:\n  [6] Could not resolve hostname (Could not resolve host: example.org)\n";
+        let why = cargo(offline, &[]);
+        assert!(why.contains("HTTPS_PROXY"), "{why}");
+        let full = "error: failed to write /t/x: No space left on device (os error 28)\nerror: could not compile `a` (lib) due to 1 previous error\n";
+        let why = cargo(full, &[]);
+        assert!(
+            why.contains("disk is full") && why.contains("CARGO_TARGET_DIR"),
+            "{why}"
+        );
+        let killed = "error: could not compile `a` (lib)\n\nCaused by:\n  process didn't exit successfully: `rustc` (signal: 9, SIGKILL: kill)\n";
+        assert!(cargo(killed, &[]).contains("CARGO_BUILD_JOBS=1"));
+        let wrong = "error[E0432]: unresolved import `x`\nerror: could not compile `y`\n";
+        assert_eq!(cargo(wrong, &[]), last_error(wrong, &[]));
+    }
+
+    #[test]
+    fn a_wheel_that_is_another_is_named() {
+        let said = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package versions, please update the hashes.\n    cmake==4.4.4 from https://example.org/cmake-4.4.4-py3.whl (from -r a.lock (line 1)):\n        Expected sha256 00\n             Got        f7\n";
+        let why = pip(said, "a.lock");
+        assert!(
+            why.starts_with("cmake==4.4.4 is not the file whose hash stands in a.lock"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn pip_says_what_to_do() {
+        let retry = "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<x>: Failed to establish a new connection: [Errno 111] Connection refused')': /simple/cmake/\n";
+        let none = "ERROR: Could not find a version that satisfies the requirement cmake==4.4.4 (from versions: none)\nERROR: No matching distribution found for cmake==4.4.4\n";
+        let why = pip(&format!("{retry}{none}"), "a.lock");
+        assert!(why.contains("can't be reached: connect"), "{why}");
+        let why = pip(none, "a.lock");
+        assert!(why.contains("no wheel of it for this Python"), "{why}");
+        let full = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n\n";
+        let why = pip(full, "a.lock");
+        assert!(why.contains("the disk is full"), "{why}");
+        assert_eq!(pip("", "a.lock"), "pip said nothing of why");
+        assert_eq!(pip("ERROR: strange\n", "a.lock"), "strange");
     }
 
     #[test]

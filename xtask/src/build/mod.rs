@@ -2,7 +2,9 @@
 //! fact of this machine, not an error of the run.
 
 mod adoption;
+mod build_tools;
 mod cargo;
+mod compiler;
 mod cuda;
 mod cuda_driver;
 mod engine_tests;
@@ -15,6 +17,7 @@ mod report;
 mod tracer;
 
 pub use adoption::adoption;
+pub use build_tools::{LOCK as BUILD_TOOLS_LOCK, are_made as build_tools_are_made};
 pub use cargo::cargo_command;
 pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
 pub use engine_tests::{test_engines, test_trainer};
@@ -23,6 +26,7 @@ pub use needs::libtorch_dir;
 pub use python::{environment_at, packages_dir, venv_dir};
 pub use tracer::{tracer, tracer_file};
 
+use crate::devices;
 use crate::engine::{EngineFailure, Program, isa};
 use crate::micro::MicroPrograms;
 use crate::repo::Repo;
@@ -41,6 +45,8 @@ use std::process::ExitCode;
 pub struct Programs {
     /// Target id → program.
     of: BTreeMap<String, String>,
+    /// Target id → why nothing was compiled for it: what it runs on isn't here.
+    lacking: BTreeMap<String, EngineFailure>,
     made: BTreeMap<String, Result<Made, EngineFailure>>,
     /// Target id → its program kept to fewer instructions, as it passed the gate.
     lower: BTreeMap<String, Program>,
@@ -61,6 +67,9 @@ struct Made {
 impl Programs {
     /// The program of a target that was asked for.
     pub fn get(&self, target: &Target) -> Result<&Program, &EngineFailure> {
+        if let Some(failure) = self.lacking.get(&target.id) {
+            return Err(failure);
+        }
         if let Some(lower) = self.lower.get(&target.id) {
             return Ok(lower);
         }
@@ -101,8 +110,32 @@ impl Programs {
     }
 }
 
-/// Build the programs of `targets`, each once.
+/// Build the programs of `targets`, each once, but for what has nothing to run on here.
 pub fn build<'a>(
+    repo: &Repo,
+    registry: &Registry,
+    targets: impl IntoIterator<Item = &'a Target>,
+) -> Result<Programs> {
+    let mut lacking = BTreeMap::new();
+    let mut runnable = Vec::new();
+    for target in targets {
+        let failure = devices::lacking(registry, &target.backend, &target.id);
+        match failure {
+            None => runnable.push(target),
+            Some(failure) => {
+                if lacking.insert(target.id.clone(), failure.clone()).is_none() {
+                    eprintln!("{}: {failure}", target.id);
+                }
+            }
+        }
+    }
+    let mut programs = compile(repo, registry, runnable)?;
+    programs.lacking = lacking;
+    Ok(programs)
+}
+
+/// The same for targets that the user asked to have built, wherever they will run.
+pub fn compile<'a>(
     repo: &Repo,
     registry: &Registry,
     targets: impl IntoIterator<Item = &'a Target>,
@@ -233,7 +266,7 @@ pub fn command(repo: &Repo, names: &[String], cuda: bool, json: bool) -> Result<
     let registry = repo.registry()?;
     let usual = repo.profile("cpu")?.backends;
     let targets = choose(&registry, &usual, names, cuda)?;
-    let programs = build(repo, &registry, &targets)?;
+    let programs = compile(repo, &registry, &targets)?;
     let costs = adoption(repo, &programs);
     if json {
         println!("{}", serde_json::to_string_pretty(&costs)?);
@@ -366,6 +399,31 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }]
         assert!(programs.has(&targets[0]) && !programs.has(&targets[2]));
         assert_eq!(programs.get(&targets[3]).unwrap_err().reason, "no toolkit");
         assert!(!programs.has(&targets[4]), "it wasn't asked for");
+    }
+
+    #[test]
+    #[cfg(not(target_os = "macos"))]
+    fn what_has_nothing_to_run_on_is_not_compiled() {
+        let mut registry = registry();
+        let metal = vec![schema::device::Device::Metal];
+        registry.backends.insert("cuda".into(), metal);
+        let dir = tempfile::tempdir().unwrap();
+        let repo = Repo {
+            root: dir.path().into(),
+            build_dir: dir.path().join("target"),
+            models_dir: dir.path().join("models"),
+        };
+        let targets = registry.targets();
+        let programs = build(&repo, &registry, &targets[..3]).unwrap();
+        let why = &programs.get(&targets[2]).unwrap_err().reason;
+        assert!(
+            why.contains("no Mac") && why.contains("name a.cuda.f32 in full"),
+            "{why}"
+        );
+        assert!(!programs.made.contains_key("a-cuda") && programs.made(&targets[2]).is_none());
+        // The others go on, and say what is wrong with them.
+        let why = &programs.get(&targets[0]).unwrap_err().reason;
+        assert!(why.contains("is not there"), "{why}");
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! What a build needs beyond Cargo and a C compiler: looked for, provisioned where
 //! the project can, and otherwise said in one line with what to do.
 
-use super::{cuda, libdevice, python, unavailable};
-use crate::doctor;
+use super::{build_tools, compiler, cuda, libdevice, python, unavailable};
 use crate::engine::EngineFailure;
 use crate::repo::Repo;
 use schema::registry::{Need, Registry};
@@ -65,37 +64,16 @@ pub fn provide(
     let mut all = Surroundings::default();
     for need in needs {
         match need {
-            Need::Cmake => require(repo, *need, "cmake", program)?,
-            Need::Libclang => require(repo, *need, "libclang", program)?,
-            Need::Clang => {
-                require(repo, *need, "clang", program)?;
-                all.variables.push(("CC", "clang".into()));
-                all.variables.push(("CXX", "clang++".into()));
+            Need::Cmake | Need::Libclang => {
+                build_tools::provide(repo, *need, program, &mut all)?;
             }
+            Need::Clang => compiler::provide(repo, &mut all),
             Need::Libtorch => libtorch(repo, registry, program, &mut all)?,
             Need::CudaToolkit => cuda::provide(repo, program, &mut all)?,
             Need::Libdevice => libdevice::provide(repo, program, &mut all)?,
         }
     }
     Ok(all)
-}
-
-fn require(repo: &Repo, need: Need, what: &str, program: &str) -> Result<(), EngineFailure> {
-    if doctor::is_here(&repo.root, need) {
-        return Ok(());
-    }
-    let command = doctor::install_command(&doctor::System::read(), need);
-    Err(unavailable(missing(what, program, command.as_deref())))
-}
-
-fn missing(what: &str, program: &str, command: Option<&str>) -> String {
-    let advice = match command {
-        Some(command) => format!("`{command}`"),
-        None => "install it with your system's package manager".into(),
-    };
-    format!(
-        "{what} isn't installed, and building {program} needs it: {advice}, then run this again"
-    )
 }
 
 /// The unpacked libtorch that the environment names.
@@ -135,15 +113,6 @@ fn libtorch(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_missing_is_one_line_with_a_way_out() {
-        assert_eq!(
-            missing("cmake", "a-bench", Some("sudo apt-get install -y cmake")),
-            "cmake isn't installed, and building a-bench needs it: `sudo apt-get install -y cmake`, then run this again"
-        );
-        assert!(missing("cmake", "a-bench", None).contains("package manager"));
-    }
 
     #[test]
     fn what_is_needed_comes_first() {

@@ -2,7 +2,7 @@
 //! hash-locked requirements file and made again only when that file changes. What
 //! else comes as Python wheels is made in the same way, in a place of its own.
 
-use super::unavailable;
+use super::{failure, unavailable};
 use crate::engine::{EngineFailure, Program};
 use crate::nix_shell::{self, NixShell};
 use crate::repo::Repo;
@@ -93,17 +93,24 @@ fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf, EngineFailure
 
 /// Make an environment if it isn't there or its requirements changed.
 pub fn environment_at(venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
+    let python = std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into());
+    environment_of(&python, venv, requirements)
+}
+
+/// The same with a Python's name. One is whole where its stamp is: the stamp goes first and
+/// comes back last, so that what an interrupted pip leaves is made again.
+fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
     let text = std::fs::read(requirements).map_err(|error| {
         unavailable(format!("{} can't be read: {error}", requirements.display()))
     })?;
-    let python = std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into());
     let stamp_path = venv.join(STAMP);
     let stamp = format!("{} {python}", sha256_hex(&text));
     if std::fs::read_to_string(&stamp_path).ok().as_deref() == Some(&stamp) {
         return Ok(());
     }
+    let _ = std::fs::remove_file(&stamp_path); // there may be none
     let text = String::from_utf8_lossy(&text);
-    provision(&python, venv, requirements, &text)?;
+    provision(python, venv, requirements, &text)?;
     std::fs::write(&stamp_path, stamp).map_err(|error| {
         unavailable(format!(
             "{} can't be written: {error}",
@@ -151,21 +158,16 @@ fn provision(
     let made = Command::new(python)
         .args(["-m", "venv", "--clear"])
         .arg(venv)
-        .output();
-    match made {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let words = String::from_utf8_lossy(&output.stdout)
-                .trim()
-                .replace('\n', " ");
-            return Err(unavailable(format!(
-                "`{python} -m venv` failed: {words} {}; on Debian: apt install python3-venv",
-                String::from_utf8_lossy(&output.stderr)
-                    .trim()
-                    .replace('\n', " ")
-            )));
-        }
-        Err(error) => return Err(unavailable(format!("{python} can't be started: {error}"))),
+        .output()
+        .map_err(|error| unavailable(format!("{python} can't be started: {error}")))?;
+    if !made.status.success() {
+        let said = [made.stdout, made.stderr].concat();
+        let said = String::from_utf8_lossy(&said).trim().replace('\n', " ");
+        // ensurepip keeps to itself that there is no room.
+        return Err(unavailable(format!(
+            "`{python} -m venv {}` failed: {said}; on Debian: apt install python3-venv; where that is there, see whether the disk is full",
+            venv.display()
+        )));
     }
     install(venv, requirements, packages)
 }
@@ -177,6 +179,8 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
             "pip",
             "install",
             "--require-hashes",
+            // A package without a wheel would be compiled, by code of its own.
+            "--only-binary=:all:",
             "--progress-bar",
             "off",
             "--no-input",
@@ -216,15 +220,10 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
     if status.success() {
         return Ok(());
     }
-    let last = errors
-        .lines()
-        .rev()
-        .find(|line| line.contains("ERROR"))
-        .unwrap_or("no message")
-        .trim();
+    let requirements = requirements.display().to_string();
+    let why = failure::pip(&errors, &requirements);
     Err(unavailable(format!(
-        "pip could not install {}: {last}",
-        requirements.display()
+        "pip could not install {requirements}: {why}"
     )))
 }
 
@@ -250,5 +249,57 @@ mod tests {
         assert_eq!(given(&shell, &lock).unwrap(), dir.path());
         std::fs::write(&lock, "torch==2").unwrap();
         assert!(refused(&shell).contains("was not made from"));
+    }
+
+    /// A Python that makes environments of a shell script: `pip` is what stands in `does`.
+    fn fake_python(dir: &Path, does: &str) -> String {
+        let script = format!(
+            "#!/bin/sh\nif [ \"$2\" = venv ]; then mkdir -p \"$4/bin\" && cp \"$0\" \"$4/bin/python\"; exit; fi\n\
+             if [ \"$2\" = pip ]; then echo \"$@\" >> \"{}/pip\"; {does}; fi\necho Python 3.10.0\n",
+            dir.display()
+        );
+        let path = dir.join("python");
+        std::fs::write(&path, script).unwrap();
+        let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+        std::fs::set_permissions(&path, permissions).unwrap();
+        path.display().to_string()
+    }
+
+    #[test]
+    fn what_an_interrupted_pip_leaves_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (venv, lock) = (dir.path().join("venv"), dir.path().join("a.lock"));
+        std::fs::write(&lock, "a==1").unwrap();
+        let make = |python: &str| environment_of(python, &venv, &lock);
+        let calls = || std::fs::read_to_string(dir.path().join("pip")).unwrap();
+        let whole = fake_python(dir.path(), "exit 0");
+        make(&whole).unwrap();
+        make(&whole).unwrap();
+        assert_eq!(calls().lines().count(), 1, "a whole one is left alone");
+        assert!(calls().contains("--require-hashes --only-binary=:all:"));
+        // The same requirements once more, after others that were never finished.
+        std::fs::write(&lock, "a==2").unwrap();
+        let killed = fake_python(dir.path(), "kill -9 $$");
+        let why = make(&killed).unwrap_err().reason;
+        assert!(why.contains("pip could not install"), "{why}");
+        std::fs::write(&lock, "a==1").unwrap();
+        make(&fake_python(dir.path(), "exit 0")).unwrap();
+        assert_eq!(calls().lines().count(), 3);
+    }
+
+    #[test]
+    fn what_pip_refuses_is_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join("a.lock");
+        std::fs::write(&lock, "a==1").unwrap();
+        let refuses = "echo 'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES' >&2; echo '    a==1 from x (from y):' >&2; exit 1";
+        let python = fake_python(dir.path(), refuses);
+        let venv = dir.path().join("venv");
+        let why = environment_of(&python, &venv, &lock).unwrap_err().reason;
+        assert!(why.contains("a==1 is not the file whose hash"), "{why}");
+        assert!(!why.contains('\n') && !venv.join(STAMP).exists(), "{why}");
+        let none = environment_of("/no/python", &venv, &lock).unwrap_err();
+        assert!(none.reason.contains("install Python 3.10"), "{none}");
     }
 }

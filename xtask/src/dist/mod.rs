@@ -59,7 +59,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let chosen = build::choose(&registry, &usual, &options.engines, options.cuda)?;
     let chosen: Vec<Target> = chosen.into_iter().filter(|t| packs(&registry, t)).collect();
     let helpers = helpers(&registry);
-    let programs = build::build(repo, &registry, chosen.iter().chain(&helpers))?;
+    // They run elsewhere.
+    let programs = build::compile(repo, &registry, chosen.iter().chain(&helpers))?;
     let made = bundle(repo, &registry, &programs, options)?;
     let name = format!(
         "llm-engine-bench-{}-{}-{}{}",

@@ -1,7 +1,7 @@
 //! What is missing, what that costs, and the command that gets it. Pure: judges
 //! what was read, and runs none of the commands.
 
-use super::system::PackageManager;
+use super::packages::{CHROMIUM, CLANG, COMPILER, GIT, NODE, Names, PYTHON, install, names_of};
 use super::{Cpu, Disk, Memory, System, Tools};
 use schema::registry::Need;
 use serde::Serialize;
@@ -37,46 +37,6 @@ pub struct Finding {
     pub command: Option<String>,
 }
 
-/// A package under its names, in the order apt, dnf, pacman, zypper, brew, nix.
-type Names = [&'static str; 6];
-
-const COMPILER: Names = [
-    "build-essential",
-    "gcc gcc-c++ make",
-    "base-devel",
-    "gcc gcc-c++ make",
-    "gcc",
-    "gcc",
-];
-const CMAKE: Names = ["cmake"; 6];
-const LIBCLANG: Names = [
-    "libclang-dev",
-    "clang-devel",
-    "clang",
-    "clang-devel",
-    "llvm",
-    "libclang",
-];
-const CLANG: Names = ["clang", "clang", "clang", "clang", "llvm", "clang"];
-const PYTHON: Names = [
-    "python3 python3-venv",
-    "python3 python3-pip",
-    "python",
-    "python3 python3-pip",
-    "python@3.12",
-    "python3",
-];
-const GIT: Names = ["git"; 6];
-const NODE: Names = [
-    "nodejs npm",
-    "nodejs npm",
-    "nodejs npm",
-    "nodejs npm",
-    "node",
-    "nodejs",
-];
-const CHROMIUM: Names = ["chromium"; 6];
-
 /// Names of the engines that want something.
 pub(super) type Wanted = BTreeMap<Need, Vec<String>>;
 
@@ -90,6 +50,7 @@ pub(super) fn findings(
     wanted: &Wanted,
 ) -> Vec<Finding> {
     let mut all = tool_findings(system, tools, wanted);
+    all.extend(clang_finding(cpu, system, tools, wanted));
     all.extend(disk_findings(disks));
     all.extend(noise_findings(cpu, memory, system));
     all.sort_by_key(|finding| match finding.severity {
@@ -98,21 +59,6 @@ pub(super) fn findings(
         Severity::Noise => 2,
     });
     all
-}
-
-/// The packages that bring what a build needs; `None` where the project does.
-fn names_of(need: Need) -> Option<&'static Names> {
-    match need {
-        Need::Cmake => Some(&CMAKE),
-        Need::Libclang => Some(&LIBCLANG),
-        Need::Clang => Some(&CLANG),
-        Need::Libtorch | Need::CudaToolkit | Need::Libdevice => None,
-    }
-}
-
-/// The command that installs what a build needs on a system.
-pub fn install_command(system: &System, need: Need) -> Option<String> {
-    install(system.packages, names_of(need)?)
 }
 
 fn tool_findings(system: &System, tools: &Tools, wanted: &Wanted) -> Vec<Finding> {
@@ -155,15 +101,16 @@ fn tool_findings(system: &System, tools: &Tools, wanted: &Wanted) -> Vec<Finding
         "crates with C parts don't build, nor does anything that links",
         get(&COMPILER),
     );
+    let has_python = tools.python.is_here() && tools.python_venv.is_here();
     for (need, what, tool) in [
         (Need::Cmake, "no cmake", &tools.cmake),
         (Need::Libclang, "no libclang", &tools.libclang),
-        (Need::Clang, "no clang", &tools.clang),
     ] {
-        // Where no engine wants it, its absence costs nothing.
+        // Where no engine wants it, its absence costs nothing, nor where Python can get it.
         let engines = wanted.get(&need).map(Vec::as_slice).unwrap_or_default();
+        let is_provided = has_python && !tools.in_nix_shell;
         miss(
-            engines.is_empty() || tool.is_here(),
+            engines.is_empty() || tool.is_here() || is_provided,
             Severity::Partial,
             what,
             &format!("{} will be unavailable", engines.join(", ")),
@@ -171,7 +118,7 @@ fn tool_findings(system: &System, tools: &Tools, wanted: &Wanted) -> Vec<Finding
         );
     }
     miss(
-        tools.python.is_here() && tools.python_venv.is_here(),
+        has_python,
         Severity::Partial,
         "no python3 with venv and ensurepip",
         "engines in Python will be unavailable, the baseline and the reference among them",
@@ -200,6 +147,21 @@ fn tool_findings(system: &System, tools: &Tools, wanted: &Wanted) -> Vec<Finding
         get(&CHROMIUM),
     );
     all
+}
+
+/// Without Clang an engine's C++ may have to do without the CPU's matrix unit.
+fn clang_finding(cpu: &Cpu, system: &System, tools: &Tools, wanted: &Wanted) -> Option<Finding> {
+    let engines = wanted.get(&Need::Clang)?;
+    let has_amx = cpu.flags.iter().any(|flag| flag == "amx_int8");
+    (has_amx && !tools.clang.is_here()).then(|| Finding {
+        severity: Severity::Noise,
+        what: "no clang".into(),
+        consequence: format!(
+            "{} may be compiled without AMX, which GCC up to 12 gets wrong",
+            engines.join(", ")
+        ),
+        command: install(system.packages, &CLANG),
+    })
 }
 
 fn disk_findings(disks: &[Disk]) -> Vec<Finding> {
@@ -285,20 +247,10 @@ fn noise_findings(cpu: &Cpu, memory: &Memory, system: &System) -> Vec<Finding> {
     all
 }
 
-fn install(manager: Option<PackageManager>, names: &Names) -> Option<String> {
-    Some(match manager? {
-        PackageManager::Apt => format!("sudo apt-get install -y {}", names[0]),
-        PackageManager::Dnf => format!("sudo dnf install -y {}", names[1]),
-        PackageManager::Pacman => format!("sudo pacman -S --needed {}", names[2]),
-        PackageManager::Zypper => format!("sudo zypper install -y {}", names[3]),
-        PackageManager::Brew => format!("brew install {}", names[4]),
-        PackageManager::Nix => format!("nix-shell -p {}", names[5]),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Tool;
+    use super::super::system::PackageManager;
     use super::*;
 
     fn complete() -> Tools {
@@ -307,6 +259,7 @@ mod tests {
         };
         Tools {
             rust_pinned: None,
+            in_nix_shell: false,
             rustc: here(),
             cargo: here(),
             cc: here(),
@@ -348,6 +301,7 @@ mod tests {
         let tools = Tools {
             cmake: Tool::default(),
             cxx: Tool::default(),
+            in_nix_shell: true,
             ..complete()
         };
         let system = System {
@@ -370,6 +324,41 @@ mod tests {
         assert_eq!(judge(&system, &tools_less), found);
         // On an unknown distribution we don't guess a command.
         assert_eq!(judge(&System::default(), &tools)[0].command, None);
+    }
+
+    #[test]
+    fn what_python_can_get_is_not_missing() {
+        let without = |python: bool| Tools {
+            cmake: Tool::default(),
+            clang: Tool::default(),
+            python_venv: match python {
+                true => complete().python_venv,
+                false => Tool::default(),
+            },
+            ..complete()
+        };
+        assert_eq!(judge(&System::default(), &without(true)), []);
+        let found = judge(&System::default(), &without(false));
+        let what: Vec<&str> = found.iter().map(|f| f.what.as_str()).collect();
+        assert_eq!(what, ["no cmake", "no python3 with venv and ensurepip"]);
+    }
+
+    #[test]
+    fn clang_is_missed_where_the_cpu_has_amx() {
+        let tools = Tools {
+            clang: Tool::default(),
+            ..complete()
+        };
+        let found = |flag: &str| {
+            let cpu = Cpu {
+                flags: vec![flag.into()],
+                ..Cpu::default()
+            };
+            let (memory, system) = (Memory::default(), System::default());
+            findings(&cpu, &memory, &system, &tools, &[], &wanted())
+        };
+        assert_eq!(found("avx2"), []);
+        assert!(found("amx_int8")[0].consequence.contains("without AMX"));
     }
 
     #[test]

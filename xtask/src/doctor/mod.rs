@@ -16,23 +16,26 @@ mod gpu;
 mod instructions;
 mod int8;
 mod memory;
+mod packages;
 mod parallel;
 mod provision;
 mod render;
 mod system;
 mod tools;
 
-pub use advice::{Finding, Severity, install_command};
+pub use advice::{Finding, Severity};
 pub use ceilings::{Ceilings, Measured, ceilings};
 pub use cpu::{Cache, Cpu};
 pub use cpuid::Processor;
 pub use gpu::{Gpu, GpuDevice};
 pub use instructions::{Outcome, Tried};
 pub use memory::Memory;
+pub use packages::install_command;
 pub use provision::Provision;
 pub use system::System;
 pub use tools::{Tool, Tools, is_here};
 
+use crate::devices;
 use crate::engine::isa;
 use crate::fetch::free_bytes;
 use schema::registry::Registry;
@@ -64,6 +67,9 @@ pub struct Report {
     pub system: System,
     /// NVIDIA devices.
     pub gpu: Gpu,
+    /// Backend → the device that it runs on here, or why there is none; only those that
+    /// need one.
+    pub devices: BTreeMap<String, Result<String, String>>,
     /// Programs and libraries.
     pub tools: Tools,
     /// Who provides what programs are built with.
@@ -103,6 +109,7 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
     // Without a registry nobody is known to want anything.
     let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
     let wanted = registry.as_ref().map(Registry::wanted).unwrap_or_default();
+    let devices = registry.as_ref().map(devices::of_backends);
     let mut findings = advice::findings(&cpu, &memory, &system, &tools, &disks, &wanted);
     let limits = registry.as_ref().map(isa::limits).unwrap_or_default();
     findings.extend(instructions::finding(
@@ -116,8 +123,9 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
         memory,
         system,
         gpu,
+        devices: devices.unwrap_or_default(),
+        provision: Provision::read(repo, &options.build_dir, &tools),
         tools,
-        provision: Provision::read(repo, &options.build_dir),
         disks,
         ceilings,
         findings,

@@ -1,6 +1,7 @@
 //! Who provides what programs are built with: the flake's shell, the environment, or
 //! the project itself. Only looks: nothing is made here.
 
+use super::Tools;
 use crate::build;
 use crate::nix_shell::NixShell;
 use crate::repo::Repo;
@@ -18,10 +19,14 @@ pub struct Provision {
     pub libtorch: String,
     /// The CUDA toolkit.
     pub cuda_toolkit: String,
+    /// CMake.
+    pub cmake: String,
+    /// libclang.
+    pub libclang: String,
 }
 
 impl Provision {
-    pub(super) fn read(root: &Path, build_dir: &Path) -> Self {
+    pub(super) fn read(root: &Path, build_dir: &Path, tools: &Tools) -> Self {
         let repo = Repo {
             root: root.to_owned(),
             build_dir: build_dir.to_owned(),
@@ -32,6 +37,9 @@ impl Provision {
             venv: build::venv_dir(&repo),
             libtorch: build::libtorch_dir(),
             cuda: build::cuda_home(&repo),
+            cmake: tools.cmake.is_here(),
+            libclang: tools.libclang.is_here(),
+            build_tools: build::build_tools_are_made(&repo),
         };
         found.in_words()
     }
@@ -43,6 +51,11 @@ struct Found {
     libtorch: Option<PathBuf>,
     /// Where, and whether the project made it.
     cuda: Option<(PathBuf, bool)>,
+    /// Whether the machine has one.
+    cmake: bool,
+    libclang: bool,
+    /// Whether the project's own of both are made.
+    build_tools: bool,
 }
 
 impl Found {
@@ -75,6 +88,23 @@ impl Found {
                     build::CUDA_LOCK
                 ),
             },
+            cmake: self.build_tool(self.cmake),
+            libclang: self.build_tool(self.libclang),
+        }
+    }
+
+    fn build_tool(&self, is_here: bool) -> String {
+        match (is_here, &self.shell) {
+            (true, Some(shell)) => format!("the {} shell's", shell.name),
+            (true, None) => "the machine's".into(),
+            (false, Some(shell)) => format!("none: the {} shell brings none", shell.name),
+            (false, None) => {
+                let made = match self.build_tools {
+                    true => "",
+                    false => " (made when it is needed)",
+                };
+                format!("the project's own, of {}{made}", build::BUILD_TOOLS_LOCK)
+            }
         }
     }
 }
@@ -93,6 +123,9 @@ mod tests {
             venv: "/no/venv".into(),
             libtorch: None,
             cuda: None,
+            cmake: true,
+            libclang: false,
+            build_tools: false,
         }
     }
 
@@ -106,6 +139,11 @@ mod tests {
         );
         assert!(words.libtorch.contains("PyTorch"));
         assert!(words.cuda_toolkit.contains("made when"));
+        assert_eq!(words.cmake, "the machine's");
+        assert_eq!(
+            words.libclang,
+            "the project's own, of data/build-tools.lock (made when it is needed)"
+        );
         let named = Found {
             libtorch: Some("/l".into()),
             cuda: Some(("/c".into(), false)),
@@ -121,6 +159,8 @@ mod tests {
         assert!(words.nix_shell.starts_with("cpu, with programs"));
         assert_eq!(words.python, "the cpu shell's: /no/venv");
         assert_eq!(words.cuda_toolkit, "none: the cpu shell brings none");
+        assert_eq!(words.cmake, "the cpu shell's");
+        assert_eq!(words.libclang, "none: the cpu shell brings none");
         let cuda = Found {
             libtorch: Some("/l".into()),
             cuda: Some(("/c".into(), false)),

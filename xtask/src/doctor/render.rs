@@ -11,6 +11,7 @@ pub(super) fn text(report: &Report) -> String {
     let mut page = Page::default();
     machine(&mut page, report);
     gpu(&mut page, &report.gpu);
+    devices(&mut page, report);
     tools(&mut page, report);
     provision(&mut page, &report.provision);
     page.heading("Disk");
@@ -160,6 +161,17 @@ fn gpu(page: &mut Page, gpu: &Gpu) {
     }
 }
 
+fn devices(page: &mut Page, report: &Report) {
+    page.heading("Backends that need a device");
+    for (backend, found) in &report.devices {
+        let words = match found {
+            Ok(device) => format!("runs on {device}"),
+            Err(why) => format!("{why}: compiled only for targets named in full"),
+        };
+        page.line(backend, &words);
+    }
+}
+
 fn tools(page: &mut Page, report: &Report) {
     let tools = &report.tools;
     page.heading("Tools");
@@ -195,6 +207,8 @@ fn provision(page: &mut Page, provision: &Provision) {
         ("Python packages", &provision.python),
         ("libtorch", &provision.libtorch),
         ("CUDA toolkit", &provision.cuda_toolkit),
+        ("cmake", &provision.cmake),
+        ("libclang", &provision.libclang),
     ] {
         page.line(label, words);
     }

@@ -2,6 +2,7 @@
 //! here, in which version. Runs `--version` and nothing more.
 
 use super::put;
+use crate::nix_shell::NixShell;
 use schema::registry::Need;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ impl Tool {
 pub struct Tools {
     /// The channel `rust-toolchain.toml` pins.
     pub rust_pinned: Option<String>,
+    /// Whether the flake's shell brings them, inside of which the project gets none.
+    pub in_nix_shell: bool,
     /// The compiler used in the repository.
     pub rustc: Tool,
     /// Cargo.
@@ -94,6 +97,7 @@ impl Tools {
         let toolchain = std::fs::read_to_string(repo.join("rust-toolchain.toml"));
         Self {
             rust_pinned: toolchain.ok().and_then(|text| pinned_channel(&text)),
+            in_nix_shell: NixShell::current().is_some(),
             rustc: first(repo, &["rustc"], "--version"),
             cargo: first(repo, &["cargo"], "--version"),
             python: first(repo, &["python3"], "--version"),
@@ -114,7 +118,7 @@ impl Tools {
     }
 }
 
-/// Whether what a build needs is installed; what the project provisions itself
+/// Whether what a build needs is installed; what the project always provides itself
 /// counts as here.
 pub fn is_here(repo: &Path, need: Need) -> bool {
     match need {

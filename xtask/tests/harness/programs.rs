@@ -26,15 +26,20 @@ fn package(root: &Path, id: &str, more: &str) {
     }
 }
 
-fn xtask(root: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_xtask"))
+fn command(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command
         .args(arguments)
         .current_dir(root)
         .env("CARGO_TARGET_DIR", root.join("target"))
         .env("CARGO_NET_RETRY", "0")
-        .env_remove("BENCH_LOCKFILE")
-        .output()
-        .expect("the binary can be started")
+        .env_remove("BENCH_LOCKFILE");
+    command
+}
+
+fn xtask(root: &Path, arguments: &[&str]) -> Output {
+    let output = command(root, arguments).output();
+    output.expect("the binary can be started")
 }
 
 #[test]
@@ -109,4 +114,75 @@ fn each_way_of_being_built_is_a_program_of_its_own() {
     assert_eq!(costs["a"]["targets"], serde_json::json!(["a.cpu.f32"]));
     assert_eq!(costs["a"]["built"], serde_json::Value::Null, "it was there");
     assert_eq!(costs["a"]["crates"], 0);
+}
+
+/// A cargo of a shell script, for `build` alone: the package `full-bench` meets a full disk,
+/// `wrong-bench` doesn't compile, and any other is built at once.
+const CARGO: &str = r#"#!/bin/sh
+case "$*" in
+*full-bench*)
+    echo "error: failed to write to \`x.rmeta\`: No space left on device (os error 28)" >&2
+    echo "error: could not compile \`full-bench\` (bin \"full-bench\") due to 1 previous error" >&2
+    exit 101 ;;
+*wrong-bench*)
+    echo "error[E0432]: unresolved import \`x\`" >&2
+    echo "error: could not compile \`wrong-bench\` (bin \"wrong-bench\") due to 1 previous error" >&2
+    exit 101 ;;
+build*)
+    mkdir -p "$CARGO_TARGET_DIR/release"
+    cp "$0" "$CARGO_TARGET_DIR/release/right-bench" ;;
+esac
+"#;
+
+#[test]
+fn an_engine_that_cannot_be_compiled_costs_no_other() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let root = dir.path();
+    let mut registry = ["baseline", "reference", "cross_check"]
+        .map(|who| format!("{who} = \"full.cpu.f32\"\n"))
+        .concat();
+    for id in ["full", "wrong", "right"] {
+        registry.push_str(&format!(
+            "[[engine]]\nid = \"{id}\"\nname = \"{id}\"\nabout = \"\"\nhomepage = \"\"\n\
+             build = {{ kind = \"cargo\", package = \"{id}-bench\", bin = \"{id}-bench\" }}\n\
+             target = [{{ backend = \"cpu\", precision = \"f32\", weights = \"w\" }}]\n"
+        ));
+    }
+    let profiles = root.join("data/profiles");
+    for dir in [&profiles, &root.join("engines")] {
+        std::fs::create_dir_all(dir).expect("a directory can be made");
+    }
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/profiles/cpu.toml");
+    std::fs::copy(ours, profiles.join("cpu.toml")).expect("there is one");
+    let cargo = root.join("cargo");
+    for (path, text) in [
+        (root.join("engines/engines.toml"), registry.as_str()),
+        (root.join("Cargo.toml"), "[workspace]\n"),
+        (cargo.clone(), CARGO),
+    ] {
+        std::fs::write(path, text).expect("a file can be written");
+    }
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&cargo, executable).expect("it is ours");
+    let built = command(root, &["build"])
+        .env("CARGO", &cargo)
+        .output()
+        .expect("the binary can be started");
+    let said = super::checkout::text(&built);
+    assert_eq!(built.status.code(), Some(3), "{said}");
+    let line = |id: &str| {
+        let begins = format!("{id}: unavailable: ");
+        let line = said.lines().find(|line| line.contains(&begins));
+        line.unwrap_or_else(|| panic!("nothing of {id}: {said}"))
+    };
+    assert!(
+        line("full").contains("the disk is full: make room"),
+        "{said}"
+    );
+    assert!(line("wrong").contains("unresolved import"), "{said}");
+    assert!(
+        root.join("target/programs/right/right-bench").is_file(),
+        "{said}"
+    );
 }

@@ -144,3 +144,17 @@ fn our_own_engine_says_so_and_has_nobody_else_s_homepage() {
     assert_eq!(ids, ["lmrs"]);
     assert!(ours.iter().all(|engine| !engine.homepage.contains("://")));
 }
+
+#[test]
+fn a_backend_says_which_devices_it_runs_on() {
+    let table = "[backend]\nrocm = [\"vulkan_device\", \"metal\"]\n";
+    let registry = load(&ENGINE.replace("[[engine]]", &format!("{table}[[engine]]"))).unwrap();
+    assert_eq!(
+        registry.backends["rocm"],
+        [Device::VulkanDevice, Device::Metal]
+    );
+    assert!(!registry.backends.contains_key("cpu"));
+    let unknown = table.replace("metal", "abacus");
+    let refused = load(&ENGINE.replace("[[engine]]", &format!("{unknown}[[engine]]")));
+    assert!(refused.unwrap_err().to_string().contains("abacus"));
+}

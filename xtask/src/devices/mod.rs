@@ -1,0 +1,138 @@
+//! Whether this machine has what a backend runs on, found out in milliseconds: what can't
+//! run here is not compiled, unless the user names it in full. Which backend needs what
+//! stands in the registry.
+
+pub mod vulkan;
+
+use crate::doctor::Gpu;
+use crate::engine::EngineFailure;
+use schema::device::Device;
+use schema::record::Status;
+use schema::registry::Registry;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// The words of the command line that this run began with.
+static NAMED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Compile what one of these words names in full, whatever is missing here. Words are
+/// targets and variants, or the arguments that hold them: a resumed run has those alone.
+pub fn name_in_full(words: &[String]) {
+    let ids = words.iter().flat_map(|word| word.split([',', '=']));
+    let mut named = NAMED.lock().unwrap_or_else(|e| e.into_inner());
+    named.extend(ids.map(str::to_owned));
+}
+
+fn is_named(id: &str) -> bool {
+    let named = NAMED.lock().unwrap_or_else(|e| e.into_inner());
+    named.iter().any(|name| name == id)
+}
+
+/// Why nothing is to be compiled for `id`, a target or variant on `backend`; `None` where
+/// it can run here, or where the user named it.
+pub fn lacking(registry: &Registry, backend: &str, id: &str) -> Option<EngineFailure> {
+    if is_named(id) {
+        return None;
+    }
+    let why = on_backend(registry, backend)?.err()?;
+    Some(EngineFailure::new(
+        Status::Unavailable,
+        format!(
+            "{why}, which the backend {backend} needs: it was not compiled. Install the device's driver, or name {id} in full to compile it all the same"
+        ),
+    ))
+}
+
+/// What a backend finds here to run on, or why there is nothing; `None` for one that needs
+/// no device.
+fn on_backend(registry: &Registry, backend: &str) -> Option<Result<String, String>> {
+    let wanted = registry.backends.get(backend)?;
+    Some(first(wanted, found))
+}
+
+/// The same for every backend that needs one.
+pub fn of_backends(registry: &Registry) -> BTreeMap<String, Result<String, String>> {
+    let backends = registry.backends.iter();
+    backends
+        .map(|(backend, wanted)| (backend.clone(), first(wanted, found)))
+        .collect()
+}
+
+/// The first device that is here; otherwise every reason.
+fn first(
+    wanted: &[Device],
+    found: impl Fn(Device) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut reasons = Vec::new();
+    for device in wanted {
+        match found(*device) {
+            Ok(name) => return Ok(name),
+            Err(why) => reasons.push(why),
+        }
+    }
+    Err(reasons.join(", and "))
+}
+
+fn found(device: Device) -> Result<String, String> {
+    match device {
+        Device::VulkanDevice => vulkan::hardware(vulkan::devices()),
+        Device::CudaDriver => cuda(&Gpu::read()),
+        Device::Metal if cfg!(target_os = "macos") => Ok("Metal".into()),
+        Device::Metal => Err("this is no Mac with Metal".into()),
+    }
+}
+
+fn cuda(gpu: &Gpu) -> Result<String, String> {
+    match (gpu.devices.first(), &gpu.absent) {
+        (Some(device), _) => Ok(device.name.clone().unwrap_or("an NVIDIA GPU".into())),
+        (None, Some(why)) => Err(format!("there is {}", why.trim_start_matches("there is "))),
+        (None, None) => Err("there is no NVIDIA GPU".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_the_devices_is_enough() {
+        let only_metal = |device| match device {
+            Device::Metal => Ok("Metal".to_owned()),
+            _ => Err("there is no Vulkan".to_owned()),
+        };
+        let both = [Device::VulkanDevice, Device::Metal];
+        assert_eq!(first(&both, only_metal), Ok("Metal".into()));
+        assert_eq!(
+            first(&both, |_| Err("there is none".into())),
+            Err("there is none, and there is none".into())
+        );
+    }
+
+    #[test]
+    fn what_is_named_in_full_is_compiled() {
+        assert!(!is_named("a.cuda.f32"));
+        name_in_full(&["bench".into(), "--engines=a.cuda.f32,b".into()]);
+        assert!(is_named("a.cuda.f32") && is_named("b") && !is_named("b.cuda.f32"));
+    }
+
+    #[test]
+    fn a_driver_without_a_gpu_is_no_device() {
+        assert_eq!(
+            cuda(&Gpu::default()),
+            Err("there is no NVIDIA GPU".to_owned())
+        );
+        let absent = Gpu {
+            absent: Some("no NVIDIA driver (libx.so not found)".into()),
+            ..Gpu::default()
+        };
+        assert_eq!(
+            cuda(&absent),
+            Err("there is no NVIDIA driver (libx.so not found)".to_owned())
+        );
+        let here = Gpu {
+            devices: vec![Default::default()],
+            ..Gpu::default()
+        };
+        assert_eq!(cuda(&here), Ok("an NVIDIA GPU".into()));
+    }
+}

@@ -1,0 +1,264 @@
+//! Which devices Vulkan has here. The loader runs the code of every driver that is
+//! installed, so it is asked in a process of its own, which may crash or hang without harm.
+
+use serde::{Deserialize, Serialize};
+use std::ffi::{CStr, c_char, c_void};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The hidden verb of the process that asks.
+pub const VERB: &str = "probe-vulkan";
+/// Usually it answers within a tenth of a second.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOADER: &CStr = match cfg!(target_os = "macos") {
+    true => c"libvulkan.1.dylib",
+    false => c"libvulkan.so.1",
+};
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VulkanDevice {
+    /// What its driver calls it.
+    pub name: String,
+    /// Whether it is the processor (llvmpipe, SwiftShader).
+    pub is_software: bool,
+}
+
+/// What the process that asks says, in JSON on a line.
+type Answer = Result<Vec<VulkanDevice>, String>;
+
+/// All devices, or why there are none. Asked once a process.
+pub fn devices() -> &'static Answer {
+    static ANSWER: OnceLock<Answer> = OnceLock::new();
+    ANSWER.get_or_init(|| {
+        let this = std::env::current_exe();
+        let this = this.map_err(|error| format!("this program can't be started again: {error}"))?;
+        let mut command = Command::new(this);
+        command.arg(VERB);
+        answer(command, PATIENCE)
+    })
+}
+
+/// The first that is no software.
+pub fn hardware(devices: &Answer) -> Result<String, String> {
+    let devices = devices.as_ref().map_err(Clone::clone)?;
+    match devices.iter().find(|device| !device.is_software) {
+        Some(device) => Ok(device.name.clone()),
+        None => Err(match devices.first() {
+            Some(software) => format!(
+                "there is no Vulkan device but the software rasteriser {}",
+                software.name
+            ),
+            None => "there is no Vulkan device".into(),
+        }),
+    }
+}
+
+/// Start the process that asks and wait for its answer.
+fn answer(mut command: Command, patience: Duration) -> Answer {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("Vulkan can't be asked for its devices: {error}"))?;
+    let deadline = Instant::now() + patience;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            _ => {
+                let _ = child.kill(); // it may have just ended
+                let _ = child.wait();
+                return Err(format!(
+                    "Vulkan did not name its devices within {} s",
+                    patience.as_secs_f64()
+                ));
+            }
+        }
+    };
+    let mut said = String::new();
+    // An answer is smaller than a pipe, so the process could end with all of it unread.
+    let read = child.stdout.take().map(|mut s| s.read_to_string(&mut said));
+    let mut lines = said.lines().rev();
+    match (read, lines.find_map(|l| serde_json::from_str(l).ok())) {
+        (Some(Ok(_)), Some(answer)) => answer,
+        _ => Err(format!(
+            "a Vulkan driver failed when it was asked for its devices ({status})"
+        )),
+    }
+}
+
+/// The process that asks: print the answer.
+pub fn probe() {
+    let answer = ask();
+    println!("{}", serde_json::to_string(&answer).unwrap_or_default());
+}
+
+#[repr(C)]
+struct InstanceCreateInfo {
+    kind: u32,
+    next: *const c_void,
+    flags: u32,
+    application: *const c_void,
+    layer_count: u32,
+    layers: *const *const c_char,
+    extension_count: u32,
+    extensions: *const *const c_char,
+}
+
+#[repr(C)]
+struct PhysicalDeviceProperties {
+    versions_and_ids: [u32; 4],
+    kind: u32,
+    name: [c_char; 256],
+    /// Limits and more, 548 bytes of them in Vulkan's headers.
+    rest: [u64; 96],
+}
+
+type CreateInstance =
+    unsafe extern "C" fn(*const InstanceCreateInfo, *const c_void, *mut *mut c_void) -> i32;
+type EnumerateDevices = unsafe extern "C" fn(*mut c_void, *mut u32, *mut *mut c_void) -> i32;
+type GetProperties = unsafe extern "C" fn(*mut c_void, *mut PhysicalDeviceProperties);
+
+const STRUCTURE_TYPE_INSTANCE_CREATE_INFO: u32 = 1;
+const PHYSICAL_DEVICE_TYPE_CPU: u32 = 4;
+const SUCCESS: i32 = 0;
+const DEVICES_MAX: usize = 32;
+
+fn ask() -> Answer {
+    // SAFETY: the name is a C string; what loading runs is the drivers' own affair, for
+    // which this process is there.
+    let library = unsafe { libc::dlopen(LOADER.as_ptr(), libc::RTLD_NOW) };
+    if library.is_null() {
+        let name = LOADER.to_string_lossy();
+        return Err(format!("there is no Vulkan loader ({name} not found)"));
+    }
+    let symbol = |name: &CStr| {
+        // SAFETY: the library is open, and the name is a C string.
+        let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
+        match symbol.is_null() {
+            true => Err(format!("Vulkan's loader has no {}", name.to_string_lossy())),
+            false => Ok(symbol),
+        }
+    };
+    // SAFETY: these are the signatures of Vulkan 1.0, which every loader exports.
+    let (create, enumerate, properties) = unsafe {
+        (
+            std::mem::transmute::<*mut c_void, CreateInstance>(symbol(c"vkCreateInstance")?),
+            std::mem::transmute::<*mut c_void, EnumerateDevices>(symbol(
+                c"vkEnumeratePhysicalDevices",
+            )?),
+            std::mem::transmute::<*mut c_void, GetProperties>(symbol(
+                c"vkGetPhysicalDeviceProperties",
+            )?),
+        )
+    };
+    let info = InstanceCreateInfo {
+        kind: STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+        next: std::ptr::null(),
+        flags: 0,
+        application: std::ptr::null(),
+        layer_count: 0,
+        layers: std::ptr::null(),
+        extension_count: 0,
+        extensions: std::ptr::null(),
+    };
+    let mut instance = std::ptr::null_mut();
+    // SAFETY: `info` is a complete request for an instance without layers and extensions.
+    let result = unsafe { create(&info, std::ptr::null(), &mut instance) };
+    if result != SUCCESS {
+        return Err(format!(
+            "there is no Vulkan driver (vkCreateInstance: {result})"
+        ));
+    }
+    let mut handles = [std::ptr::null_mut(); DEVICES_MAX];
+    let mut count = DEVICES_MAX as u32;
+    // SAFETY: there is room for `count` handles.
+    let result = unsafe { enumerate(instance, &mut count, handles.as_mut_ptr()) };
+    if result < SUCCESS {
+        return Err(format!(
+            "there is no Vulkan device (vkEnumeratePhysicalDevices: {result})"
+        ));
+    }
+    let handles = handles.iter().take(count as usize);
+    let devices = handles.map(|&handle| {
+        // SAFETY: zeros are a value of it.
+        let mut found: PhysicalDeviceProperties = unsafe { std::mem::zeroed() };
+        // SAFETY: the handle was just given out, and `found` is no smaller than what is
+        // written.
+        unsafe { properties(handle, &mut found) };
+        // SAFETY: names end with a zero within their 256 bytes, the last of which is one of
+        // ours where a driver left it out.
+        found.name[255] = 0;
+        let name = unsafe { CStr::from_ptr(found.name.as_ptr()) };
+        VulkanDevice {
+            name: name.to_string_lossy().into_owned(),
+            is_software: found.kind == PHYSICAL_DEVICE_TYPE_CPU,
+        }
+    });
+    Ok(devices.collect())
+    // The instance ends with the process.
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, patience_ms: u64) -> Answer {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        answer(command, Duration::from_millis(patience_ms))
+    }
+
+    fn device(name: &str, is_software: bool) -> VulkanDevice {
+        VulkanDevice {
+            name: name.into(),
+            is_software,
+        }
+    }
+
+    #[test]
+    fn a_software_rasteriser_is_no_device() {
+        let both = Ok(vec![device("llvmpipe", true), device("a GPU", false)]);
+        assert_eq!(hardware(&both), Ok("a GPU".into()));
+        let software = hardware(&Ok(vec![device("llvmpipe", true)])).unwrap_err();
+        assert!(software.contains("but the software rasteriser llvmpipe"));
+        assert!(hardware(&Ok(vec![])).is_err());
+        let none = Err("no loader".to_owned());
+        assert_eq!(hardware(&none), Err("no loader".into()));
+    }
+
+    #[test]
+    fn an_answer_is_the_last_line_that_is_one() {
+        let said = serde_json::to_string(&Answer::Ok(vec![device("a GPU", false)])).unwrap();
+        let script = format!("echo loading; echo '{said}'");
+        assert_eq!(shell(&script, 60_000), Ok(vec![device("a GPU", false)]));
+        let refused = serde_json::to_string(&Answer::Err("none".into())).unwrap();
+        assert_eq!(
+            shell(&format!("echo '{refused}'"), 60_000),
+            Err("none".into())
+        );
+    }
+
+    #[test]
+    fn a_driver_that_crashes_hangs_or_babbles_is_no_device() {
+        let crashed = shell("kill -SEGV $$", 60_000).unwrap_err();
+        assert!(crashed.contains("signal: 11"), "{crashed}");
+        let hung = shell("exec sleep 600", 20).unwrap_err();
+        assert!(hung.contains("did not name its devices"), "{hung}");
+        assert!(shell("echo running 0 tests", 60_000).is_err());
+    }
+
+    #[test]
+    fn this_machine_is_asked_without_harm() {
+        // Whatever is installed here, a process that asks answers.
+        if let Err(why) = ask() {
+            assert!(why.contains("Vulkan"), "{why}");
+        }
+    }
+}
