@@ -52,6 +52,7 @@ pub fn registry() -> Registry {
         instrument: None,
         handicap: None,
         isa_ladders: vec![],
+        backends: Default::default(),
         engines,
     }
 }
