@@ -38,7 +38,7 @@ pub fn lacking(registry: &Registry, backend: &str, id: &str) -> Option<EngineFai
     Some(EngineFailure::new(
         Status::Unavailable,
         format!(
-            "{why}, which the backend {backend} needs: it was not compiled. Install the device's driver, or name {id} in full to compile it all the same"
+            "the backend {backend} has nothing to run on here ({why}), so nothing was compiled for it: install its device's driver, or name {id} in full to compile it all the same"
         ),
     ))
 }

@@ -282,7 +282,11 @@ mod tests {
     }
 
     fn wanted() -> Wanted {
-        [(Need::Cmake, vec!["A".into(), "B".into()])].into()
+        [
+            (Need::Cmake, vec!["A".into(), "B".into()]),
+            (Need::Clang, vec!["A".into()]),
+        ]
+        .into()
     }
 
     #[test]
