@@ -51,6 +51,7 @@ pub fn registry() -> Registry {
         cross_check: "candle.cpu.f32".into(),
         instrument: None,
         handicap: None,
+        build_s: Default::default(),
         engines,
     }
 }

@@ -22,6 +22,10 @@ pub struct Registry {
     /// What the verdicts are tried on.
     #[serde(default)]
     pub handicap: Option<Handicap>,
+    /// About how long a program compiles or is downloaded on two cores (s), by its id: what a
+    /// run builds first, and how long it says that takes.
+    #[serde(default)]
+    pub build_s: BTreeMap<String, u32>,
     /// All engines, in the order the site lists them.
     #[serde(rename = "engine")]
     pub engines: Vec<Engine>,
@@ -343,7 +347,13 @@ impl Registry {
                 }
             }
         }
-        Ok(())
+        match self.build_s.keys().find(|id| !owners.contains_key(*id)) {
+            None => Ok(()),
+            Some(id) => Err(DataError::new(
+                path,
+                format!("[build_s] has {id:?}, which is no program of an engine"),
+            )),
+        }
     }
 
     /// All targets, hidden ones too, in the registry's order.

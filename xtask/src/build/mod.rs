@@ -9,9 +9,11 @@ mod engine_tests;
 mod failure;
 mod libdevice;
 mod needs;
+mod order;
 mod prebuilt;
 mod python;
 mod report;
+mod stage;
 mod tracer;
 
 pub use adoption::adoption;
@@ -21,6 +23,7 @@ pub use engine_tests::{test_engines, test_trainer};
 pub use libdevice::to_pack as libdevice_files;
 pub use needs::libtorch_dir;
 pub use python::{environment_at, packages_dir, venv_dir};
+pub use stage::Stage;
 pub use tracer::{tracer, tracer_file};
 
 use crate::engine::{EngineFailure, Program};
@@ -69,12 +72,6 @@ impl Programs {
         let id = self.of.get(&target.id)?;
         let made = self.made.get(id)?.as_ref().ok()?;
         Some((id, &made.how, &made.program))
-    }
-
-    /// The same with those of the micro suites.
-    pub fn with_micro(mut self, micro: MicroPrograms) -> Self {
-        self.micro = micro;
-        self
     }
 
     /// Whether a target was asked for and its program is there.

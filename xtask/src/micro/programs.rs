@@ -1,44 +1,52 @@
 //! The programs of the micro suites that a run plans, or why there is none.
 
-use crate::build;
-use crate::engine::{EngineFailure, Program};
+use crate::engine::{self, EngineFailure};
 use crate::repo::Repo;
 use anyhow::Result;
-use schema::micro::{MicroPlan, PlannedSuite, Variant};
-use schema::registry::Registry;
+use schema::micro::{MicroPlan, PlannedSuite, Program, Variant};
 use std::collections::BTreeMap;
 
 /// By program id.
 #[derive(Debug, Default)]
-pub struct MicroPrograms(BTreeMap<String, Result<Program, EngineFailure>>);
+pub struct MicroPrograms(BTreeMap<String, Result<engine::Program, EngineFailure>>);
 
 impl MicroPrograms {
-    /// Build each program that the plan names, once.
-    pub fn build(repo: &Repo, registry: &Registry, plan: &MicroPlan) -> Result<Self> {
+    /// The programs that a plan names, each once, in its order. One that `engines/micro.toml`
+    /// doesn't know is noted as missing.
+    pub fn wanted(&mut self, repo: &Repo, plan: &MicroPlan) -> Result<Vec<Program>> {
         let known = repo.micro_registry()?;
-        let mut programs = BTreeMap::new();
+        let mut wanted: Vec<Program> = Vec::new();
         for variant in plan.suites.iter().flat_map(of_suite) {
-            if programs.contains_key(&variant.program) {
+            let id = &variant.program;
+            if wanted.iter().any(|program| program.id == *id) || self.0.contains_key(id) {
                 continue;
             }
-            crate::interrupt::check()?;
-            let made = match known.program(&variant.program) {
-                Some(program) => build::micro(repo, registry, program),
-                None => Err(EngineFailure::new(
-                    schema::record::Status::Unavailable,
-                    format!("engines/micro.toml has no program {:?}", variant.program),
-                )),
-            };
-            if let Err(failure) = &made {
-                eprintln!("{}: {failure}", variant.program);
+            match known.program(id) {
+                Some(program) => wanted.push(program.clone()),
+                None => self.insert(
+                    id,
+                    Err(EngineFailure::new(
+                        schema::record::Status::Unavailable,
+                        format!("engines/micro.toml has no program {id:?}"),
+                    )),
+                ),
             }
-            programs.insert(variant.program.clone(), made);
         }
-        Ok(Self(programs))
+        Ok(wanted)
+    }
+
+    /// These too.
+    pub fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// One was built, or why not.
+    pub fn insert(&mut self, id: &str, made: Result<engine::Program, EngineFailure>) {
+        self.0.insert(id.to_owned(), made);
     }
 
     /// The program of a variant.
-    pub fn get(&self, variant: &Variant) -> Result<&Program, EngineFailure> {
+    pub fn get(&self, variant: &Variant) -> Result<&engine::Program, EngineFailure> {
         match self.0.get(&variant.program) {
             Some(made) => made.as_ref().map_err(Clone::clone),
             None => Err(EngineFailure::new(

@@ -5,11 +5,12 @@
 //! `serial` and `open_loop` issue requests, `telemetry` reads counters, `record` writes,
 //! `launch` is one process from start to end, `turns` are several that alternate, as many as
 //! `memory` has room for, `pending` says what is left to do, `weights` sees that the model
-//! stays, `told` is what all this tells, `check` judges the timed outputs afterwards, `trace`
+//! stays, `expected` says what each launch should take, `told` is what all this tells, `check` judges the timed outputs afterwards, `trace`
 //! looks at the kernels of CUDA targets in launches that nobody times.
 
 pub mod capacity;
 pub mod check;
+pub mod expected;
 pub mod launch;
 pub mod load;
 mod memory;
