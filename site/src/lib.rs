@@ -69,7 +69,7 @@ pub struct Input<'a> {
     pub authored: &'a Authored,
 }
 
-/// What only a published site has.
+/// What a site has only where it is published, or shown before its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Publishing<'a> {
     /// The address that it will have, without a slash at its end.
@@ -78,6 +78,9 @@ pub struct Publishing<'a> {
     pub picture: Option<&'a [u8]>,
     /// The raw records of the first run, packed (`.tar.gz`), where asked for.
     pub records: Option<&'a [u8]>,
+    /// What stands above everything on every page, in place of what is said of a profile
+    /// with too few samples.
+    pub banner: Option<&'a str>,
 }
 
 /// Path of [`Publishing::picture`].

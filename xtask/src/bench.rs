@@ -1,36 +1,36 @@
 //! `cargo xtask bench-all` and `bench`: plan, fetch, build, verify, measure,
 //! check, render. Each stage is another module's; here stands their order.
 
+mod building;
+mod first_look;
+mod forecast;
 mod judging;
+mod opening;
 
-use crate::build::{self, Programs};
+pub(crate) use first_look::DIR as FIRST_LOOK_DIR;
+pub(crate) use opening::{begin, create, reopen};
+
+use crate::build::Programs;
 use crate::deadline;
 use crate::exclusive::exclusive;
-use crate::fetch;
-use crate::micro::{self, MicroPrograms};
-use crate::plan::{self, Choice};
+use crate::micro;
+use crate::plan::Choice;
 use crate::prompts::Prompts;
-use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
 use crate::results;
 use crate::run::capacity;
 use crate::run::pending::pending;
 use crate::run::pilot;
-use crate::run::record::write_whole;
 use crate::run::trace::Tracing;
-use crate::verify::command::{load_golden, threads};
+use crate::summary::{Places, Summary};
 use crate::verify::of_run::verify_targets;
 use crate::watch::event::{Event, Stage};
-use crate::{calibrate, devices, doctor, page, run, shard, twins, watch};
-use anyhow::{Context, Error, Result, bail};
+use crate::{calibrate, page, run, shard, twins, watch};
+use anyhow::{Context, Result};
 use judging::check_outputs;
-use schema::budget::Budget;
-use schema::origin::{Origin, Shard};
-use schema::plan::Plan;
-use schema::registry::{Registry, Target};
-use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
-use std::collections::BTreeSet;
-use std::io::Write;
+use schema::origin::Shard;
+use schema::registry::Registry;
+use schema::run::{Run, RunHeader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -60,6 +60,8 @@ pub struct Options {
     pub stop_after: Option<Duration>,
     /// Render the site at the end.
     pub site: bool,
+    /// Begin even what takes more than an hour.
+    pub yes: bool,
 }
 
 /// Run it.
@@ -134,21 +136,25 @@ fn to_the_end(
         tracing.of_run(&[], false)?;
         run = Run::load(run_dir)?;
     }
-    let failed = results::print_summary(repo, &run.clone().own_part())?;
-    println!("Records: {}", run_dir.display());
+    let summary = Summary::of(repo, &run.clone().own_part())?;
+    let report = match options.site && shard.is_none() {
+        true => {
+            watch::stage(Stage::Render);
+            Some(page::render_with(repo, results_dir, run)?)
+        }
+        false => None,
+    };
+    let places = Places {
+        records: &run_dir,
+        report: report.as_deref(),
+    };
+    print!("{}", summary.screen(&places));
     if let Some(shard) = shard {
         println!("{}", shard::what_next(shard));
-    } else if options.site {
-        watch::stage(Stage::Render);
-        println!(
-            "Report:  {}",
-            page::render_with(repo, results_dir, run)?.display()
-        );
     }
-    Ok(if failed {
-        ExitCode::from(3)
-    } else {
-        ExitCode::SUCCESS
+    Ok(match summary.has_faults() {
+        true => ExitCode::from(3),
+        false => ExitCode::SUCCESS,
     })
 }
 
@@ -215,6 +221,8 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<
         planned.len(),
         run_dir.display()
     );
+    let judge = judging::likely(registry, &loaded.verify, programs);
+    forecast::tell(plan, budget.as_ref(), &left, &judge, &loaded.micro, ours);
     watch::stage(Stage::Measure);
     for group in run::told::groups(
         &planned,
@@ -241,210 +249,3 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<
 
 /// A run with its header written, and what it takes to measure it.
 pub(crate) type Opened = (PathBuf, RunHeader, Programs, Prompts);
-
-/// A new run: everything decided and written down before anything is measured.
-pub(crate) fn create(
-    repo: &Repo,
-    registry: &Registry,
-    results_dir: &Path,
-    options: &Options,
-) -> Result<Opened> {
-    let profile = match &options.profile {
-        Some(id) => repo.profile(id)?,
-        None => repo.profile(&default_profile(repo, registry)?)?,
-    };
-    let profile = match options.invocations {
-        Some(wanted) => profile.with_invocations(wanted).map_err(Error::msg)?,
-        None => profile,
-    };
-    let scenarios = repo.scenarios()?;
-    let wrong = stats::metrics::validate(&scenarios);
-    if !wrong.is_empty() {
-        bail!("data/scenarios: {}", wrong.join("; "));
-    }
-    let mut plan = plan::plan(
-        &profile,
-        &scenarios,
-        &registry.targets(),
-        &options.choice,
-        threads(),
-    )?;
-    let suites = repo.suites()?;
-    plan.micro = micro::plan(&profile, &suites, &repo.micro_registry()?, &options.choice)?;
-    let decided = shard::prepare(&plan, results_dir, options)?;
-    let origin = Origin {
-        shard: options.shard,
-        budget_from: decided.as_ref().map(|(from, _)| from.clone()),
-        ..Origin::default()
-    };
-    begin(
-        repo,
-        registry,
-        results_dir,
-        plan,
-        origin,
-        decided.map(|(_, budget)| budget),
-    )
-}
-
-/// Write down everything that is decided, before anything is measured. `budget`:
-/// what there is time for, where that is decided too.
-pub(crate) fn begin(
-    repo: &Repo,
-    registry: &Registry,
-    results_dir: &Path,
-    plan: Plan,
-    origin: Origin,
-    budget: Option<Budget>,
-) -> Result<Opened> {
-    eprintln!(
-        "Profile {}: {} targets × {} scenarios and {} micro suites, {} invocations, model {}, {} threads",
-        plan.profile,
-        plan.targets.len(),
-        plan.scenarios.len(),
-        plan.micro.suites.len(),
-        plan.invocations,
-        plan.model,
-        plan.threads
-    );
-    watch::emit(Event::Title(title(&plan)));
-    watch::stage(Stage::Fetch);
-    fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
-    load_golden(repo, &plan.model)?; // before the long work, not after it
-    let programs = build_for(repo, registry, &plan)?;
-    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed)?;
-    let mut provenance = provenance(repo, registry, &plan, &programs, &prompts)?;
-    if plan.publishable {
-        // What MBU and MFU are shares of; a run that shows nothing saves the seconds.
-        eprintln!("Measuring what this machine can do at best");
-        provenance.facts.extend(doctor::ceilings().facts());
-    }
-    let started = jiff::Timestamp::now();
-    let host = sha256_hex(
-        format!(
-            "{:?}{:?}",
-            provenance.facts.get("cpu_model"),
-            provenance.facts.get("gpu")
-        )
-        .as_bytes(),
-    );
-    // Machines of one fleet have equal tags and may begin in the same second.
-    let part = origin.shard.map(|s| format!("-s{}of{}", s.index(), s.of()));
-    let id = format!(
-        "{}-{}-{}{}",
-        started.strftime("%Y%m%d-%H%M%S"),
-        plan.profile,
-        &host[..4],
-        part.unwrap_or_default()
-    );
-    let header = RunHeader {
-        format: FORMAT,
-        id: id.clone(),
-        started: started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        argv: std::env::args().skip(1).collect(),
-        plan_sha256: shard::plan_sha256(&plan)?,
-        plan,
-        provenance,
-        origin,
-    };
-    let run_dir = results_dir.join(&id);
-    std::fs::create_dir_all(results_dir)
-        .with_context(|| format!("{} can't be made", results_dir.display()))?;
-    std::fs::create_dir(&run_dir)
-        .with_context(|| format!("{} can't be made", run_dir.display()))?;
-    if let Some(budget) = &budget {
-        write_whole(&run_dir.join("budget.json"), &budget)?;
-    }
-    let path = run_dir.join("run.json");
-    let text = serde_json::to_string_pretty(&header)? + "\n";
-    std::fs::File::create_new(&path)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .with_context(|| format!("{} can't be written", path.display()))?;
-    Ok((run_dir, header, programs, prompts))
-}
-
-/// An earlier run, refused where it could not be gone on with honestly.
-pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
-    let header = Run::load(run_dir)?.header;
-    shard::refuse_merged(&header)?;
-    devices::name_in_full(&header.argv);
-    watch::emit(Event::Title(title(&header.plan)));
-    watch::stage(Stage::Fetch);
-    fetch::ensure(repo, std::slice::from_ref(&header.plan.model))?;
-    let programs = build_for(repo, registry, &header.plan)?;
-    for (target, sha256) in binaries(&header.plan, &programs)? {
-        if header
-            .provenance
-            .binaries
-            .get(&target)
-            .is_some_and(|then| *then != sha256)
-        {
-            bail!(
-                "{target}: its program is not the one that run {} began with; go back to revision {} to resume it, or start a new run",
-                header.id,
-                header
-                    .provenance
-                    .git_revision
-                    .as_deref()
-                    .unwrap_or("(unknown)")
-            );
-        }
-    }
-    let prompts = Prompts::new(&repo.model_dir(&header.plan.model), header.plan.seed)?;
-    if header
-        .provenance
-        .facts
-        .get("prompts_sha256")
-        .is_some_and(|then| *then != prompts.sha256())
-    {
-        bail!(
-            "run {} had other prompts: the tokenizer or the text changed; start a new run",
-            header.id
-        );
-    }
-    Ok((run_dir.to_owned(), header, programs, prompts))
-}
-
-/// A plan in a few words.
-fn title(plan: &Plan) -> String {
-    format!("{} · {}", plan.profile, plan.model)
-}
-
-fn build_for(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Programs> {
-    watch::stage(Stage::Build);
-    let micro = MicroPrograms::build(repo, registry, &plan.micro)?;
-    if plan.targets.is_empty() {
-        return Ok(Programs::default().with_micro(micro));
-    }
-    let planned = plan.targets.iter().map(|t| registry.program_id(t));
-    let planned: BTreeSet<Option<String>> = planned.collect();
-    // A judge whose program is built anyway costs nothing; one there should be.
-    let (free, others): (Vec<Target>, Vec<Target>) = registry
-        .judges()
-        .into_iter()
-        .partition(|judge| planned.contains(&registry.program_id(judge)));
-    let judges = match free.is_empty() {
-        true => others.into_iter().skip(1).collect(),
-        false => free,
-    };
-    let programs = build::build(repo, registry, plan.targets.iter().chain(&judges))?;
-    Ok(programs.with_micro(micro))
-}
-
-/// `gpu` where there is a GPU and a target to run on it, else `cpu`.
-fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
-    if crate::doctor::Gpu::read().devices.is_empty() {
-        return Ok("cpu".into());
-    }
-    let backends = repo.profile("gpu")?.backends;
-    if plan::choose_targets(&registry.targets(), &backends, &[]).is_ok() {
-        return Ok("gpu".into());
-    }
-    watch::warn(
-        "There is a GPU here, but no target of engines.toml runs on it yet: measuring the CPU",
-    );
-    Ok("cpu".into())
-}

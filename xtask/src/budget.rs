@@ -29,7 +29,7 @@ pub fn shapes(plan: &Plan) -> Vec<Round> {
     shapes
 }
 
-fn same(round: &Round, case: &Case) -> bool {
+pub(crate) fn same(round: &Round, case: &Case) -> bool {
     (round.prompt_tokens, round.new_tokens, round.concurrency)
         == (case.prompt_tokens, case.new_tokens, case.concurrency)
 }
@@ -145,7 +145,7 @@ fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
 }
 
 /// One case of one invocation (s): the requests the load generator will issue.
-fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) -> f64 {
+pub(crate) fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) -> f64 {
     let users = f64::from(case.concurrency);
     let share = f64::from(case.load_percent.unwrap_or(100)) / 100.0;
     // A load of 110 % is served at 100 %.

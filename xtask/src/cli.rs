@@ -217,6 +217,9 @@ struct BenchArgs {
     /// Show a dashboard; without a terminal, plain progress all the same.
     #[arg(long)]
     tui: bool,
+    /// Begin even what measures for more than an hour, without being asked on a terminal.
+    #[arg(long, conflicts_with = "resume")]
+    yes: bool,
 }
 
 #[derive(Args)]
@@ -387,6 +390,7 @@ impl BenchArgs {
                 .stop_after
                 .map(|min| Duration::from_secs(60 * u64::from(min))),
             site,
+            yes: self.yes,
         }
     }
 }

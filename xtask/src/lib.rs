@@ -39,6 +39,7 @@ pub mod results;
 pub mod run;
 pub mod shard;
 pub mod simulate;
+pub mod summary;
 pub mod test;
 pub mod tidy;
 pub mod train;

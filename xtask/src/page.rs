@@ -86,7 +86,7 @@ fn render_options(repo: &Repo, results_dir: &Path, options: &Options) -> Result<
     let publishing = Publishing {
         base_url: options.base_url.as_deref(),
         records: records.as_deref(),
-        picture: None,
+        ..Publishing::default()
     };
     let index = render(repo, results_dir, first, publishing, &authored)?;
     // A picture is of the page as it is, so the page is rendered twice.
@@ -142,6 +142,16 @@ pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBu
     render(repo, results_dir, first, publishing, &Authored::new())
 }
 
+/// Render one run into a directory of its own, with a banner above everything; the path of
+/// the index page.
+pub fn render_apart(repo: &Repo, run: Run, dir: &Path, banner: &str) -> Result<PathBuf> {
+    let publishing = Publishing {
+        banner: Some(banner),
+        ..Publishing::default()
+    };
+    write(repo, &[run], publishing, &Authored::new(), dir)
+}
+
 fn render(
     repo: &Repo,
     results_dir: &Path,
@@ -151,6 +161,16 @@ fn render(
 ) -> Result<PathBuf> {
     let others = load_all(results_dir, Some(&first.header.id));
     let runs: Vec<Run> = std::iter::once(first).chain(others).collect();
+    write(repo, &runs, publishing, authored, &repo.site_dir())
+}
+
+fn write(
+    repo: &Repo,
+    runs: &[Run],
+    publishing: Publishing,
+    authored: &Authored,
+    dir: &Path,
+) -> Result<PathBuf> {
     let (scenarios, registry, models) = (repo.scenarios()?, repo.registry()?, repo.models()?);
     let (suites, shipped) = (repo.suites()?, repo.shipped()?);
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
@@ -159,7 +179,7 @@ fn render(
     let hypotheses = repo.hypotheses(&registry, &scenarios)?;
     let prices = Prices::newest(&repo.prices_dir())?;
     let input = site::Input {
-        runs: &runs,
+        runs,
         scenarios: &scenarios,
         suites: &suites,
         registry: &registry,
@@ -173,8 +193,7 @@ fn render(
         publishing,
         authored,
     };
-    let dir = repo.site_dir();
-    site::write(&site::render(&input)?, &dir)?;
+    site::write(&site::render(&input)?, dir)?;
     Ok(dir.join("index.html"))
 }
 

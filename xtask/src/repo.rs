@@ -77,6 +77,11 @@ impl Repo {
         self.root.join("target/site")
     }
 
+    /// `target/first-look`: the pages of what `bench-all` measures while it still compiles.
+    pub fn first_look_dir(&self) -> PathBuf {
+        self.root.join("target").join(crate::bench::FIRST_LOOK_DIR)
+    }
+
     /// Directory of a model's files.
     pub fn model_dir(&self, model: &str) -> PathBuf {
         self.models_dir.join(model)

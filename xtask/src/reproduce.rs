@@ -73,7 +73,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         eprintln!("the record's environment is had again by `{command}`");
     }
     let budget = original.budget.clone();
-    let opened = bench::begin(repo, &registry, &results_dir, plan, origin, budget)?;
+    let opened = bench::begin(repo, &registry, &results_dir, plan, origin, budget, None)?;
     let run_dir = opened.0.clone();
     let again = bench::measure(repo, &registry, &opened)?;
     let comparison = Comparison::of(original, again, &scenarios, None);

@@ -1,10 +1,6 @@
-//! Runs on disk: finding one by name, loading them all, and the short summary
-//! that a run ends with.
+//! Runs on disk: finding one by name.
 
-use crate::repo::Repo;
 use anyhow::{Result, bail};
-use schema::record::Status;
-use schema::run::Run;
 use std::path::{Path, PathBuf};
 
 /// The directory of a run: by id, by path, or `latest`.
@@ -44,37 +40,4 @@ pub fn ids(results_dir: &Path) -> Vec<String> {
         .collect();
     ids.sort();
     ids
-}
-
-/// Say what became of the cells; whether any failed by an engine's own doing.
-pub fn print_summary(repo: &Repo, run: &Run) -> Result<bool> {
-    let registry = repo.registry()?;
-    let baseline = registry.baseline_of(&run.header.plan.targets);
-    let mut cells = stats::analyse::analyse(run, &repo.scenarios()?, baseline).cells;
-    let suites = stats::micro::analyse(run).into_iter();
-    cells.extend(suites.flat_map(|suite| suite.cells));
-    let ok = cells.iter().filter(|c| c.status == Status::Ok).count();
-    println!("{ok} of {} cells measured", cells.len());
-    let mut failed = false;
-    let mut last = None;
-    for cell in cells.iter().filter(|cell| cell.status != Status::Ok) {
-        let fault = !matches!(
-            cell.status,
-            Status::Unavailable | Status::Unsupported | Status::OverBudget
-        );
-        failed |= fault;
-        let key = (&cell.target, cell.status, &cell.reason);
-        if last != Some(key) {
-            println!(
-                "  {} · {}/{}: {}: {}",
-                cell.target,
-                cell.scenario,
-                cell.case,
-                cell.status.id(),
-                cell.reason
-            );
-        }
-        last = Some(key);
-    }
-    Ok(failed)
 }

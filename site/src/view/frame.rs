@@ -109,7 +109,7 @@ impl Frame {
             title: title.to_owned(),
             description: about.to_owned(),
             root: if path.contains('/') { "../" } else { "" },
-            banners: run.map(|run| banners(input, run)).unwrap_or_default(),
+            banners: banners(input, run),
             nav,
             run_id: run.map(|r| r.header.id.clone()).unwrap_or_default(),
             run_path: run.map(|r| run_path(&r.header.id)).unwrap_or_default(),
@@ -131,10 +131,18 @@ pub fn published(input: &Input, path: &str) -> String {
     base.map_or(String::new(), |base| format!("{base}/{path}"))
 }
 
-fn banners(input: &Input, run: &Run) -> Vec<String> {
+fn banners(input: &Input, run: Option<&Run>) -> Vec<String> {
+    let mut banners: Vec<String> = input
+        .publishing
+        .banner
+        .map(str::to_owned)
+        .into_iter()
+        .collect();
+    let Some(run) = run else {
+        return banners;
+    };
     let plan = &run.header.plan;
-    let mut banners = Vec::new();
-    if !plan.publishable {
+    if !plan.publishable && banners.is_empty() {
         let about = input
             .profiles
             .iter()

@@ -283,6 +283,8 @@ fn profile(id: &str, publishable: bool) -> Profile {
         request_timeout_s: 60,
         load_timeout_s: 180,
         budget_s: 0.0,
+        measure_min: 0.0,
+        first_look: None,
         slo: None,
         noise_floor: false,
         one_process: false,

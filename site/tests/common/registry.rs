@@ -53,6 +53,7 @@ pub fn registry() -> Registry {
         handicap: None,
         isa_ladders: vec![],
         backends: Default::default(),
+        build_s: Default::default(),
         engines,
     }
 }

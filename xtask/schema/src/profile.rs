@@ -42,6 +42,13 @@ pub struct Profile {
     /// Seconds that measuring may take; a pilot decides what has no time. 0 = any.
     #[serde(default)]
     pub budget_s: f64,
+    /// About how long measuring takes on two cores (min), where no budget says; 0 = not known.
+    #[serde(default)]
+    pub measure_min: f64,
+    /// Profile of the run that `bench-all` makes of this one's first programs while it still
+    /// compiles the others.
+    #[serde(default)]
+    pub first_look: Option<String>,
     /// What a user still calls responsive; goodput counts requests within it.
     #[serde(default)]
     pub slo: Option<Slo>,
@@ -186,6 +193,9 @@ impl Profile {
         }
         if !profile.budget_s.is_finite() || profile.budget_s < 0.0 {
             return fail("budget_s must be a number of seconds, 0 (no limit) or more".into());
+        }
+        if !profile.measure_min.is_finite() || profile.measure_min < 0.0 {
+            return fail("measure_min must be a number of minutes, 0 (not known) or more".into());
         }
         if profile.slo.is_some_and(|slo| !slo.is_valid()) {
             return fail("[slo]: both limits must be more than 0 ms".into());

@@ -31,6 +31,10 @@ pub struct Registry {
     /// isn't named needs a processor and nothing more.
     #[serde(default, rename = "backend")]
     pub backends: BTreeMap<String, Vec<Device>>,
+    /// About how long a program compiles or is downloaded on two cores (s), by its id: what a
+    /// run builds first, and how long it says that takes.
+    #[serde(default)]
+    pub build_s: BTreeMap<String, u32>,
     /// All engines, in the order the site lists them.
     #[serde(rename = "engine")]
     pub engines: Vec<Engine>,
@@ -354,7 +358,13 @@ impl Registry {
                 }
             }
         }
-        Ok(())
+        match self.build_s.keys().find(|id| !owners.contains_key(*id)) {
+            None => Ok(()),
+            Some(id) => Err(DataError::new(
+                path,
+                format!("[build_s] has {id:?}, which is no program of an engine"),
+            )),
+        }
     }
 
     /// All targets, hidden ones too, in the registry's order.

@@ -7,10 +7,34 @@ use crate::repo::Repo;
 use crate::run::check::{Judge, check};
 use crate::watch;
 use anyhow::Result;
-use schema::record::Status;
+use schema::record::{Status, VerifyRecord};
 use schema::registry::{Registry, Target};
 use schema::run::Run;
+use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Who will judge, if nothing happens to it: the id, or nothing.
+pub(super) fn likely(
+    registry: &Registry,
+    verify: &BTreeMap<String, VerifyRecord>,
+    programs: &Programs,
+) -> String {
+    let judges = registry.judges();
+    let judge = judges
+        .iter()
+        .find(|target| is_usable(target, verify, programs));
+    judge.map(|target| target.id.clone()).unwrap_or_default()
+}
+
+/// Whether a target may judge: its program is there, and it wasn't found to be wrong.
+fn is_usable(
+    target: &Target,
+    verify: &BTreeMap<String, VerifyRecord>,
+    programs: &Programs,
+) -> bool {
+    let known = verify.get(&target.id);
+    known.is_none_or(|record| record.status == Status::Ok) && programs.has(target)
+}
 
 /// Have every timed output that has no judgement yet judged by the reference, or who
 /// may stand in for it.
@@ -23,14 +47,9 @@ pub(super) fn check_outputs(
 ) -> Result<()> {
     let run = Run::load(run_dir)?;
     let judges = registry.judges();
-    let usable = |target: &&Target| {
-        let verified = run
-            .verify
-            .get(&target.id)
-            .is_none_or(|record| record.status == Status::Ok);
-        verified && programs.has(target)
-    };
-    let judge = judges.iter().find(usable);
+    let judge = judges
+        .iter()
+        .find(|target| is_usable(target, &run.verify, programs));
     let model_dir = repo.model_dir(&run.header.plan.model);
     let judge = judge.and_then(|target| {
         let program = programs.get(target).ok()?;

@@ -11,9 +11,11 @@ mod engine_tests;
 mod failure;
 mod libdevice;
 mod needs;
+mod order;
 mod prebuilt;
 mod python;
 mod report;
+mod stage;
 mod tracer;
 
 pub use adoption::adoption;
@@ -24,6 +26,7 @@ pub use engine_tests::{test_engines, test_trainer};
 pub use libdevice::to_pack as libdevice_files;
 pub use needs::libtorch_dir;
 pub use python::{environment_at, packages_dir, venv_dir};
+pub use stage::Stage;
 pub use tracer::{tracer, tracer_file};
 
 use crate::devices;
@@ -95,12 +98,6 @@ impl Programs {
                 self.lower.insert(target.clone(), lower);
             }
         }
-        self
-    }
-
-    /// The same with those of the micro suites.
-    pub fn with_micro(mut self, micro: MicroPrograms) -> Self {
-        self.micro = micro;
         self
     }
 

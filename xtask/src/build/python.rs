@@ -8,6 +8,7 @@ use crate::nix_shell::{self, NixShell};
 use crate::repo::Repo;
 use indicatif::{ProgressBar, ProgressStyle};
 use schema::run::sha256_hex;
+use std::cell::Cell;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,6 +20,25 @@ const VENV: &str = "venv";
 const STAMP: &str = "requirements.sha256";
 /// Where `python3` is to be found, for a test of a machine without one.
 const PYTHON_ENV: &str = "BENCH_PYTHON";
+
+thread_local! {
+    static BESIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Do `work` while this process shows something else: no bar is drawn into that.
+pub fn beside<T>(work: impl FnOnce() -> T) -> T {
+    BESIDE.set(true);
+    let result = work();
+    BESIDE.set(false);
+    result
+}
+
+/// Whether the environment of the engines in Python stands, made from these requirements.
+pub fn has_environment(repo: &Repo, requirements: &Path) -> bool {
+    let stamp = std::fs::read_to_string(venv_dir(repo).join(STAMP)).unwrap_or_default();
+    let made_from = stamp.split_whitespace().next().unwrap_or_default();
+    std::fs::read(requirements).is_ok_and(|text| sha256_hex(&text) == made_from)
+}
 
 /// Make the environment if it isn't there, and say how to start the program.
 pub fn build(repo: &Repo, script: &str, requirements: &str) -> Result<Program, EngineFailure> {
@@ -194,7 +214,11 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
         .map_err(|error| unavailable(format!("pip can't be started: {error}")))?;
     let stderr = child.stderr.take().expect("stderr is piped");
     let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
-    let bar = ProgressBar::new(packages as u64).with_style(
+    let bar = match BESIDE.get() {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new(packages as u64),
+    };
+    let bar = bar.with_style(
         ProgressStyle::with_template(
             "{spinner} [{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}",
         )

@@ -7,6 +7,7 @@ use schema::registry::{Build, Registry};
 /// tests need is left out.
 pub fn prebuilt(registry: &Registry) -> Registry {
     let mut registry = registry.clone();
+    registry.build_s.clear();
     for engine in &mut registry.engines {
         let ids: Vec<(String, String)> = engine
             .on

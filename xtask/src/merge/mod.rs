@@ -14,6 +14,7 @@ mod write;
 use crate::doctor::Ceilings;
 use crate::repo::Repo;
 use crate::results;
+use crate::summary::{Places, Summary};
 use anyhow::Result;
 use schema::origin::{Origin, Source};
 use schema::pins::Pins;
@@ -82,9 +83,13 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         eprintln!("note: {remark}");
     }
     let dir = merge(&parts, &out)?;
-    let failed = results::print_summary(repo, &Run::load(&dir)?)?;
-    println!("Records: {}", dir.display());
-    Ok(if failed {
+    let summary = Summary::of(repo, &Run::load(&dir)?)?;
+    let places = Places {
+        records: &dir,
+        report: None,
+    };
+    print!("{}", summary.screen(&places));
+    Ok(if summary.has_faults() {
         ExitCode::from(3)
     } else {
         ExitCode::SUCCESS

@@ -76,6 +76,22 @@ pub fn of_run(
     run(&header.plan, run_dir, &model_dir, programs, &logs, ours)
 }
 
+/// What the micro suites should take (s), less the launches on disk.
+pub fn expected_s(plan: &Plan, logs: &[MicroLog], is_ours: impl Fn(u32) -> bool) -> f64 {
+    let is_done = |launch: &MicroLaunch| {
+        let mut of = logs.iter().filter(|log| is_of(log, launch));
+        of.any(|log| log.end.is_some())
+    };
+    let launches = plan.micro.launches.iter();
+    let left = launches.filter(|launch| is_ours(launch.invocation) && !is_done(launch));
+    let suites = left.filter_map(|launch| plan.micro.suite(&launch.suite));
+    let each = suites.map(|suite| {
+        let cases: Vec<String> = suite.cases.iter().map(|case| case.id.clone()).collect();
+        told::LAUNCH_S + at_least(suite, &cases).as_secs_f64()
+    });
+    each.sum()
+}
+
 fn run(
     plan: &Plan,
     run_dir: &Path,

@@ -1,11 +1,10 @@
 //! The programs of the micro suites that a run plans, or why there is none.
 
-use crate::build;
 use crate::devices;
-use crate::engine::{EngineFailure, Program};
+use crate::engine::{self, EngineFailure};
 use crate::repo::Repo;
 use anyhow::Result;
-use schema::micro::{MicroPlan, PlannedSuite, Variant};
+use schema::micro::{MicroPlan, PlannedSuite, Program, Variant};
 use schema::registry::Registry;
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub struct MicroPrograms {
     /// By program id.
-    made: BTreeMap<String, Result<Program, EngineFailure>>,
+    made: BTreeMap<String, Result<engine::Program, EngineFailure>>,
     /// Backend and variant id → why nothing was compiled for it.
     lacking: BTreeMap<(String, String), EngineFailure>,
 }
@@ -23,39 +22,55 @@ fn key(variant: &Variant) -> (String, String) {
 }
 
 impl MicroPrograms {
-    /// Build each program that the plan names, once, but for what has nothing to run on here.
-    pub fn build(repo: &Repo, registry: &Registry, plan: &MicroPlan) -> Result<Self> {
+    /// The programs that a plan names, each once, in its order, but for what has nothing to run
+    /// on here. One that `engines/micro.toml` doesn't know is noted as missing.
+    pub fn wanted(
+        &mut self,
+        repo: &Repo,
+        registry: &Registry,
+        plan: &MicroPlan,
+    ) -> Result<Vec<Program>> {
         let known = repo.micro_registry()?;
-        let mut programs = Self::default();
+        let mut wanted: Vec<Program> = Vec::new();
         for variant in plan.suites.iter().flat_map(of_suite) {
             if let Some(failure) = devices::lacking(registry, &variant.backend, &variant.id) {
                 let said = format!("{}: {failure}", variant.id);
-                if programs.lacking.insert(key(variant), failure).is_none() {
+                if self.lacking.insert(key(variant), failure).is_none() {
                     eprintln!("{said}");
                 }
                 continue;
             }
-            if programs.made.contains_key(&variant.program) {
+            let id = &variant.program;
+            if wanted.iter().any(|program| program.id == *id) || self.made.contains_key(id) {
                 continue;
             }
-            crate::interrupt::check()?;
-            let made = match known.program(&variant.program) {
-                Some(program) => build::micro(repo, registry, program),
-                None => Err(EngineFailure::new(
-                    schema::record::Status::Unavailable,
-                    format!("engines/micro.toml has no program {:?}", variant.program),
-                )),
-            };
-            if let Err(failure) = &made {
-                eprintln!("{}: {failure}", variant.program);
+            match known.program(id) {
+                Some(program) => wanted.push(program.clone()),
+                None => self.insert(
+                    id,
+                    Err(EngineFailure::new(
+                        schema::record::Status::Unavailable,
+                        format!("engines/micro.toml has no program {id:?}"),
+                    )),
+                ),
             }
-            programs.made.insert(variant.program.clone(), made);
         }
-        Ok(programs)
+        Ok(wanted)
+    }
+
+    /// These too.
+    pub fn extend(&mut self, others: Self) {
+        self.made.extend(others.made);
+        self.lacking.extend(others.lacking);
+    }
+
+    /// One was built, or why not.
+    pub fn insert(&mut self, id: &str, made: Result<engine::Program, EngineFailure>) {
+        self.made.insert(id.to_owned(), made);
     }
 
     /// The program of a variant.
-    pub fn get(&self, variant: &Variant) -> Result<&Program, EngineFailure> {
+    pub fn get(&self, variant: &Variant) -> Result<&engine::Program, EngineFailure> {
         if let Some(failure) = self.lacking.get(&key(variant)) {
             return Err(failure.clone());
         }

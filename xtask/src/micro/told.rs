@@ -1,12 +1,16 @@
 //! What measuring the suites tells whoever looks.
 
-use super::{Cell, cases_left};
-use crate::watch::event::{Begin, Event, Group, MICRO_METERS, Mark, Sample};
+use super::{Cell, at_least, cases_left};
+use crate::watch::event::{Begin, Event, Expected, Group, MICRO_METERS, Mark, Sample};
 use crate::watch::plan::{self, Fate, Planned};
 use crate::watch::{self, emit};
 use schema::micro::{MicroLaunch, MicroLog, MicroSample, PlannedSuite, scenario_id};
 use schema::record::{End, Status};
 use std::collections::BTreeSet;
+
+/// What a launch takes beside its samples and their warm-up (s): starting, and what is verified
+/// before and after. Published runs took it on two cores.
+pub(super) const LAUNCH_S: f64 = 1.9;
 
 /// What the suites have to do: the launches planned, of which some are left.
 pub(super) fn groups(
@@ -20,7 +24,7 @@ pub(super) fn groups(
         });
         of.flat_map(|log| &log.failed).next()
     };
-    plan::groups(planned.iter().map(|(launch, suite)| Planned {
+    let mut groups = plan::groups(planned.iter().map(|(launch, suite)| Planned {
         group: scenario_id(&launch.suite),
         item: launch.variant.clone(),
         fate: match failed_of(launch) {
@@ -31,7 +35,20 @@ pub(super) fn groups(
             }
             None => Fate::Done,
         },
-    }))
+    }));
+    for (launch, suite) in planned {
+        let left = cases_left(suite, launch, logs, lost);
+        let group = scenario_id(&launch.suite);
+        let groups = groups.iter_mut().filter(|known| known.name == group);
+        let mut items = groups.flat_map(|known| &mut known.items);
+        if let Some(item) = items.find(|item| item.name == launch.variant && !left.is_empty()) {
+            item.expected = Some(Expected {
+                launch_s: LAUNCH_S + at_least(suite, &left).as_secs_f64(),
+                ..Expected::default()
+            });
+        }
+    }
+    groups
 }
 
 /// A launch begins.

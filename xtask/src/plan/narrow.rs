@@ -64,6 +64,8 @@ mod tests {
             request_timeout_s: 1,
             load_timeout_s: 1,
             budget_s: 0.0,
+            measure_min: 0.0,
+            first_look: None,
             slo: None,
             noise_floor: false,
             one_process: false,

@@ -5,13 +5,14 @@
 //! `serial` and `open_loop` issue requests, `case_prompts` cuts what they send, `telemetry`
 //! reads counters, `record` writes, `launch` is one process from start to end, `residents` are
 //! those that stay for the next launch, `turns` are several that alternate, as many as `memory`
-//! has room for, `pending` says what is left to do, `weights` sees that the model stays, `told`
-//! is what all this tells, `check` judges the timed outputs afterwards, `trace` looks at the
-//! kernels of CUDA targets in launches that nobody times.
+//! has room for, `pending` says what is left to do, `expected` how long each launch should take,
+//! `weights` sees that the model stays, `told` is what all this tells, `check` judges the timed
+//! outputs afterwards, `trace` looks at the kernels of CUDA targets in launches that nobody times.
 
 pub mod capacity;
 mod case_prompts;
 pub mod check;
+pub mod expected;
 pub mod launch;
 pub mod load;
 mod memory;

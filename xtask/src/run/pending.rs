@@ -108,14 +108,14 @@ pub fn pending(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use schema::plan::{Case, PlannedScenario};
     use schema::record::{CaseEnd, End, LaunchRecord};
     use schema::scenario::{Axis, LoadShape};
 
     /// One target, a serial scenario with two cases, two blocks.
-    pub(in crate::run) fn plan() -> Plan {
+    pub(crate) fn plan() -> Plan {
         let case = |id: &str, prompt_tokens| Case {
             id: id.into(),
             prompt_tokens,

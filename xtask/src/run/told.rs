@@ -2,7 +2,7 @@
 //! numbers into a queue.
 
 use super::pending::Pending;
-use super::{refusal, scenario};
+use super::{expected, refusal, scenario};
 use crate::watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Reading, Sample};
 use crate::watch::plan::{self, Fate, Planned};
 use crate::watch::{emit, error, is_live};
@@ -60,11 +60,17 @@ pub fn groups(
         let reason = reason.unwrap_or_else(|| "its capacity is not known".into());
         Fate::Not(Mark::Refused, reason)
     };
-    plan::groups(planned.iter().map(|launch| Planned {
+    let mut groups = plan::groups(planned.iter().map(|launch| Planned {
         group: launch.scenario.clone(),
         item: launch.target.clone(),
         fate: fate(launch),
-    }))
+    }));
+    for group in &mut groups {
+        for item in &mut group.items {
+            item.expected = expected::item(plan, budget, pending, &group.name, &item.name);
+        }
+    }
+    groups
 }
 
 /// Whether `a` is `b`, or has some of its cases: scenarios with a launch per case have

@@ -19,6 +19,8 @@ pub enum Event {
     Stage(Stage),
     /// What a stage has to do under a name. The same name again replaces it.
     Group(Group),
+    /// What stages to come should take (s).
+    Later(Vec<(Stage, f64)>),
     /// An item of a group begins.
     Begin(Begin),
     /// Of the items that have begun and aren't over, this one goes on and the others wait.
@@ -152,6 +154,30 @@ pub struct Item {
     pub mark: Mark,
     /// That in words.
     pub reason: String,
+    /// What a launch of it should take, where that was estimated.
+    pub expected: Option<Expected>,
+}
+
+/// What a launch should take.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expected {
+    /// All of it (s): of several launches that differ the mean.
+    pub launch_s: f64,
+    /// Until its first part begins (s).
+    pub load_s: f64,
+    /// Its parts (s).
+    pub parts_s: Vec<(String, f64)>,
+}
+
+impl Expected {
+    /// Loading and these parts (s).
+    pub fn until(&self, parts: &[String]) -> f64 {
+        let known = self.parts_s.iter().filter(|(name, _)| parts.contains(name));
+        match parts {
+            [] => 0.0,
+            _ => self.load_s + known.map(|(_, part_s)| part_s).sum::<f64>(),
+        }
+    }
 }
 
 impl Item {
@@ -163,6 +189,7 @@ impl Item {
             done: 0,
             mark: Mark::Waiting,
             reason: String::new(),
+            expected: None,
         }
     }
 }

@@ -12,6 +12,7 @@
 pub mod control;
 pub mod dashboard;
 pub mod error_log;
+pub mod eta;
 pub mod event;
 pub mod live;
 pub mod panic;

@@ -5,7 +5,7 @@
 use super::Observer;
 use super::event::{Event, Stage};
 use super::state::State;
-use super::words::clock;
+use super::words::eta;
 use indicatif::{ProgressBar, ProgressStyle};
 use protocol::clock::now_ns;
 use std::io::IsTerminal;
@@ -85,10 +85,7 @@ impl Plain {
     }
 
     fn eta(&self) -> String {
-        match self.state.eta_ns() {
-            None => "ETA after the first launch".into(),
-            Some(ns) => format!("ETA {}", clock(ns)),
-        }
+        eta(self.state.eta_ns(), self.state.later_ns())
     }
 
     fn line(&mut self, t_ns: u64) {

@@ -5,7 +5,7 @@
 
 use super::event::{Alert, Begin, Event, METERS_MAX, Mark, Stage};
 use super::live::{Live, Machine};
-use super::tree::Tree;
+use super::tree::{Now, Tree};
 use stats::ci::{Interval, mean_interval};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,6 +31,8 @@ pub struct State {
     pub running: Option<Running>,
     /// What has begun and waits for its turn.
     pub resting: Vec<Running>,
+    /// What stages to come should take (s).
+    pub later: Vec<(Stage, f64)>,
     /// The machine while it runs.
     pub machine: Machine,
     /// Lines of the log, the oldest first.
@@ -85,6 +87,10 @@ pub struct Running {
     pub part: Option<String>,
     /// Timed samples it will have at least; 0 = not known.
     pub samples: u32,
+    /// Its complete parts.
+    pub parts: Vec<String>,
+    /// How long it had run when the last of them was complete.
+    pub parts_ns: u64,
     /// Its samples.
     pub live: Live,
     /// Share of it that is done, 0 to 1, where that is known.
@@ -150,6 +156,7 @@ impl State {
             tree: Tree::default(),
             running: None,
             resting: Vec::new(),
+            later: Vec::new(),
             machine: Machine::default(),
             log: VecDeque::new(),
             alerts: VecDeque::new(),
@@ -178,11 +185,13 @@ impl State {
             Event::Title(title) => self.title = title,
             Event::Stage(stage) => {
                 self.stage = Some(stage);
+                self.later.retain(|(later, _)| *later != stage);
                 self.running = None;
                 self.resting.clear();
                 self.line(format!("── {}", stage.name()));
             }
             Event::Group(group) => self.tree.declare(self.stage, group),
+            Event::Later(later) => self.later = later,
             Event::Begin(begin) => {
                 self.tree.begin(self.stage, &begin.group, &begin.item);
                 self.rest(t_ns);
@@ -193,6 +202,8 @@ impl State {
                     took_ns: 0,
                     part: None,
                     samples: 0,
+                    parts: Vec::new(),
+                    parts_ns: 0,
                     share: None,
                     ended: None,
                 });
@@ -215,7 +226,7 @@ impl State {
                     running.share = Some(share);
                 }
             }
-            Event::PartEnd => self.part_end(),
+            Event::PartEnd => self.part_end(t_ns),
             Event::Reading(reading) => self.machine.read(reading),
             Event::End { mark, reason } => {
                 if let Some(running) = &mut self.running {
@@ -277,7 +288,11 @@ impl State {
         self.log_back = self.log_back.min(self.log.len().saturating_sub(1));
     }
 
-    fn part_end(&mut self) {
+    fn part_end(&mut self, t_ns: u64) {
+        if let Some(running) = &mut self.running {
+            running.parts.extend(running.part.clone());
+            running.parts_ns = running.took_ns(t_ns);
+        }
         let Some(cell) = self.cell() else { return };
         let Some(running) = &self.running else { return };
         let medians = running.live.medians();
@@ -310,14 +325,25 @@ impl State {
         medians.map_or((0, None), |values| (values.len(), mean_interval(values)))
     }
 
-    /// Time until the stage's items are done (ns); `None` before any is.
+    /// Time until the stage's items are done (ns); `None` where nothing says.
     pub fn eta_ns(&self) -> Option<u64> {
-        let running = self.running.as_ref().filter(|r| r.ended.is_none());
-        let now = running.map(|r| {
-            let elapsed_ns = r.took_ns(self.now_ns);
-            (r.begin.group.as_str(), r.begin.item.as_str(), elapsed_ns)
+        let running = self.running.iter().filter(|r| r.ended.is_none());
+        let running = running.map(|r| (r, r.took_ns(self.now_ns)));
+        let resting = self.resting.iter().map(|r| (r, r.took_ns));
+        let now = running.chain(resting).map(|(r, elapsed_ns)| Now {
+            group: &r.begin.group,
+            item: &r.begin.item,
+            elapsed_ns,
+            parts: &r.parts,
+            parts_ns: r.parts_ns,
         });
-        self.tree.eta_ns(self.stage, now)
+        self.tree.eta_ns(self.stage, &now.collect::<Vec<_>>())
+    }
+
+    /// What the stages after this one should take (ns), as far as that was estimated.
+    pub fn later_ns(&self) -> u64 {
+        let later_s: f64 = self.later.iter().map(|(_, later_s)| later_s).sum();
+        (later_s * 1e9) as u64
     }
 
     /// Whether there is no more to see.

@@ -1,6 +1,7 @@
 //! The plan as it stands: groups of items, how far each is, how long the rest will
 //! take. Pure.
 
+use super::eta::{self, UnderWay, Work};
 use super::event::{Group, Item, Mark, Stage};
 
 /// All groups that were declared.
@@ -23,9 +24,23 @@ struct Leaf {
     item: Item,
     /// Launches that ended without being done, or won't be begun.
     gone: u32,
-    /// Time that launches took, and how many.
+    /// Time that launches took which were done meanwhile, and how many.
     took_ns: u64,
-    launches: u64,
+    launches: u32,
+}
+
+/// A launch that has begun and isn't over.
+pub struct Now<'a> {
+    /// Its group.
+    pub group: &'a str,
+    /// Its item.
+    pub item: &'a str,
+    /// How long it has run, waiting left out (ns).
+    pub elapsed_ns: u64,
+    /// Its complete parts.
+    pub parts: &'a [String],
+    /// How long it had run when the last of them was complete (ns).
+    pub parts_ns: u64,
 }
 
 impl Leaf {
@@ -108,10 +123,10 @@ impl Tree {
         let Some(leaf) = self.leaf(group, item) else {
             return;
         };
-        leaf.took_ns += took_ns;
-        leaf.launches += 1;
         match mark {
             Mark::Done => {
+                leaf.took_ns += took_ns;
+                leaf.launches += 1;
                 leaf.item.done += 1;
                 leaf.item.mark = match leaf.left() {
                     0 => Mark::Done,
@@ -181,28 +196,30 @@ impl Tree {
         )
     }
 
-    /// Time until the items of a stage are done (ns): from what the same item took
-    /// before; where it hasn't run yet, from what all of the stage took. `now`: the
-    /// group and item that run, and for how long. `None` before any launch is over.
-    pub fn eta_ns(&self, stage: Option<Stage>, now: Option<(&str, &str, u64)>) -> Option<u64> {
-        let leaves = || self.of_stage(stage).flat_map(|branch| &branch.items);
-        let launches: u64 = leaves().map(|leaf| leaf.launches).sum();
-        if launches == 0 {
-            return None;
-        }
-        let mean_ns = leaves().map(|leaf| leaf.took_ns).sum::<u64>() / launches;
-        let mut eta_ns: u64 = 0;
+    /// Time until the items of a stage are done (ns), see [`eta`]. `now`: the launches
+    /// under way. `None` where nothing says.
+    pub fn eta_ns(&self, stage: Option<Stage>, now: &[Now]) -> Option<u64> {
+        let s = |ns: u64| ns as f64 / 1e9;
+        let mut all = Vec::new();
         for branch in self.of_stage(stage) {
             for leaf in &branch.items {
-                let each_ns = leaf.took_ns.checked_div(leaf.launches).unwrap_or(mean_ns);
-                let left_ns = u64::from(leaf.left()) * each_ns;
-                let elapsed_ns = now
-                    .filter(|(group, item, _)| *group == branch.name && *item == leaf.item.name)
-                    .map_or(0, |(_, _, elapsed_ns)| elapsed_ns.min(each_ns));
-                eta_ns += left_ns.saturating_sub(elapsed_ns);
+                let expected = leaf.item.expected.as_ref();
+                let is_it = |now: &&Now| (now.group, now.item) == (&branch.name, &leaf.item.name);
+                let under_way = now.iter().find(is_it).map(|now| UnderWay {
+                    elapsed_s: s(now.elapsed_ns),
+                    parts_expected_s: expected.map_or(0.0, |of| of.until(now.parts)),
+                    parts_took_s: s(now.parts_ns),
+                });
+                all.push(Work {
+                    expected_s: expected.map(|of| of.launch_s),
+                    left: leaf.left(),
+                    done: leaf.launches,
+                    took_s: s(leaf.took_ns),
+                    under_way,
+                });
             }
         }
-        Some(eta_ns)
+        eta::left_s(&all).map(|left_s| (left_s * 1e9) as u64)
     }
 
     /// Items of a stage that failed.
@@ -255,6 +272,7 @@ fn whole(marks: impl Iterator<Item = Mark>) -> Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::event::Expected;
 
     const MEASURE: Option<Stage> = Some(Stage::Measure);
 
@@ -316,19 +334,66 @@ mod tests {
         assert_eq!(tree.count(None), (0, 0));
     }
 
+    fn s(seconds: u64) -> u64 {
+        seconds * 1_000_000_000
+    }
+
     #[test]
     fn the_rest_takes_what_the_same_took_before_or_else_the_mean() {
         let mut tree = tree();
-        assert_eq!(tree.eta_ns(MEASURE, None), None);
-        run(&mut tree, "s", "a", Mark::Done, 10);
-        run(&mut tree, "s", "b", Mark::Done, 30);
+        let at = |item, elapsed_ns| Now {
+            group: "s",
+            item,
+            elapsed_ns,
+            parts: &[],
+            parts_ns: 0,
+        };
+        assert_eq!(tree.eta_ns(MEASURE, &[]), None);
+        run(&mut tree, "s", "a", Mark::Done, s(10));
+        run(&mut tree, "s", "b", Mark::Done, s(30));
         // a 10, b 30, and four launches of c at the mean of 20.
-        assert_eq!(tree.eta_ns(MEASURE, None), Some(120));
-        tree.begin(MEASURE, "s", "b");
-        assert_eq!(tree.eta_ns(MEASURE, Some(("s", "b", 12))), Some(108));
-        // One that takes longer than it should counts as almost done, not as a debt.
-        assert_eq!(tree.eta_ns(MEASURE, Some(("s", "b", 99))), Some(90));
-        assert_eq!(tree.eta_ns(Some(Stage::Gate), None), None);
+        assert_eq!(tree.eta_ns(MEASURE, &[]), Some(s(120)));
+        // Launches that take turns are under way together.
+        let now = [at("b", s(12)), at("a", s(3))];
+        assert_eq!(tree.eta_ns(MEASURE, &now), Some(s(105)));
+        assert_eq!(tree.eta_ns(Some(Stage::Gate), &[]), None);
+    }
+
+    #[test]
+    fn a_launch_that_failed_says_nothing_of_how_long_one_takes() {
+        let mut tree = tree();
+        run(&mut tree, "s", "a", Mark::Failed, s(1));
+        assert_eq!(tree.eta_ns(MEASURE, &[]), None);
+        run(&mut tree, "s", "b", Mark::Done, s(30));
+        assert_eq!(tree.eta_ns(MEASURE, &[]), Some(s(6 * 30)));
+    }
+
+    #[test]
+    fn parts_that_are_complete_correct_what_was_expected() {
+        let mut item = Item::waiting("a", 2);
+        item.expected = Some(Expected {
+            launch_s: 50.0,
+            load_s: 10.0,
+            parts_s: vec![("p".into(), 30.0), ("q".into(), 10.0)],
+        });
+        let mut tree = Tree::default();
+        let (name, items) = ("s".to_owned(), vec![item]);
+        tree.declare(MEASURE, Group { name, items });
+        assert_eq!(tree.eta_ns(MEASURE, &[]), Some(s(100)));
+        tree.begin(MEASURE, "s", "a");
+        let now = Now {
+            group: "s",
+            item: "a",
+            elapsed_ns: s(25),
+            parts: &["p".into()],
+            parts_ns: s(20),
+        };
+        // 40 s of it took 20, and 10 s stand for the estimate: the factor is 30 / 50.
+        let left_s = tree.eta_ns(MEASURE, &[now]).unwrap() as f64 / 1e9;
+        assert!(
+            (left_s - (100.0 * 30.0 / 50.0 - 25.0)).abs() < 1e-6,
+            "{left_s}"
+        );
     }
 
     #[test]

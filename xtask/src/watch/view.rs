@@ -6,7 +6,7 @@
 use super::event::{Mark, Severity};
 use super::state::{Running, State};
 use super::tree::Row;
-use super::words::{clock, mark_sign, mib, number};
+use super::words::{clock, eta, mark_sign, mib, number};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -55,8 +55,8 @@ fn draw_head(frame: &mut Frame, area: Rect, state: &State) {
         (_, _, None) => "beginning",
     };
     let elapsed = clock(state.now_ns.saturating_sub(state.began_ns));
-    let eta = match state.eta_ns() {
-        Some(ns) if !state.over => format!(" · ETA {}", clock(ns)),
+    let rest = match state.eta_ns() {
+        Some(ns) if !state.over => format!(" · {}", eta(Some(ns), state.later_ns())),
         _ => String::new(),
     };
     let left = Line::from(vec![
@@ -64,7 +64,7 @@ fn draw_head(frame: &mut Frame, area: Rect, state: &State) {
         Span::from(state.title.as_str()),
     ]);
     frame.render_widget(left, area);
-    let right = format!("{now} · {elapsed}{eta} ");
+    let right = format!("{now} · {elapsed}{rest} ");
     frame.render_widget(Line::from(right).right_aligned(), area);
 }
 

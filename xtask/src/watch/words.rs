@@ -24,6 +24,27 @@ pub fn clock(ns: u64) -> String {
     }
 }
 
+/// When the stage will be done, and where more follows when all will be (ns).
+pub fn eta(stage_ns: Option<u64>, later_ns: u64) -> String {
+    match (stage_ns, later_ns) {
+        (None, _) => "ETA after the first launch".into(),
+        (Some(stage_ns), 0) => format!("ETA {}", clock(stage_ns)),
+        (Some(stage_ns), later_ns) => {
+            let (all, stage) = (clock(stage_ns + later_ns), clock(stage_ns));
+            format!("ETA {all}, of this stage {stage}")
+        }
+    }
+}
+
+/// A duration (s) that is only estimated.
+pub fn about(s: f64) -> String {
+    match s {
+        s if s < 90.0 => format!("{:.0} s", (s / 5.0).round().max(1.0) * 5.0),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
 /// A number with three significant digits, or all of its integer part.
 pub fn number(value: f64) -> String {
     let size = value.abs();
@@ -66,6 +87,16 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn what_is_estimated_is_said_in_round_numbers() {
+        let said = [1.0, 42.0, 91.0, 1490.0, 6000.0].map(about);
+        assert_eq!(said, ["5 s", "40 s", "2 min", "25 min", "1.7 h"]);
+        let s = 1_000_000_000;
+        assert_eq!(eta(None, s), "ETA after the first launch");
+        assert_eq!(eta(Some(90 * s), 0), "ETA 1:30");
+        assert_eq!(eta(Some(90 * s), 30 * s), "ETA 2:00, of this stage 1:30");
     }
 
     #[test]

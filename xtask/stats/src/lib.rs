@@ -11,7 +11,6 @@ pub mod analyse;
 pub mod analysis;
 pub mod autocorrelation;
 pub mod between;
-pub mod busy;
 pub mod calibration;
 pub mod ci;
 pub mod cliffs_delta;

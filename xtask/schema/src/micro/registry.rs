@@ -27,6 +27,9 @@ pub struct Program {
     pub id: String,
     /// How it is made.
     pub build: Build,
+    /// About how long it compiles on two cores (s), after other programs of its package.
+    #[serde(default)]
+    pub build_s: Option<u32>,
 }
 
 /// What one suite runs.

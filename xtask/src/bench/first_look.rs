@@ -1,0 +1,192 @@
+//! Something to look at soon: where `bench-all` has much to compile, the engines that are
+//! compiled first are measured for a minute while there is nothing else to see. It is a run
+//! like any other, of a profile of its own, kept apart from the others: no `latest` means it, no
+//! page compares with it, and its report is not the report.
+
+use super::{Options, create, measure};
+use crate::plan::profile_targets;
+use crate::repo::Repo;
+use crate::{interrupt, page, watch};
+use anyhow::{Error, Result};
+use schema::profile::Profile;
+use schema::registry::{Registry, Target};
+use std::path::{Path, PathBuf};
+
+/// The directory of its records and of its pages, in that of the runs and in `target`.
+pub(crate) const DIR: &str = "first-look";
+
+/// A first look that may be taken.
+pub(crate) struct FirstLook<'a> {
+    repo: &'a Repo,
+    registry: &'a Registry,
+    profile: String,
+    results_dir: PathBuf,
+    /// What it measures.
+    pub(super) targets: Vec<Target>,
+}
+
+impl<'a> FirstLook<'a> {
+    /// The one that a profile names; `None` where it names none, or where the user wants
+    /// something in particular.
+    pub(super) fn of(
+        repo: &'a Repo,
+        registry: &'a Registry,
+        results_dir: &Path,
+        profile: &Profile,
+        options: &Options,
+    ) -> Result<Option<Self>> {
+        let Some(id) = profile.first_look.as_ref().filter(|_| is_wanted(options)) else {
+            return Ok(None);
+        };
+        let look = repo.profile(id)?;
+        Ok(Some(Self {
+            repo,
+            registry,
+            targets: profile_targets(&look, &registry.targets(), &[]).map_err(Error::msg)?,
+            profile: look.id,
+            results_dir: results_dir.join(DIR),
+        }))
+    }
+
+    /// Measure and render it, while these programs aren't built yet. That it fails keeps
+    /// nothing else from being measured: an error is only that the user wants to stop.
+    pub(super) fn take(&self, left: &[String]) -> Result<()> {
+        let taken = self.measure_and_render(left);
+        interrupt::check()?;
+        match taken {
+            Ok(page) => println!(
+                "A first look: {}\nThe report itself comes at the end; building goes on.",
+                page.display()
+            ),
+            Err(error) => watch::warn(format!("There is no first look: {error:#}")),
+        }
+        Ok(())
+    }
+
+    fn measure_and_render(&self, left: &[String]) -> Result<PathBuf> {
+        eprintln!("A first look at what is built, about a minute, before the rest is");
+        let options = Options {
+            profile: Some(self.profile.clone()),
+            ..Options::default()
+        };
+        let opened = create(self.repo, self.registry, &self.results_dir, &options)?;
+        let run = measure(self.repo, self.registry, &opened)?;
+        let banner = banner(&self.names(left));
+        page::render_apart(self.repo, run, &self.repo.first_look_dir(), &banner)
+    }
+
+    /// The engines of these programs, each once, by name.
+    fn names(&self, programs: &[String]) -> Vec<&str> {
+        let engines = self.registry.engines.iter();
+        let is_left = |target: &Target| {
+            let id = self.registry.program_id(target);
+            id.is_some_and(|id| programs.contains(&id))
+        };
+        let targets = self.registry.targets();
+        let left = engines.filter(|engine| {
+            let mut own = targets.iter().filter(|target| target.engine == engine.id);
+            own.any(is_left)
+        });
+        left.map(|engine| engine.name.as_str()).collect()
+    }
+}
+
+/// Whether the user wants the whole of a new run, with its report.
+fn is_wanted(options: &Options) -> bool {
+    let choice = &options.choice;
+    let narrows = !choice.engines.is_empty() || !choice.scenarios.is_empty();
+    let changes = choice.model.is_some() || options.invocations.is_some();
+    let is_part = options.shard.is_some() || options.budget_from.is_some();
+    let has_no_time = options.stop_after.is_some();
+    options.site && !(narrows || changes || is_part || has_no_time)
+}
+
+/// What stands above everything on its pages.
+fn banner(left: &[&str]) -> String {
+    let left = match left {
+        [] => String::new(),
+        left => format!(" Still being compiled: {}.", left.join(", ")),
+    };
+    format!(
+        "A first look, not the report: few samples of the engines that were compiled first, so that there is something to see.{left} The report will be at target/site/index.html."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Choice;
+    use std::time::Duration;
+
+    #[test]
+    fn only_who_wants_everything_gets_a_first_look() {
+        let all = || Options {
+            site: true,
+            ..Options::default()
+        };
+        assert!(is_wanted(&all()));
+        let choice = |engines: &[&str], model: Option<&str>| Choice {
+            engines: engines.iter().map(|id| (*id).to_owned()).collect(),
+            scenarios: vec![],
+            model: model.map(str::to_owned),
+        };
+        let others = [
+            Options::default(),
+            Options {
+                choice: choice(&["a"], None),
+                ..all()
+            },
+            Options {
+                choice: choice(&[], Some("m")),
+                ..all()
+            },
+            Options {
+                invocations: Some(9),
+                ..all()
+            },
+            Options {
+                budget_from: Some("latest".into()),
+                ..all()
+            },
+            Options {
+                stop_after: Some(Duration::from_secs(60)),
+                ..all()
+            },
+        ];
+        assert!(others.iter().all(|options| !is_wanted(options)));
+    }
+
+    #[test]
+    fn the_banner_says_what_is_missing() {
+        let text = banner(&["A", "B"]);
+        assert!(text.starts_with("A first look, not the report"), "{text}");
+        assert!(text.contains("Still being compiled: A, B."), "{text}");
+        assert!(!banner(&[]).contains("Still"));
+    }
+
+    #[test]
+    fn the_profiles_that_name_a_first_look_name_one_that_can_be_taken() {
+        let repo = Repo::find().unwrap();
+        let registry = repo.registry().unwrap();
+        let options = Options {
+            site: true,
+            ..Options::default()
+        };
+        let mut looks = 0;
+        for profile in repo.profiles().unwrap() {
+            let dir = repo.results_dir();
+            let look = FirstLook::of(&repo, &registry, &dir, &profile, &options).unwrap();
+            let Some(look) = look else { continue };
+            looks += 1;
+            assert!(!look.targets.is_empty());
+            assert_eq!(look.results_dir, dir.join(DIR), "apart from the runs");
+            let own = repo.profile(&look.profile).unwrap();
+            assert!(!own.publishable && own.first_look.is_none());
+            assert_eq!(own.model, profile.model, "no other model is to be fetched");
+            // Someone can judge its outputs before PyTorch is there.
+            let judges = registry.judges();
+            assert!(look.targets.iter().any(|target| judges.contains(target)));
+        }
+        assert!(looks > 0, "no profile has a first look");
+    }
+}

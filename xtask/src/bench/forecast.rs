@@ -1,0 +1,187 @@
+//! How long a run will take, said before it begins to measure: by the pilot, and for what comes
+//! after by what published runs took.
+
+use super::Options;
+use crate::run::expected;
+use crate::run::pending::Pending;
+use crate::watch::emit;
+use crate::watch::event::{Event, Stage};
+use crate::watch::words::about;
+use crate::{budget, micro};
+use anyhow::{Result, bail};
+use schema::budget::{Budget, Pilot};
+use schema::micro::MicroLog;
+use schema::plan::Plan;
+use schema::profile::Profile;
+use std::io::IsTerminal;
+
+/// Outputs to be judged for each prompt: where targets agree theirs is one. Published runs of
+/// some 20 targets had so many.
+const OUTPUTS_PER_PROMPT: f64 = 1.3;
+/// A run that measures longer than this (s) wants the user's word.
+const LONG_S: f64 = 3600.0;
+
+/// Refuse to begin what takes long, unless the user has said so or nobody can be asked.
+pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
+    let choice = &options.choice;
+    let narrows = !choice.engines.is_empty() || !choice.scenarios.is_empty();
+    let can_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let Some(takes_s) = measures_s(profile) else {
+        return Ok(());
+    };
+    eprintln!(
+        "Profile {} measures for about {} once everything is built",
+        profile.id,
+        about(takes_s)
+    );
+    if takes_s > LONG_S && !(options.yes || narrows || options.shard.is_some()) && can_ask {
+        bail!(
+            "profile {} takes long: say `--yes` to begin all the same; what is interrupted goes on with `--resume latest`",
+            profile.id
+        );
+    }
+    Ok(())
+}
+
+/// What a profile's measuring takes at most, or about, where that is known (s).
+fn measures_s(profile: &Profile) -> Option<f64> {
+    match (profile.budget_s, profile.measure_min) {
+        (budget_s, _) if budget_s > 0.0 => Some(budget_s),
+        (_, minutes) if minutes > 0.0 => Some(60.0 * minutes),
+        _ => None,
+    }
+}
+
+/// Say how long all that is left takes, as far as the pilot says, and tell whoever looks of
+/// what comes after measuring. `judge`: who will judge the outputs; `micro`: what is on disk
+/// of the micro suites.
+pub(super) fn tell(
+    plan: &Plan,
+    budget: Option<&Budget>,
+    left: &[Pending],
+    judge: &str,
+    micro: &[MicroLog],
+    is_ours: impl Fn(u32) -> bool,
+) {
+    let micro_s = micro::expected_s(plan, micro, is_ours);
+    let check_s = budget.map_or(0.0, |budget| check_s(plan, budget, left, judge));
+    let later = [(Stage::Check, check_s), (Stage::Micro, micro_s)];
+    let later: Vec<_> = later.into_iter().filter(|(_, s)| *s > 0.0).collect();
+    if let Some(measure_s) = expected::all_s(plan, budget, left).filter(|s| *s > 0.0) {
+        eprintln!("{}", words(measure_s, &later));
+    }
+    emit(Event::Later(later));
+}
+
+fn words(measure_s: f64, later: &[(Stage, f64)]) -> String {
+    let all_s: f64 = measure_s + later.iter().map(|(_, s)| s).sum::<f64>();
+    let mut words = format!("Measuring takes about {}", about(measure_s));
+    for (stage, s) in later {
+        words.push_str(&format!(", {} {}", stage.name(), about(*s)));
+    }
+    if !later.is_empty() {
+        words.push_str(&format!("; all in about {}", about(all_s)));
+    }
+    words
+}
+
+/// What judging the outputs of these launches takes (s): the judge goes through each distinct
+/// one by itself, at about the pace it generates at. 0 where its pace isn't known.
+fn check_s(plan: &Plan, budget: &Budget, left: &[Pending], judge: &str) -> f64 {
+    let is_it = |pilot: &&Pilot| pilot.target == judge;
+    let Some(pilot) = budget.pilots.iter().find(is_it) else {
+        return 0.0;
+    };
+    let mut all_s = 0.0;
+    for scenario in &plan.scenarios {
+        for case in &scenario.cases {
+            let alone = schema::plan::Case {
+                concurrency: 1,
+                ..case.clone()
+            };
+            let find = |case| pilot.rounds.iter().find(|r| budget::same(r, case));
+            // Without one alone: a share of those in company.
+            let Some(request_s) = find(&alone)
+                .map(|round| round.round_s)
+                .or_else(|| Some(find(case)?.round_s / f64::from(case.concurrency)))
+            else {
+                continue;
+            };
+            // Prompts are the same for all targets.
+            let mut blocks: Vec<u32> = left
+                .iter()
+                .filter(|p| p.launch.scenario == scenario.id && p.launch.cases.contains(&case.id))
+                .map(|p| p.launch.invocation)
+                .collect();
+            blocks.sort_unstable();
+            blocks.dedup();
+            let prompts = f64::from(case.requests) * blocks.len() as f64;
+            all_s += prompts * OUTPUTS_PER_PROMPT * request_s;
+        }
+    }
+    all_s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_is_said_stage_by_stage_and_in_all() {
+        assert_eq!(words(95.0, &[]), "Measuring takes about 2 min");
+        let later = [(Stage::Check, 300.0), (Stage::Micro, 40.0)];
+        assert_eq!(
+            words(1380.0, &later),
+            "Measuring takes about 23 min, checking outputs 5 min, micro suites 40 s; all in about 29 min"
+        );
+    }
+
+    #[test]
+    fn a_profile_says_how_long_it_measures() {
+        let repo = crate::repo::Repo::find().unwrap();
+        let mut profile = repo.profile("smoke").unwrap();
+        assert_eq!(measures_s(&profile), None);
+        profile.measure_min = 90.0;
+        assert_eq!(measures_s(&profile), Some(5400.0));
+        profile.budget_s = 600.0;
+        assert_eq!(measures_s(&profile), Some(600.0), "a budget is kept");
+        // Nobody can be asked in a test, and who says yes isn't.
+        assert!(consent(&profile, &Options::default()).is_ok());
+    }
+
+    #[test]
+    fn judging_takes_each_prompt_once_whatever_the_targets() {
+        let mut plan = crate::run::pending::tests::plan();
+        let case = plan.scenarios[0].cases[0].clone();
+        plan.scenarios[0].cases.truncate(1);
+        let pilot = Pilot {
+            target: "judge".into(),
+            load_s: 1.0,
+            rounds: vec![schema::budget::Round {
+                prompt_tokens: case.prompt_tokens,
+                new_tokens: case.new_tokens,
+                concurrency: 1,
+                round_s: 0.5,
+            }],
+            planned_s: 0.0,
+            failure: String::new(),
+        };
+        let budget = Budget {
+            pilots: vec![pilot],
+            ..Budget::default()
+        };
+        let mut left: Vec<Pending> = Vec::new();
+        for launch in &plan.launches {
+            for target in ["a", "b"] {
+                let mut launch = launch.clone();
+                launch.target = target.into();
+                left.push(Pending { launch, attempt: 0 });
+            }
+        }
+        // 20 requests in each of two blocks.
+        let takes_s = check_s(&plan, &budget, &left, "judge");
+        assert!((takes_s - 40.0 * 1.3 * 0.5).abs() < 1e-9, "{takes_s}");
+        assert_eq!(check_s(&plan, &budget, &left, "other"), 0.0);
+        assert_eq!(check_s(&plan, &budget, &[], "judge"), 0.0);
+    }
+}

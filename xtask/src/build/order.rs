@@ -1,0 +1,190 @@
+//! In which order the programs of a run are built, and what that takes: what the first look
+//! needs, then the cheapest, so that there is soon something to look at. Pure.
+
+use schema::registry::{Build, Need};
+use std::cmp::Reverse;
+
+/// What a program takes that nothing is known of (s).
+const UNKNOWN_S: f64 = 300.0;
+/// What it takes to see that a program needs no building (s).
+const THERE_S: f64 = 1.0;
+
+/// A program to be built.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Job {
+    /// What it is called.
+    pub(super) id: String,
+    /// How it is made.
+    pub(super) how: Build,
+    /// Whose it is.
+    pub(super) owner: Owner,
+    /// Whether it was built here before.
+    pub(super) is_there: bool,
+    /// What building it should take (s), after other programs of its package.
+    pub(super) expected_s: f64,
+}
+
+/// Whose program it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The engine of that id.
+    Engine(String),
+    /// The micro suites.
+    Micro,
+}
+
+impl Job {
+    /// `build_s`: what the registry says that it takes on two cores; `cores`: of this machine.
+    pub(super) fn new(
+        id: &str,
+        how: &Build,
+        owner: Owner,
+        is_there: bool,
+        build_s: Option<u32>,
+        cores: usize,
+    ) -> Self {
+        // Few crates compile on more than eight cores at once.
+        let speed = (cores as f64 / 2.0).clamp(0.5, 4.0);
+        Self {
+            id: id.to_owned(),
+            how: how.clone(),
+            owner,
+            is_there,
+            expected_s: match is_there {
+                true => THERE_S,
+                false => build_s.map_or(UNKNOWN_S, f64::from) / speed,
+            },
+        }
+    }
+
+    /// Whether the Python environment must stand before it.
+    pub(super) fn waits_for_python(&self) -> bool {
+        matches!(self.how, Build::Python { .. }) || self.how.needs().contains(&Need::Libtorch)
+    }
+
+    /// Whether it is compiled from the same crates: whichever comes first pays for both.
+    fn is_kin(&self, other: &Self) -> bool {
+        match (&self.how, &other.how) {
+            (
+                Build::Cargo {
+                    package: a,
+                    features: b,
+                    default_features: c,
+                    ..
+                },
+                Build::Cargo {
+                    package,
+                    features,
+                    default_features,
+                    ..
+                },
+            ) => (a, b, c) == (package, features, default_features),
+            _ => false,
+        }
+    }
+}
+
+/// Put them in order: those in `first`, then the cheapest; programs of the same crates follow
+/// each other, as dear as the dearest of them.
+pub(super) fn order(jobs: Vec<Job>, first: &[String]) -> Vec<Job> {
+    let cost = |job: &Job| {
+        let kin = jobs.iter().filter(|other| other.is_kin(job));
+        let dearest = kin.map(|other| other.expected_s);
+        dearest.fold(job.expected_s, f64::max)
+    };
+    let mut costs: Vec<(Job, f64)> = jobs.iter().map(|job| (job.clone(), cost(job))).collect();
+    costs.sort_by(|(a, cost_a), (b, cost_b)| {
+        let is_first = |job: &Job| Reverse(first.contains(&job.id));
+        // A package's dearest program comes first: the others are cheap after it.
+        is_first(a)
+            .cmp(&is_first(b))
+            .then(cost_a.total_cmp(cost_b))
+            .then(b.expected_s.total_cmp(&a.expected_s))
+    });
+    costs.into_iter().map(|(job, _)| job).collect()
+}
+
+/// The next to be built, where the Python environment stands or doesn't yet; `None` where all
+/// wait for it.
+pub(super) fn next(jobs: &[Job], has_python: bool) -> Option<usize> {
+    jobs.iter()
+        .position(|job| has_python || !job.waits_for_python())
+}
+
+/// What all of these should take (s).
+pub(super) fn expected_s(jobs: &[Job]) -> f64 {
+    jobs.iter().map(|job| job.expected_s).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cargo(package: &str, needs: &[Need]) -> Build {
+        Build::Cargo {
+            package: package.into(),
+            bin: package.into(),
+            manifest: None,
+            features: vec![],
+            default_features: true,
+            needs: needs.to_vec(),
+        }
+    }
+
+    fn job(id: &str, how: Build, build_s: Option<u32>) -> Job {
+        Job::new(id, &how, Owner::Micro, false, build_s, 2)
+    }
+
+    fn ids(jobs: &[Job]) -> Vec<&str> {
+        jobs.iter().map(|job| job.id.as_str()).collect()
+    }
+
+    #[test]
+    fn the_first_look_comes_first_then_the_cheapest_and_a_package_stays_together() {
+        let python = Build::Python {
+            script: "p.py".into(),
+            requirements: "p.lock".into(),
+        };
+        let jobs = vec![
+            job("p", python, Some(150)),
+            job("dear-micro", cargo("dear", &[]), Some(20)),
+            job("torch", cargo("torch", &[Need::Libtorch]), Some(120)),
+            job("dear", cargo("dear", &[]), Some(400)),
+            job("look", cargo("look", &[]), Some(210)),
+            job("unknown", cargo("unknown", &[]), None),
+            job("quick", cargo("quick", &[]), Some(30)),
+        ];
+        let mut jobs = order(jobs, &["look".to_owned()]);
+        assert_eq!(
+            ids(&jobs),
+            [
+                "look",
+                "quick",
+                "torch",
+                "p",
+                "unknown",
+                "dear",
+                "dear-micro"
+            ]
+        );
+        assert_eq!(
+            expected_s(&jobs),
+            150.0 + 20.0 + 120.0 + 400.0 + 210.0 + 300.0 + 30.0
+        );
+        jobs.drain(..2);
+        assert_eq!(next(&jobs, true), Some(0));
+        assert_eq!(next(&jobs, false), Some(2), "libtorch is being downloaded");
+        jobs.truncate(2);
+        assert_eq!(next(&jobs, false), None);
+    }
+
+    #[test]
+    fn what_is_there_takes_no_time_and_more_cores_take_less() {
+        let how = cargo("a", &[]);
+        let of = |is_there, cores| Job::new("a", &how, Owner::Micro, is_there, Some(120), cores);
+        assert_eq!(of(true, 2).expected_s, 1.0);
+        assert_eq!(of(false, 1).expected_s, 240.0);
+        assert_eq!(of(false, 8).expected_s, 30.0);
+        assert_eq!(of(false, 128).expected_s, 30.0);
+    }
+}
