@@ -190,6 +190,7 @@ mod x86 {
         // `work`, which allocates nothing and takes no lock.
         let child = unsafe { libc::fork() };
         if child == 0 {
+            // SAFETY: both are plain system calls; nothing of the parent's is run at the end.
             unsafe {
                 libc::prctl(libc::PR_SET_DUMPABLE, 0); // its death leaves no core file
                 libc::_exit(if work() { 0 } else { REFUSED })

@@ -72,7 +72,7 @@ pub(super) fn event_before<E: DeserializeOwned>(
 
 fn ended(process: &mut Process, doing: &str) -> EngineFailure {
     let status = process.finish(Duration::from_secs(5));
-    EngineFailure::ended(&format!("while {doing}"), status)
+    process.died(&format!("while {doing}"), status)
 }
 
 pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailure> {

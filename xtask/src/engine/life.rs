@@ -1,8 +1,10 @@
 //! How a program's life begins and ends, whichever protocol it speaks.
 
-use super::process::Process;
+use super::process::{Process, describe_exit};
 use super::{EngineFailure, Program};
 use schema::record::Status;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 /// A failure, and the last lines of the program's stderr.
@@ -33,9 +35,23 @@ impl Process {
         let result = if status.is_some_and(|status| status.success()) {
             Ok(())
         } else {
-            Err(EngineFailure::ended("at exit", status))
+            Err(self.died("at exit", status))
         };
         (result, self.stderr_tail())
+    }
+
+    /// It ended `when` it shouldn't have: how, and after an illegal instruction also what
+    /// its library was kept to.
+    pub(crate) fn died(&self, when: &str, status: Option<ExitStatus>) -> EngineFailure {
+        let reason = format!("{when} the process {}", describe_exit(status));
+        let mut failure = EngineFailure::new(Status::Crashed, reason);
+        failure.signal = status.and_then(|status| status.signal());
+        if failure.is_illegal_instruction()
+            && let Some(limit) = &self.isa_limit
+        {
+            failure.reason = format!("{} (with {limit})", failure.reason);
+        }
+        failure
     }
 
     /// Kill it; the last lines of its stderr.

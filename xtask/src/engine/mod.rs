@@ -11,9 +11,7 @@ pub mod process;
 pub mod session;
 
 use schema::record::Status;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 
 /// A program that speaks the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,15 +97,6 @@ impl EngineFailure {
             status,
             reason: reason.into(),
             signal: None,
-        }
-    }
-
-    /// Its process ended `when` it shouldn't have.
-    pub fn ended(when: &str, status: Option<ExitStatus>) -> Self {
-        let reason = format!("{when} the process {}", process::describe_exit(status));
-        Self {
-            signal: status.and_then(|status| status.signal()),
-            ..Self::new(Status::Crashed, reason)
         }
     }
 

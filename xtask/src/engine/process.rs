@@ -4,6 +4,7 @@
 
 use super::Program;
 use protocol::clock::now_ns;
+use schema::record::IsaLimit;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
@@ -57,6 +58,8 @@ pub struct Process {
     stderr_reader: Option<std::thread::JoinHandle<()>>,
     /// Just before it was started.
     pub start_ns: u64,
+    /// What its library is kept to.
+    pub(super) isa_limit: Option<IsaLimit>,
 }
 
 impl Process {
@@ -99,6 +102,7 @@ impl Process {
             stderr,
             stderr_reader: Some(stderr_reader),
             start_ns,
+            isa_limit: program.isa_limit().cloned(),
         })
     }
 

@@ -62,13 +62,7 @@ pub fn verify(target: &Target, program: &Program, question: &Question) -> Verifi
 
 /// Say what the program's library was kept to when this was found.
 fn kept_to(program: &Program, mut verified: Verified) -> Verified {
-    let record = &mut verified.record;
-    record.isa_limit = program.isa_limit().cloned();
-    if let Some(limit) = &record.isa_limit
-        && record.status != Status::Ok
-    {
-        record.reason = format!("{} (with {limit})", record.reason);
-    }
+    verified.record.isa_limit = program.isa_limit().cloned();
     verified
 }
 
