@@ -122,6 +122,19 @@ fn a_profile_that_is_not_publishable_says_so_on_every_page() {
 }
 
 #[test]
+fn a_first_look_says_on_every_page_what_it_is() {
+    let look = world(vec![run("smoke", 1, 5)]);
+    let mut input = look.input();
+    input.publishing.banner = Some("A first look, not the report.");
+    let pages = site::render(&input).unwrap();
+    check(&pages);
+    for (path, text) in texts(&pages) {
+        assert!(text.contains("A first look, not the report."), "{path}");
+        assert!(!text.contains("Not for publication"), "{path}: said twice");
+    }
+}
+
+#[test]
 fn one_invocation_gives_no_interval_no_rank_and_no_leader() {
     let pages = render(&world(vec![run("smoke", 1, 5)]));
     let index = std::str::from_utf8(&pages["index.html"]).unwrap();

@@ -41,3 +41,31 @@ pub fn ids(results_dir: &Path) -> Vec<String> {
     ids.sort();
     ids
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_run_is_no_first_look() {
+        let dir = tempfile::tempdir().unwrap();
+        let look = format!(
+            "{}/20990101-000000-first-look-1a2b",
+            crate::bench::FIRST_LOOK_DIR
+        );
+        for id in [
+            "20260101-000000-cpu-1a2b",
+            "20260102-000000-cpu-1a2b",
+            &look,
+        ] {
+            std::fs::create_dir_all(dir.path().join(id)).unwrap();
+            std::fs::write(dir.path().join(id).join("run.json"), "{}").unwrap();
+        }
+        assert_eq!(ids(dir.path()).len(), 2);
+        let latest = find(dir.path(), "latest").unwrap();
+        assert!(latest.ends_with("20260102-000000-cpu-1a2b"));
+        // It is found by its path.
+        let path = dir.path().join(&look);
+        assert_eq!(find(dir.path(), path.to_str().unwrap()).unwrap(), path);
+    }
+}

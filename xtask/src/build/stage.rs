@@ -246,12 +246,15 @@ impl Progress {
         }
     }
 
-    /// That a program is being built, unless it is there.
+    /// That a program is being built, unless it is there or was downloaded.
     fn say(&self, job: &Job) {
+        if matches!(job.how, Build::Python { .. }) {
+            return;
+        }
         let Some(at) = self.all.iter().position(|(id, _)| *id == job.id) else {
             return;
         };
-        let over = self.all.iter().filter(|(_, work)| work.left == 0).count();
+        let over = self.all.iter().filter(|(_, work)| work.done > 0).count();
         let all: Vec<Work> = self.all.iter().map(|(_, work)| *work).collect();
         let left = match eta::left_s(&all) {
             Some(left_s) => format!("; all programs in about {}", about(left_s)),
@@ -276,7 +279,80 @@ impl Progress {
     fn end(&mut self, id: &str) {
         let mut all = self.all.iter_mut();
         if let Some((_, work)) = all.find(|(known, _)| known == id) {
-            work.left = 0;
+            (work.left, work.done) = (0, 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REGISTRY: &str = r#"
+baseline = "p.cpu.f32"
+reference = "p.cpu.f32"
+cross_check = "look.cpu.f32"
+[build_s]
+look = 210
+dear = 840
+[[engine]]
+id = "p"
+name = "P"
+about = ""
+homepage = ""
+build = { kind = "python", script = "p.py", requirements = "p.lock" }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }]
+[[engine]]
+id = "dear"
+name = "D"
+about = ""
+homepage = ""
+build = { kind = "cargo", package = "d", bin = "d" }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }]
+[[engine]]
+id = "look"
+name = "L"
+about = ""
+homepage = ""
+build = { kind = "cargo", package = "l", bin = "l" }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }, { backend = "cpu", precision = "q8_0", weights = "w" }]
+"#;
+
+    #[test]
+    fn what_is_to_be_built_is_said_and_what_is_there_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engines.toml");
+        std::fs::write(&path, REGISTRY).unwrap();
+        let registry = Registry::load(&path).unwrap();
+        let repo = Repo {
+            root: dir.path().to_owned(),
+            build_dir: dir.path().join("target"),
+            models_dir: dir.path().join("models"),
+        };
+        let micro: schema::micro::Program = toml::from_str(
+            r#"id = "look-micro"
+build_s = 30
+build = { kind = "cargo", package = "l", bin = "l-micro" }"#,
+        )
+        .unwrap();
+        let targets = registry.targets();
+        let look = [targets[2].clone(), targets[3].clone()];
+        let stage = || {
+            let micro = std::slice::from_ref(&micro);
+            Stage::new(&repo, &registry, &targets, micro, &look).unwrap()
+        };
+        let said = stage().announcement();
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with("To be built, about "), "{said}");
+        assert!(lines[0].ends_with(": look, look-micro, dear"), "{said}");
+        assert!(lines[1].contains("what p needs"), "{said}");
+
+        for (id, bin) in [("look", "l"), ("look-micro", "l-micro"), ("dear", "d")] {
+            let program = repo.build_dir.join("programs").join(id).join(bin);
+            std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+            std::fs::write(program, "").unwrap();
+        }
+        let said = stage().announcement();
+        assert!(said.starts_with("To be downloaded"), "{said}");
     }
 }

@@ -116,6 +116,19 @@ target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
 }
 
 #[test]
+fn only_programs_have_a_time_they_compile() {
+    let with = |id: &str| {
+        ENGINE.replacen(
+            "[[engine]]",
+            &format!("[build_s]\n{id} = 30\n[[engine]]"),
+            1,
+        )
+    };
+    assert_eq!(load(&with("a")).expect("it is sound").build_s["a"], 30);
+    fails(&with("b"), "[build_s] has \"b\"");
+}
+
+#[test]
 fn the_baseline_of_a_run_is_its_nearest_kin() {
     let registry = load(ENGINE).expect("it is sound");
     let planned = |ids: &[&str]| -> Vec<Target> {
