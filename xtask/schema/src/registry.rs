@@ -1,6 +1,10 @@
 //! `engines/engines.toml`: the registry. What the harness knows of an engine
 //! stands here and in the engine's own `hello`, nowhere in code.
 
+mod trials;
+
+pub use trials::{Handicap, Instrument};
+
 use crate::device::Device;
 use crate::error::{DataError, check_id, read_toml};
 use crate::isa::{self, IsaLadder};
@@ -38,33 +42,6 @@ pub struct Registry {
     /// All engines, in the order the site lists them.
     #[serde(rename = "engine")]
     pub engines: Vec<Engine>,
-}
-
-/// A target of known timing that notes what it really emitted and when. It is loaded with
-/// the weights `none`: it runs no model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Instrument {
-    /// Target id.
-    pub target: String,
-    /// The variable that names the file it appends its batches to: a JSON object a line,
-    /// with `prompt_ids` of each row and `token_ns` of each step.
-    pub truth: String,
-    /// Variables that set its timing.
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-}
-
-/// A target that takes longer than another by a known share, and computes the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Handicap {
-    /// Target id of the slower one.
-    pub target: String,
-    /// Target id of the one that it is slower than.
-    pub of: String,
-    /// How much longer a pass takes: percent of the pass.
-    pub percent: u32,
 }
 
 /// One engine.
