@@ -43,11 +43,11 @@ pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What a profile's measuring takes at most, or about, where that is known (s).
+/// What a profile's measuring takes about, or at most, where that is known (s).
 fn measures_s(profile: &Profile) -> Option<f64> {
-    match (profile.budget_s, profile.measure_min) {
-        (budget_s, _) if budget_s > 0.0 => Some(budget_s),
-        (_, minutes) if minutes > 0.0 => Some(60.0 * minutes),
+    match (profile.measure_min, profile.budget_s) {
+        (minutes, _) if minutes > 0.0 => Some(60.0 * minutes),
+        (_, budget_s) if budget_s > 0.0 => Some(budget_s),
         _ => None,
     }
 }
