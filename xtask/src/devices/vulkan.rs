@@ -192,9 +192,8 @@ fn ask() -> Answer {
         // SAFETY: the handle was just given out, and `found` is no smaller than what is
         // written.
         unsafe { properties(handle, &mut found) };
-        // SAFETY: names end with a zero within their 256 bytes, the last of which is one of
-        // ours where a driver left it out.
         found.name[255] = 0;
+        // SAFETY: the name ends with a zero within its 256 bytes, by ours at the latest.
         let name = unsafe { CStr::from_ptr(found.name.as_ptr()) };
         VulkanDevice {
             name: name.to_string_lossy().into_owned(),
