@@ -315,7 +315,7 @@ impl Session {
     fn send(&mut self, request: &Request) -> Result<u64, EngineFailure> {
         self.process
             .write_line(&encode(request))
-            .or_else(|_| Err(self.why_unread()))
+            .map_err(|_| self.why_unread())
     }
 
     /// Why it reads no more. The pipe broke because the process died: how it died says

@@ -107,7 +107,7 @@ pub fn check(
                     let gap = asker.gap(output, limit.tie_width_nats);
                     let gap = gap.with_context(|| {
                         format!(
-                            "{} stopped judging at {} {}/{} (`--resume` goes on there)",
+                            "{} stopped judging at {} {}/{}",
                             asker.name, cell.name, cell.scenario, cell.case
                         )
                     })?;
