@@ -413,6 +413,7 @@ fn addresses_and_a_picture_stand_only_where_they_were_given() {
         base_url: Some("https://a.example/b"),
         picture: Some(b"png"),
         records: Some(b"gz"),
+        banner: None,
     };
     let pages = site::render(&input).unwrap();
     let engine = html_of(&pages, "engine/burn.html");
