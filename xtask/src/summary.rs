@@ -112,9 +112,10 @@ impl Summary {
                 .zip(timed_ns)
                 .map(|(wall_ns, timed_ns)| timed_ns as f64 / wall_ns as f64),
             leads: leads(&run.header.plan.scenarios, &analysis, baseline),
-            baseline: has_baseline
-                .then(|| baseline.to_owned())
-                .unwrap_or_default(),
+            baseline: match has_baseline {
+                true => baseline.to_owned(),
+                false => String::new(),
+            },
             gaps: gaps(&cells),
         }
     }

@@ -256,7 +256,7 @@ impl Progress {
         };
         let over = self.all.iter().filter(|(_, work)| work.done > 0).count();
         let all: Vec<Work> = self.all.iter().map(|(_, work)| *work).collect();
-        let left = match eta::left_s(&all) {
+        let left = match eta::left_s(&all, eta::PROGRAMS_PRIOR_S) {
             Some(left_s) => format!("; all programs in about {}", about(left_s)),
             None => String::new(),
         };

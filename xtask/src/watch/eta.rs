@@ -5,9 +5,11 @@
 //! machine compiles faster): what is done says by which. Where little is done that factor is
 //! held near 1, and an item that has run before is mostly taken at its own pace.
 
-/// Seconds of estimated work by which the factor is held near 1: a minute's work already has
-/// most of the say.
-const PRIOR_S: f64 = 10.0;
+/// Seconds of estimated work by which the factor is held near 1, for launches: a minute's work
+/// already has most of the say.
+pub const LAUNCHES_PRIOR_S: f64 = 10.0;
+/// The same for programs that are compiled: one of them says little of the others.
+pub const PROGRAMS_PRIOR_S: f64 = 120.0;
 
 /// What is known of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,9 +38,9 @@ pub struct UnderWay {
 }
 
 /// Time until all is done (s); `None` where there is neither an estimate nor a launch that
-/// is over.
-pub fn left_s(all: &[Work]) -> Option<f64> {
-    let factor = factor(all);
+/// is over. `prior_s`: see [`LAUNCHES_PRIOR_S`].
+pub fn left_s(all: &[Work], prior_s: f64) -> Option<f64> {
+    let factor = factor(all, prior_s);
     let typical_s = typical_s(all, factor);
     let left = all.iter().filter(|work| work.left > 0).map(|work| {
         let each_s = each_s(work, factor).or(typical_s)?;
@@ -53,8 +55,8 @@ pub fn left_s(all: &[Work]) -> Option<f64> {
 }
 
 /// Actual over estimated time of what is done.
-fn factor(all: &[Work]) -> f64 {
-    let (mut expected_s, mut took_s) = (PRIOR_S, PRIOR_S);
+fn factor(all: &[Work], prior_s: f64) -> f64 {
+    let (mut expected_s, mut took_s) = (prior_s, prior_s);
     for work in all {
         let Some(each_s) = work.expected_s else {
             continue;
@@ -95,6 +97,10 @@ fn typical_s(all: &[Work], factor: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn left_s(all: &[Work]) -> Option<f64> {
+        super::left_s(all, LAUNCHES_PRIOR_S)
+    }
 
     /// Items by (expected, left, done, took).
     fn work(all: &[(Option<f64>, u32, u32, f64)]) -> Vec<Work> {

@@ -219,7 +219,11 @@ impl Tree {
                 });
             }
         }
-        eta::left_s(&all).map(|left_s| (left_s * 1e9) as u64)
+        let prior_s = match stage {
+            Some(Stage::Build) => eta::PROGRAMS_PRIOR_S,
+            _ => eta::LAUNCHES_PRIOR_S,
+        };
+        eta::left_s(&all, prior_s).map(|left_s| (left_s * 1e9) as u64)
     }
 
     /// Items of a stage that failed.
