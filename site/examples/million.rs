@@ -3,7 +3,7 @@
 //! No number in it was measured but its own time. A benchmark, not a test: it asserts
 //! nothing of the clock.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/rendered/common/mod.rs"]
 mod common;
 
 use anyhow::{Context, Result};

@@ -1,7 +1,7 @@
 //! Renders a synthetic run, to look at the pages: `cargo run -p site --example
 //! preview -- DIR [cpu|smoke|empty]`. No number in it was measured.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/rendered/common/mod.rs"]
 mod common;
 
 use anyhow::{Context, Result};

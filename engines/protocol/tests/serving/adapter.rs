@@ -1,0 +1,203 @@
+//! The runtime as the harness meets it: a process, lines in, lines out. The
+//! adapter is `examples/echo-bench.rs`. What runs when is the queue's own test;
+//! nothing here asserts how long anything takes.
+
+use crate::common::{self, events, generate, load, spawn};
+use protocol::wire::{Event, FailureKind};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Output;
+
+fn talk(input: &str) -> Output {
+    common::talk("echo-bench", input)
+}
+
+#[test]
+fn answers_in_order_with_times_in_order() {
+    let input = load("", 4) + &generate(1, &[1, 2], 3) + &generate(2, &[1, 9], 3);
+    let output = talk(&input);
+    assert!(output.status.success());
+    let events = events(&output);
+    let [
+        Event::Hello(hello),
+        Event::Loaded(loaded),
+        Event::Done(one),
+        Event::Done(two),
+    ] = events.as_slice()
+    else {
+        panic!("{events:?}");
+    };
+    assert_eq!(hello.engine, "echo");
+    assert!(hello.build.contains_key("rustc") && hello.build.contains_key("features"));
+    assert!(loaded.load_ns > 0);
+    assert_eq!((one.id, one.output_ids.as_slice()), (1, &[3, 4, 5][..]));
+    assert_eq!((two.id, two.output_ids.as_slice()), (2, &[10, 11, 12][..]));
+    for done in [one, two] {
+        let mut times = vec![done.received_ns, done.started_ns];
+        times.extend(&done.token_ns);
+        assert!(times.is_sorted());
+        assert_eq!(done.token_ns.len(), 3);
+    }
+}
+
+#[test]
+fn one_at_a_time_where_the_engine_cannot_batch() {
+    let requests: String = (1..=4).map(|id| generate(id, &[1, 2], 2)).collect();
+    for event in &events(&talk(&(load("alone", 4) + &requests)))[2..] {
+        let Event::Done(done) = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(done.batch, 1);
+    }
+}
+
+#[test]
+fn a_print_in_the_engine_does_not_reach_the_stream() {
+    let output = talk(&(load("", 1) + &generate(1, &[1, 2, 3, 4, 5], 1)));
+    assert_eq!(events(&output).len(), 3);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("greets you") && stderr.contains("{\"ev\":\"done\"}"));
+}
+
+#[test]
+fn scores_line_up_with_the_positions_asked_for() {
+    let score =
+        "{\"op\":\"score\",\"id\":5,\"ids\":[1,2,9,4],\"ask\":[[3],[10,0],[5]],\"top\":2}\n";
+    let events = events(&talk(&(load("", 1) + score)));
+    let Event::Scored(scored) = &events[2] else {
+        panic!("{events:?}")
+    };
+    // After [1,2], [1,2,9] and [1,2,9,4]; 2 parts of 17 for the successor.
+    assert_eq!(scored.argmax, [3, 10, 5]);
+    assert!((scored.logprobs[1][0] - (2.0f64 / 17.0).ln()).abs() < 1e-6);
+    assert!((scored.logprobs[1][1] - (1.0f64 / 17.0).ln()).abs() < 1e-6);
+    assert_eq!(scored.top_ids, [[3, 0], [10, 0], [5, 0]]);
+    assert_eq!(scored.top_logprobs[2].len(), 2);
+}
+
+#[test]
+fn the_process_outlives_bad_requests_and_failed_batches() {
+    let input = load("", 1)
+        + "this is no JSON\n"
+        + &generate(1, &[], 1)
+        + &generate(2, &[0; 30], 3)
+        + &generate(3, &[1, 1, 1], 1)
+        + &load("", 1)
+        + "{\"op\":\"score\",\"id\":6,\"ids\":[1],\"ask\":[[99]]}\n"
+        + &generate(4, &[1], 1)
+        + "{\"op\":\"exit\"}\n";
+    let output = talk(&input);
+    assert!(output.status.success());
+    let kinds: Vec<_> = events(&output)[2..]
+        .iter()
+        .map(|event| match event {
+            Event::Error(failure) => (failure.id, Some(failure.kind)),
+            Event::Done(done) => (Some(done.id), None),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    use FailureKind::{BadRequest, Oom};
+    assert_eq!(
+        kinds,
+        [
+            (None, Some(BadRequest)),
+            (Some(1), Some(BadRequest)),
+            (Some(2), Some(BadRequest)),
+            (Some(3), Some(Oom)),
+            (None, Some(BadRequest)),
+            (Some(6), Some(BadRequest)),
+            (Some(4), None),
+        ]
+    );
+}
+
+#[test]
+fn a_panic_is_reported_and_final() {
+    let output = talk(&(load("", 1) + &generate(1, &[1, 1, 1, 1], 1) + &generate(2, &[1], 1)));
+    assert_eq!(output.status.code(), Some(101));
+    let events = events(&output);
+    let Some(Event::Error(failure)) = events.last() else {
+        panic!("{events:?}")
+    };
+    assert_eq!((failure.id, failure.kind), (None, FailureKind::Internal));
+    assert!(failure.message.contains("four!"));
+}
+
+#[test]
+fn a_failed_load_still_says_hello() {
+    let output = talk(&load("missing", 1));
+    assert_eq!(output.status.code(), Some(1));
+    let events = events(&output);
+    let [Event::Hello(_), Event::Error(failure)] = events.as_slice() else {
+        panic!("{events:?}");
+    };
+    assert_eq!((failure.id, failure.kind), (None, FailureKind::Unavailable));
+}
+
+#[test]
+fn input_that_never_loads_is_answered_and_counts_as_failure() {
+    let output = talk(&("nonsense\n".to_string() + &generate(1, &[1], 1)));
+    assert_eq!((output.status.code(), events(&output).len()), (Some(1), 2));
+    assert_eq!(talk("").status.code(), Some(0));
+    assert_eq!(talk("{\"op\":\"exit\"}\n").status.code(), Some(0));
+}
+
+#[test]
+fn ends_when_nobody_listens() {
+    let mut child = spawn("echo-bench");
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(load("", 1).as_bytes()).unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    drop(lines);
+    // The input stays open: only the closed output can end it.
+    assert!(child.wait().unwrap().success());
+    drop(stdin);
+}
+
+#[test]
+fn a_person_gets_one_result_with_statistics() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("model-q8_0.gguf"), "").unwrap();
+    let ask = serde_json::json!({
+        "prompt_ids": [1, 2], "iterations": 5, "max_tokens": 4, "model_path": dir.path(),
+    });
+    let output = talk(&format!("{ask:#}\n"));
+    assert!(output.status.success());
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["output_ids"], serde_json::json!([3, 4, 5, 6]));
+    assert_eq!(
+        (&result["precision"], &result["prompt_tokens"]),
+        (&"q8_0".into(), &2.into())
+    );
+    assert_eq!(
+        (&result["ttft_ms"]["n"], &result["itl_ms"]["n"]),
+        (&5.into(), &15.into())
+    );
+    assert!(result["ttft_ms"]["p90"].is_null() && result["output_text"].is_null());
+    assert!(result["output_tok_per_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_person_gets_one_error() {
+    for (ask, part) in [
+        ("{\"prompt\":\"a\"}", "model_path"),
+        ("{\"prompt\":\"a\",\"model_path\":\"/nowhere\"}", "/nowhere"),
+        ("{\"model_path\":\"/\",\"weights\":\"w\"}", "prompt_ids"),
+        (
+            "{\"model_path\":\"/\",\"weights\":\"w\",\"prompt\":\"a\"}",
+            "tokenizer.json",
+        ),
+        (
+            "{\"model_path\":\"/\",\"weights\":\"w\",\"prompt_ids\":[1,1,1,1]}",
+            "four!",
+        ),
+    ] {
+        let output = talk(ask);
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let message = result["error"]["message"].as_str().unwrap();
+        assert!(message.contains(part), "{message}");
+        assert!(!output.status.success());
+    }
+}

@@ -1,0 +1,148 @@
+//! The harness's own error beside the results: the table where it was measured, a plain
+//! word where it was not, and the promises that a profile's limits make.
+
+use crate::common::{self, World, run};
+use schema::calibration::{Calibration, LatencyError, Level, ScheduleLag};
+use schema::capacity::Capacity;
+use schema::profile::Slo;
+use schema::record::Status;
+
+fn world() -> World {
+    common::world(vec![run("cpu", 5, 22)])
+}
+
+fn page(world: &World, path: &str) -> String {
+    let pages = site::render(&world.input()).expect("renders");
+    String::from_utf8(pages[path].clone()).expect("UTF-8")
+}
+
+fn run_page(world: &World) -> String {
+    page(world, &format!("run/{}.html", world.runs[0].header.id))
+}
+
+fn calibration(failures: &[&str]) -> Calibration {
+    let error = || LatencyError {
+        emitted_ns_p50: 2e6,
+        p50_error: 0.0004,
+        emitted_ns_p99: 3e6,
+        p99_error_ns: 1500.0,
+        sample_error_ns_p99: 2500.0,
+    };
+    Calibration {
+        instrument: "known.cpu.f32".into(),
+        levels: vec![Level {
+            concurrency: 10,
+            requests: 1000,
+            ttft: error(),
+            itl: error(),
+            delivery_ns_p50: 40e3,
+            delivery_ns_p99: 90e3,
+        }],
+        schedule: ScheduleLag {
+            rate_per_s: 1000.0,
+            requests: 1000,
+            lag_ns_p50: 9e3,
+            lag_ns_p99: 71e3,
+            lag_ns_max: 3e6,
+        },
+        failures: failures.iter().map(|&line| line.to_owned()).collect(),
+    }
+}
+
+#[test]
+fn a_run_without_calibration_says_so_on_every_page() {
+    let world = world();
+    for path in ["index.html", "scenario/concurrent.html"] {
+        assert!(page(&world, path).contains("Instrument error: not measured in this run."));
+    }
+}
+
+#[test]
+fn the_instrument_error_stands_beside_results_and_in_full_on_the_run_page() {
+    let mut world = world();
+    world.runs[0].calibration = Some(calibration(&[]));
+    let sentence = "Instrument error: in calibration medians are off by at most 0.040 %, 99th percentiles \
+                    by 1.50 µs, and requests of an open loop were sent 71.0 µs late at the 99th percentile.";
+    for path in ["index.html", "scenario/concurrent.html"] {
+        assert!(page(&world, path).contains(sentence), "{path}");
+    }
+    let run = run_page(&world);
+    assert!(run.contains(sentence) && run.contains("known.cpu.f32"));
+    assert!(run.contains("<td>2.00 ms</td>") && run.contains("40.0 µs, 90.0 µs"));
+    world.runs[0].calibration = Some(calibration(&["the schedule lag was too long"]));
+    let broken = "did not keep its own limits: the schedule lag was too long.";
+    assert!(page(&world, "index.html").contains(broken));
+}
+
+#[test]
+fn a_run_s_own_lag_stands_beside_the_calibrated_one() {
+    let mut world = world();
+    world.runs[0].calibration = Some(calibration(&[]));
+    assert!(!page(&world, "index.html").contains("Beside real engines"));
+    let planned = &mut world.runs[0].header.plan.scenarios;
+    let planned = planned.iter_mut().find(|s| s.id == "sustained").unwrap();
+    planned.load = schema::scenario::LoadShape::Poisson;
+    planned.axis = schema::scenario::Axis::LoadPercent;
+    let text = page(&world, "index.html");
+    // Every synthetic request is written 8 µs after it was due.
+    let lag = "were sent late by 8.00 µs at the 99th percentile and by 8.00 µs at most;";
+    assert!(text.contains(lag), "{text}");
+    // Of two there is no percentile to print, but a largest.
+    let mut left = 2;
+    for log in &mut world.runs[0].launches {
+        if log.launch.scenario != "sustained" {
+            continue;
+        }
+        log.requests.retain(|request| {
+            let kept = !request.warmup && left > 0;
+            left -= u32::from(kept);
+            kept
+        });
+        if let [_, last] = &mut log.requests[..] {
+            last.sent_ns = last.scheduled_ns + 5_000_000;
+        }
+    }
+    let text = page(&world, "index.html");
+    let lag = "this run’s 2 requests of open loops were sent late by 5.00 ms at most;";
+    assert!(text.contains(lag), "{text}");
+}
+
+#[test]
+fn capacities_stand_on_the_run_page_failed_ones_too() {
+    let mut world = world();
+    let capacity = |target: &str, status| Capacity {
+        target: target.into(),
+        prompt_tokens: 50,
+        new_tokens: 16,
+        concurrency: 8,
+        status,
+        reason: match status {
+            Status::Ok => String::new(),
+            _ => "the capacity stage failed: it died".into(),
+        },
+        requests: 64,
+        window_s: 2.5,
+        requests_per_s: 25.6,
+    };
+    world.runs[0].capacities = vec![
+        capacity("candle.cpu.q8_0", Status::Ok),
+        capacity("lmrs.cpu.q8_0", Status::Crashed),
+    ];
+    let run = run_page(&world);
+    assert!(run.contains("25.6 req/s (50 → 16 tokens, 8 in flight; 64 requests in 2.5 s)"));
+    assert!(run.contains("the capacity stage failed: it died"));
+}
+
+#[test]
+fn who_meets_the_limits_is_said_where_they_are_asked_for() {
+    let mut world = world();
+    world.runs[0].header.plan.slo = Some(Slo {
+        ttft_p90_ms: 1e6,
+        itl_p90_ms: 1e6,
+    });
+    let concurrent = page(&world, "scenario/concurrent.html");
+    assert!(concurrent.contains("Limits at the 90th percentile, 1000000 ms to the first token"));
+    assert!(concurrent.contains("met by "));
+    // One request at a time promises nobody anything.
+    assert!(!page(&world, "scenario/single_request.html").contains("Limits at the"));
+}

@@ -1,0 +1,16 @@
+//! The site rendered from made-up runs, and what must stand on its pages.
+
+mod common;
+mod exhibits;
+mod hostile;
+#[path = "common/html.rs"]
+mod html;
+mod instrument;
+mod micro;
+mod pages;
+mod pins;
+mod report;
+mod several;
+#[path = "common/sound.rs"]
+mod sound;
+mod words;

@@ -1,0 +1,144 @@
+//! The pages of the micro suites: every planned variant stands on its suite's page,
+//! with its numbers or the reason for none, and on the page of the engine it explains.
+
+use crate::common::{micro::with_micro, run, world};
+use schema::micro::record::MicroFailed;
+use schema::record::Status;
+
+fn page<'a>(pages: &'a std::collections::BTreeMap<String, Vec<u8>>, path: &str) -> &'a str {
+    let bytes = pages.get(path).unwrap_or_else(|| panic!("no {path}"));
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn every_variant_is_on_its_suite_s_page() {
+    let pages = site::render(&world(vec![with_micro(run("cpu", 5, 24))]).input()).unwrap();
+    let suite = page(&pages, "micro/adding.html");
+    for words in [
+        "How long does a sum take?",
+        "10 numbers",
+        "1000 numbers",
+        "plain",
+        "the baseline",
+        "n = 100 readings, 5 launches",
+        "1.5e-7",
+        "20 readings of about",
+        "Peak memory: of the process while",
+        "GFLOP/s",
+        "✕ wrong output",
+        "the reference has 2 &lt;or so&gt;",
+        "Noise floor:",
+        "instructions: none",
+        "micro/adding/simd.i4.jsonl",
+    ] {
+        assert!(suite.contains(words), "no {words:?}");
+    }
+    // Exactly twice as fast in the limit of large sums: 2010 ÷ 1010 by the medians.
+    assert!(
+        suite.contains("better"),
+        "a difference of that size is seen"
+    );
+    let index = page(&pages, "micro.html");
+    assert!(index.contains("micro/adding.html") && index.contains("Largest advantage over plain"));
+    let engine = page(&pages, "engine/candle.html");
+    assert!(engine.contains("micro/adding.html") && engine.contains("What lies below"));
+    assert!(!page(&pages, "engine/lmrs.html").contains("What lies below"));
+    assert!(
+        page(&pages, "index.html").contains("micro.html"),
+        "the way to it"
+    );
+}
+
+#[test]
+fn the_suites_rows_are_a_file_of_the_run_that_their_pages_speak_of() {
+    let mut first = run("cpu", 5, 24);
+    first.header.id = "20990103-030405-cpu-first".into();
+    let second = with_micro(run("cpu", 5, 24));
+    let dir = format!("data/{}", second.header.id);
+    let pages = site::render(&world(vec![first, second]).input()).unwrap();
+    let csv = page(&pages, &format!("{dir}/micro.csv"));
+    assert!(csv.contains("micro/adding,many,call_ns,") && csv.contains(",wrong_output,"));
+    assert!(page(&pages, "data.html").contains(&format!("{dir}/micro.csv")));
+    let others = page(&pages, "data/20990103-030405-cpu-first/results.csv");
+    assert!(!others.contains("micro/adding"));
+    assert!(!pages.contains_key(&format!("{dir}/results.csv")));
+}
+
+#[test]
+fn only_what_is_better_in_equal_precision_is_an_advantage() {
+    let index = |change: fn(&mut schema::run::Run)| {
+        let mut run = with_micro(run("cpu", 5, 24));
+        change(&mut run);
+        let pages = site::render(&world(vec![run]).input()).unwrap();
+        page(&pages, "micro.html").to_owned()
+    };
+    assert!(index(|_| ()).contains("Largest advantage over plain: simd with"));
+    // The same numbers in another precision are no advantage.
+    let halved = index(|run| run.header.plan.micro.suites[0].variants[1].precision = "f16".into());
+    assert!(!halved.contains("Largest advantage"));
+    assert!(halved.contains("Nothing of equal precision could be compared with plain"));
+    // Nor is what is not better, however near.
+    let worse = index(|run| {
+        let of_simd = |log: &&mut schema::micro::MicroLog| log.launch.variant == "simd";
+        for log in run.micro.iter_mut().filter(of_simd) {
+            let samples = log.cases.iter_mut().flat_map(|case| &mut case.ns);
+            samples.for_each(|ns| *ns *= 3);
+        }
+    });
+    assert!(worse.contains("Nothing of equal precision is better than plain anywhere"));
+}
+
+#[test]
+fn a_ratio_that_is_missing_says_what_of_the_baseline_is() {
+    let fail = |run: &mut schema::run::Run, name: &str| {
+        let logs = run.micro.iter_mut();
+        for log in logs.filter(|log| log.launch.variant == name) {
+            log.failed
+                .extend(log.cases.drain(..).map(|case| MicroFailed {
+                    case: case.case,
+                    status: Status::Crashed,
+                    reason: "killed by signal 9".into(),
+                }));
+        }
+    };
+    let suite = |run: schema::run::Run| {
+        let pages = site::render(&world(vec![run]).input()).unwrap();
+        page(&pages, "micro/adding.html").to_owned()
+    };
+    let lost = |name: &str| {
+        let mut run = with_micro(run("cpu", 5, 24));
+        fail(&mut run, name);
+        suite(run)
+    };
+    assert!(lost("plain").contains("no ratio: plain has no value (crashed)"));
+    let without_floor = lost("plain@twin");
+    assert!(without_floor.contains("second launches of plain: crashed, killed by signal 9"));
+    assert!(without_floor.contains("better"), "the baseline is unharmed");
+    let mut narrow = with_micro(run("cpu", 5, 24));
+    let variants = &mut narrow.header.plan.micro.suites[0].variants;
+    variants.retain(|variant| variant.id != "plain");
+    let narrowed = suite(narrow);
+    assert!(narrowed.contains("no ratio: plain was not run"));
+    assert!(!narrowed.contains("too few launches to say"));
+}
+
+#[test]
+fn a_run_without_suites_has_no_such_page() {
+    let pages = site::render(&world(vec![run("cpu", 5, 24)]).input()).unwrap();
+    assert!(!pages.keys().any(|path| path.contains("micro")));
+}
+
+#[test]
+fn a_run_of_suites_alone_has_an_index() {
+    let mut alone = with_micro(run("cpu", 5, 24));
+    let plan = &mut alone.header.plan;
+    plan.targets.clear();
+    plan.scenarios.clear();
+    plan.launches.clear();
+    alone.launches.clear();
+    alone.verify.clear();
+    alone.checks.clear();
+    let pages = site::render(&world(vec![alone]).input()).unwrap();
+    assert!(page(&pages, "index.html").contains("micro.html"));
+    assert!(page(&pages, "micro/adding.html").contains("plain"));
+}

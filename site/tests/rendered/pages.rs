@@ -1,0 +1,422 @@
+//! What every rendered site must hold, whatever the data: links that lead
+//! somewhere, unique ids, balanced tags, equal bytes for equal data, every drawn
+//! number in a table, and no failure left out.
+
+use crate::common::{self, run, twins::with_twins, world};
+use crate::html;
+use crate::sound::{check, texts};
+use schema::record::Status;
+use std::collections::BTreeMap;
+
+type Pages = BTreeMap<String, Vec<u8>>;
+
+fn render(world: &common::World) -> Pages {
+    site::render(&world.input()).expect("renders")
+}
+
+#[test]
+fn a_full_site_holds_together() {
+    let pages = render(&world(vec![run("cpu", 5, 22), run("smoke", 1, 5)]));
+    check(&pages);
+    for path in [
+        "index.html",
+        "coverage.html",
+        "methodology.html",
+        "scenario/single_request.html",
+        "engine/burn.html",
+        "run/20990102-030405-cpu-synthetic.html",
+        "run/20990102-030405-smoke-synthetic.html",
+        "assets/site.css",
+    ] {
+        assert!(pages.contains_key(path), "{path}");
+    }
+}
+
+#[test]
+fn what_a_library_was_kept_from_is_said_of_the_run_and_of_the_engine() {
+    let mut world = world(vec![run("cpu", 5, 5)]);
+    let page = |world: &common::World, path: &str| {
+        let pages = render(world);
+        html::read(path, std::str::from_utf8(&pages[path]).unwrap()).text
+    };
+    let paths = [
+        "run/20990102-030405-cpu-synthetic.html",
+        "engine/candle.html",
+    ];
+    for path in paths {
+        assert!(!page(&world, path).contains("Kept from some"), "{path}");
+    }
+    let limit = schema::record::IsaLimit {
+        variable: "LIB_MAX".into(),
+        value: "B".into(),
+        why: "it describes no tiles".into(),
+    };
+    let launches = world.runs[0].launches.iter_mut();
+    for log in launches.filter(|log| log.launch.target == "candle.cpu.f32") {
+        log.launch.isa_limit = Some(limit.clone());
+    }
+    for path in paths {
+        let text = page(&world, path);
+        assert!(text.contains("LIB_MAX=B: it describes no tiles"), "{path}");
+    }
+    let text = page(&world, paths[0]);
+    assert!(text.contains("LIB_MAX=B target/release/candle-bench"));
+}
+
+#[test]
+fn an_engine_says_what_adopting_it_costs() {
+    let mut world = world(vec![run("cpu", 5, 5)]);
+    let page = |world: &common::World, engine: &str| {
+        let path = format!("engine/{engine}.html");
+        let pages = render(world);
+        html::read(&path, std::str::from_utf8(&pages[&path]).unwrap()).text
+    };
+    let text = page(&world, "candle");
+    for word in [
+        "What adopting it costs",
+        "11.8 MiB",
+        "libsynthetic.so.1, 3.00 GiB",
+        "321",
+        "61.5 s",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let python = page(&world, "pytorch");
+    assert!(python.contains("57, 7.00 GiB"), "{python}");
+    assert!(python.contains("was built before this run"), "{python}");
+    // A run that didn't measure it says nothing of it.
+    world.runs[0].header.provenance.adoption.clear();
+    assert!(!page(&world, "candle").contains("What adopting it costs"));
+}
+
+#[test]
+fn equal_data_gives_equal_bytes() {
+    let make = || render(&world(vec![run("cpu", 5, 5)]));
+    assert!(make() == make());
+}
+
+#[test]
+fn without_a_run_the_index_says_what_to_run() {
+    let pages = render(&world(vec![]));
+    check(&pages);
+    let index = std::str::from_utf8(&pages["index.html"]).unwrap();
+    assert!(index.contains("cargo xtask bench-all"));
+}
+
+#[test]
+fn a_profile_that_is_not_publishable_says_so_on_every_page() {
+    let smoke = render(&world(vec![run("smoke", 1, 5)]));
+    check(&smoke);
+    for (path, text) in texts(&smoke) {
+        assert!(text.contains("Not for publication"), "{path}");
+    }
+    for (path, text) in texts(&render(&world(vec![run("cpu", 5, 5)]))) {
+        assert!(!text.contains("Not for publication"), "{path}");
+    }
+}
+
+#[test]
+fn a_first_look_says_on_every_page_what_it_is() {
+    let look = world(vec![run("smoke", 1, 5)]);
+    let mut input = look.input();
+    input.publishing.banner = Some("A first look, not the report.");
+    let pages = site::render(&input).unwrap();
+    check(&pages);
+    for (path, text) in texts(&pages) {
+        assert!(text.contains("A first look, not the report."), "{path}");
+        assert!(!text.contains("Not for publication"), "{path}: said twice");
+    }
+}
+
+#[test]
+fn one_invocation_gives_no_interval_no_rank_and_no_leader() {
+    let pages = render(&world(vec![run("smoke", 1, 5)]));
+    let index = std::str::from_utf8(&pages["index.html"]).unwrap();
+    assert!(index.contains("Nothing can be ranked yet"));
+    assert!(!index.contains("rank 1"));
+    let scenario = std::str::from_utf8(&pages["scenario/single_request.html"]).unwrap();
+    assert!(scenario.contains("too few invocations to say"));
+}
+
+#[test]
+fn no_failure_is_left_out() {
+    let world = world(vec![run("cpu", 5, 5)]);
+    let pages = render(&world);
+    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    let failed: Vec<_> = analysis
+        .cells
+        .iter()
+        .filter(|cell| cell.status != Status::Ok)
+        .collect();
+    assert!(failed.len() >= 4, "the synthetic run has failures");
+    let page = |path: &str| {
+        let text = std::str::from_utf8(&pages[path]).unwrap();
+        html::read(path, text).text
+    };
+    let coverage = page("coverage.html");
+    let index = page("index.html");
+    for cell in failed {
+        assert!(coverage.contains(&cell.reason), "{cell:?}");
+        let scenario = page(&format!("scenario/{}.html", cell.scenario));
+        assert!(scenario.contains(&cell.reason), "{cell:?}");
+        let engine = cell.target.split('.').next().unwrap();
+        assert!(
+            page(&format!("engine/{engine}.html")).contains(&cell.reason),
+            "{cell:?}"
+        );
+    }
+    for word in ["crashed", "out of memory", "timeout", "wrong output"] {
+        assert!(index.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn every_drawn_number_is_in_the_data_table_below() {
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let mut drawn = 0;
+    for (path, text) in texts(&pages) {
+        for figure in text.split("<figure ").skip(1) {
+            let figure = figure.split("</figure>").next().unwrap();
+            let (picture, table) = figure.split_once("<details>").expect("a table behind it");
+            let (head, rows) = table.split_once("<tbody>").expect("a table");
+            for title in picture.split("<title>").skip(1) {
+                let title = title.split("</title>").next().unwrap();
+                // A mark says what its row is, then parts of cells or headings.
+                let Some((name, parts)) = title.split_once(" · ") else {
+                    continue;
+                };
+                drawn += 1;
+                let row = rows.split("<tr>").find(|row| {
+                    let holds = |part: &str| row.contains(part) || head.contains(part);
+                    row.contains(&format!(">{name}<")) && parts.split(" · ").all(holds)
+                });
+                assert!(row.is_some(), "{path}: {title} is in no row");
+            }
+        }
+    }
+    assert!(drawn > 100, "{drawn}");
+}
+
+#[test]
+fn the_noise_floor_stands_beside_what_it_decides_and_a_twin_is_no_target() {
+    let without = render(&world(vec![run("cpu", 5, 22)]));
+    let with = render(&world(vec![with_twins(run("cpu", 5, 22), 22)]));
+    check(&with);
+    let text = |pages: &Pages, path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let page = "scenario/single_request.html";
+    assert!(text(&without, page).contains("No noise floor was measured: the verdicts"));
+    assert!(text(&with, page).contains("Noise floor: 1.0"));
+    assert!(text(&with, "index.html").contains("class=\"nf\""));
+    assert!(!text(&without, "index.html").contains("class=\"nf\""));
+    assert_eq!(
+        with.keys().collect::<Vec<_>>(),
+        without.keys().collect::<Vec<_>>(),
+        "no page of its own"
+    );
+    for (path, text) in texts(&with) {
+        assert_eq!(
+            text.contains("@twin"),
+            path.starts_with("run"),
+            "{path}: its records are listed with their hashes, and nothing else is"
+        );
+    }
+}
+
+#[test]
+fn what_the_statistics_can_do_is_said_with_its_numbers() {
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let methodology = text("methodology.html");
+    for said in ["The statistics on trial", "95.1", "1.2", "17"] {
+        assert!(methodology.contains(said), "{said}");
+    }
+    let scaling = text("scenario/concurrent.html");
+    assert!(scaling.contains("Of linear") && scaling.contains("No scalability law is fitted"));
+    let serial = text("scenario/single_request.html");
+    assert!(serial.contains("Early ÷ late") && !serial.contains("Of linear"));
+}
+
+#[test]
+fn many_targets_still_fit_on_a_page() {
+    let mut run = run("cpu", 5, 22);
+    let more: Vec<_> = run
+        .header
+        .plan
+        .targets
+        .iter()
+        .map(|target| {
+            let mut target = target.clone();
+            target.id = target.id.replacen('.', "+opt.", 1);
+            target
+        })
+        .collect();
+    for log in run.launches.clone() {
+        let mut log = log;
+        log.launch.target = log.launch.target.replacen('.', "+opt.", 1);
+        run.launches.push(log);
+    }
+    for mut launch in run.header.plan.launches.clone() {
+        launch.target = launch.target.replacen('.', "+opt.", 1);
+        run.header.plan.launches.push(launch);
+    }
+    run.header.plan.targets.extend(more);
+    check(&render(&world(vec![run])));
+}
+
+/// A run with one more target, on CUDA, and the synthetic trace of it.
+fn traced() -> common::World {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../xtask/stats/tests/data/kernels.synthetic");
+    let mut run = run("cpu", 5, 5);
+    let mut target = run.header.plan.targets[0].clone();
+    target.id = "synthetic.cuda.f16".into();
+    target.backend = "cuda".into();
+    let mut judged = run.verify.values().next().expect("there is one").clone();
+    judged.target = target.id.clone();
+    judged.status = Status::Ok;
+    run.verify.insert(target.id.clone(), judged);
+    run.header.plan.targets.push(target);
+    run.kernels = schema::kernels::TracedLaunch::load_all(&dir).expect("the record loads");
+    assert_eq!(run.kernels.len(), 1);
+    world(vec![run])
+}
+
+/// The words of a page without its scripts.
+fn text_of(pages: &Pages, path: &str) -> String {
+    html::read(path, std::str::from_utf8(&pages[path]).expect("UTF-8")).text
+}
+
+#[test]
+fn a_synthetic_trace_is_refused_and_named() {
+    let pages = render(&traced());
+    check(&pages);
+    assert!(!pages.contains_key("kernels.html"));
+    let coverage = text_of(&pages, "coverage.html");
+    assert!(coverage.contains("Kernels not traced"), "{coverage}");
+    assert!(coverage.contains("its trace is synthetic"), "{coverage}");
+}
+
+#[test]
+fn a_trace_that_was_measured_has_a_page() {
+    let mut world = traced();
+    // As if it had been measured: this page is never written anywhere.
+    let trace = world.runs[0].kernels[0].trace.as_mut().expect("it loads");
+    trace.header.synthetic = false;
+    let pages = render(&world);
+    check(&pages);
+    let kernels = text_of(&pages, "kernels.html");
+    for word in [
+        "synthetic.cuda.f16",
+        "4.00", // kernels a token
+        "80.0 %",
+        "100 µs", // gaps
+        "71.2 %", // matmul
+        "synthetic_gemm_down",
+        "nothing here is compared or ranked",
+    ] {
+        assert!(
+            kernels.contains(word),
+            "{word} is not on the page: {kernels}"
+        );
+    }
+    assert!(!text_of(&pages, "coverage.html").contains("Kernels not traced"));
+}
+
+#[test]
+fn a_run_without_a_trace_says_why() {
+    let pages = render(&world(vec![run("cpu", 5, 5)]));
+    let coverage = text_of(&pages, "coverage.html");
+    assert!(
+        coverage.contains("no target of this run is on CUDA"),
+        "{coverage}"
+    );
+    let mut world = traced();
+    world.runs[0].kernels.clear();
+    let coverage = |world: &common::World| text_of(&render(world), "coverage.html");
+    assert!(coverage(&world).contains("the machine has no NVIDIA device"));
+    let facts = &mut world.runs[0].header.provenance.facts;
+    facts.insert("gpu".into(), "synthetic".into());
+    assert!(coverage(&world).contains("cargo xtask trace"));
+    world.runs[0].verify.remove("synthetic.cuda.f16");
+    assert!(coverage(&world).contains("has not passed the parity gate"));
+}
+
+#[test]
+fn a_disturbed_launch_is_flagged_beside_its_numbers_and_explained() {
+    let mut run = run("cpu", 5, 22);
+    let (target, scenario) = ("candle.cpu.f32", "sustained");
+    let log = run
+        .launches
+        .iter_mut()
+        .find(|log| {
+            let of = &log.launch;
+            of.target == target && of.scenario == scenario && of.invocation == 2
+        })
+        .expect("the launch is there");
+    // A GPU that was lost needs no other counter to be told.
+    let end = log.case_ends.first().expect("a case is complete").clone();
+    log.telemetry = vec![schema::record::Telemetry {
+        case: end.case,
+        t_ns: end.start_ns,
+        gpu_lost: Some("the GPU was lost: a synthetic <reason>".into()),
+        ..Default::default()
+    }];
+    let id = run.header.id.clone();
+    let pages = render(&world(vec![run]));
+    check(&pages);
+    let text = |path: &str| html::read(path, std::str::from_utf8(&pages[path]).unwrap()).text;
+    let run_page = text(&format!("run/{id}.html"));
+    assert!(run_page.contains("a synthetic &lt;reason&gt;") || run_page.contains("<reason>"));
+    let scenario_page = text("scenario/sustained.html");
+    assert!(scenario_page.contains("1 of 5 launches disturbed"));
+    assert!(scenario_page.contains("disturbed in block 2"));
+    assert!(!text("scenario/memory.html").contains("launches disturbed"));
+}
+
+#[test]
+fn the_index_shows_the_largest_size_that_most_targets_had_time_for() {
+    let shows_largest = |one_had_no_time: bool| {
+        let mut run = run("cpu", 5, 22);
+        let plan = &run.header.plan;
+        let scenario = plan.scenarios.iter().find(|s| s.id == "single_request");
+        let cases = &scenario.expect("it is planned").cases;
+        let largest = cases.iter().max_by_key(|case| case.prompt_tokens);
+        let largest = largest.expect("there are cases").clone();
+        let over = one_had_no_time.then(|| schema::budget::OverBudget {
+            target: "candle.cpu.f32".into(),
+            scenario: "single_request".into(),
+            case: largest.id.clone(),
+            estimate_s: 1.0,
+            reason: "no time".into(),
+        });
+        run.budget = Some(schema::budget::Budget {
+            budget_s: 1.0,
+            share_s: Some(1.0),
+            pilots: Vec::new(),
+            over: over.into_iter().collect(),
+            twins: Vec::new(),
+        });
+        let words = format!(
+            "Time to first token, {} prompt tokens",
+            largest.prompt_tokens
+        );
+        text_of(&render(&world(vec![run])), "index.html").contains(&words)
+    };
+    assert!(shows_largest(false));
+    assert!(!shows_largest(true));
+}
+
+#[test]
+fn what_a_trained_model_writes_is_shown_and_what_is_wrong_with_it_said() {
+    let pages = render(&world(vec![run("cpu", 5, 22)]));
+    let methodology = String::from_utf8(pages["methodology.html"].clone()).unwrap();
+    for said in [
+        "its perplexity is 1.456",
+        "cargo xtask train --steps 1500",
+        "1 of 2 end by themselves",
+        "<strong>Mia was a kind girl.</strong> She had a &lt;red&gt; ball.",
+        "It departs from the grammar.",
+    ] {
+        assert!(methodology.contains(said), "{said}");
+    }
+}

@@ -1,0 +1,337 @@
+//! The pages that speak of several runs: predictions, guide and roadmap. What they may
+//! say, on which run it rests, and what they answer where there is nothing.
+
+use crate::common::{World, run, world};
+use crate::html;
+use schema::model::{Model, Source};
+use schema::profile::Sizes;
+use schema::run::Run;
+use std::collections::BTreeMap;
+
+fn pages(world: &World) -> BTreeMap<String, String> {
+    let files = site::render(&world.input()).expect("renders");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    files
+        .into_iter()
+        .map(|(path, bytes)| (path, text(bytes)))
+        .collect()
+}
+
+/// Every link within the site leads somewhere, and no page is too large.
+fn check_links(pages: &BTreeMap<String, String>) {
+    let read: BTreeMap<&str, html::Page> = pages
+        .iter()
+        .filter(|(path, _)| path.ends_with(".html"))
+        .map(|(path, text)| (path.as_str(), html::read(path, text)))
+        .collect();
+    for (path, page) in &read {
+        assert!(pages[*path].len() <= 300_000, "{path}");
+        for link in page.links().filter(|link| !link.contains(':')) {
+            let (to, fragment) = html::resolve(path, link);
+            assert!(pages.contains_key(&to), "{path}: {link} leads nowhere");
+            if let Some(fragment) = fragment {
+                let there = read[to.as_str()].ids(&to);
+                assert!(there.contains(fragment.as_str()), "{path}: {link}");
+            }
+        }
+    }
+}
+
+/// The words of a page.
+fn page(world: &World, path: &str) -> String {
+    html::read(path, &pages(world)[path]).text
+}
+
+/// The part of a page's text from one heading to the next.
+fn part<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let start = text.rfind(from).unwrap_or_else(|| panic!("{from}: {text}"));
+    let rest = &text[start..];
+    rest.find(to).map_or(rest, |end| &rest[..end])
+}
+
+/// The synthetic run as if it were of a large model.
+fn large(world: &mut World, index: usize) {
+    let id = "synthetic-1b";
+    if world.models.get(id).is_none() {
+        world.models.models.push(Model {
+            id: id.into(),
+            name: "Synthetic 1B".into(),
+            parameters: 1_235_814_400,
+            about: "invented, of real size.".into(),
+            source: Source::Embedded,
+        });
+    }
+    let run = &mut world.runs[index];
+    run.header.plan.model = id.into();
+    for record in run.verify.values_mut() {
+        record.model = id.into();
+    }
+}
+
+fn named(mut run: Run, id: &str) -> Run {
+    run.header.id = id.into();
+    run
+}
+
+fn sizes() -> Sizes {
+    Sizes {
+        prompt_tokens: vec![50],
+        new_tokens: 16,
+        concurrency: vec![4],
+        load_percent: vec![],
+        targets: vec![],
+        requests: 20,
+        duration_s: 0.0,
+        turns: false,
+    }
+}
+
+#[test]
+fn without_a_run_all_three_stand_and_say_what_to_run() {
+    let mut world = world(vec![]);
+    world.profiles[0].model = "synthetic-1b".into();
+    world.profiles[0]
+        .scenarios
+        .insert("sustained".into(), sizes());
+    world.models.models[0].id = "synthetic-1b".into();
+    world.models.models[0].parameters = 2_000_000_000;
+    let guide = page(&world, "guide.html");
+    assert!(guide.contains("Nothing has been measured yet"), "{guide}");
+    let wanted = "cargo xtask bench-all --profile cpu --scenarios sustained";
+    assert!(guide.contains(wanted), "{guide}");
+    let hypotheses = page(&world, "hypotheses.html");
+    assert!(
+        hypotheses.contains("11 are not measured here"),
+        "{hypotheses}"
+    );
+    assert!(hypotheses.contains("cargo xtask bench-all --profile gpu"));
+    assert!(hypotheses.contains("Nobody times it."));
+    assert!(page(&world, "roadmap.html").contains("no gap is known"));
+}
+
+#[test]
+fn nothing_is_recommended_on_a_small_model_and_the_page_says_what_would() {
+    let mut world = world(vec![run("cpu", 5, 22), run("smoke", 1, 5)]);
+    world.profiles[0]
+        .scenarios
+        .insert("sustained".into(), sizes());
+    let guide = page(&world, "guide.html");
+    assert!(
+        guide.contains("Of 2 runs here none may carry a recommendation"),
+        "{guide}"
+    );
+    assert!(guide.contains("and a choice rests on none under 1\u{a0}B"));
+    assert!(guide.contains("left out, since it has too few samples"));
+    assert!(!guide.contains("Take pytorch") && !guide.contains("Take candle"));
+    // No large model is known, so no command could be trusted to help.
+    assert!(!guide.contains("--scenarios sustained"));
+    world.models.models.push(Model {
+        id: "made-here".into(),
+        name: "Made here".into(),
+        parameters: 1_000_000_000,
+        about: String::new(),
+        source: Source::Embedded,
+    });
+    let guide = page(&world, "guide.html");
+    let wanted = "cargo xtask bench-all --profile cpu --model made-here --scenarios sustained";
+    assert!(guide.contains(wanted), "{guide}");
+}
+
+#[test]
+fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
+    let mut world = world(vec![
+        run("cpu", 5, 22),
+        named(run("cpu", 5, 22), "run-of-1b"),
+    ]);
+    large(&mut world, 1);
+    let pages = pages(&world);
+    check_links(&pages);
+    let guide = html::read("guide.html", &pages["guide.html"]).text;
+    let batch = part(&guide, "Much text to work through", "Long prompts");
+    // The synthetic leader of sustained load, by its own analysis.
+    let analysis = stats::analyse(&world.runs[1], &world.scenarios, &world.registry.baseline);
+    let leaders: Vec<&str> = analysis
+        .cells
+        .iter()
+        .filter(|c| c.scenario == "sustained" && c.case == "c8" && c.rank == Some(1))
+        .map(|c| c.target.as_str())
+        .collect();
+    assert!(!leaders.is_empty());
+    assert!(
+        leaders
+            .iter()
+            .any(|leader| batch.contains(&format!("Take {leader}"))),
+        "{leaders:?}: {batch}"
+    );
+    for word in [
+        "Synthetic 1B",
+        "Verified scope",
+        "How to build it",
+        "cargo xtask build",
+    ] {
+        assert!(batch.contains(word), "{word}: {batch}");
+    }
+    assert!(pages["guide.html"].contains("run/run-of-1b.html"));
+    // What rests on the other run is linked to its page, not to the shown run's numbers.
+    assert!(!pages["guide.html"].contains("scenario/sustained.html#c8"));
+}
+
+#[test]
+fn a_run_that_may_not_be_published_carries_nothing_however_large_its_model() {
+    let mut world = world(vec![run("smoke", 1, 5)]);
+    large(&mut world, 0);
+    let guide = page(&world, "guide.html");
+    assert!(
+        guide.contains("Of 1 run here none may carry a recommendation"),
+        "{guide}"
+    );
+    assert!(page(&world, "roadmap.html").contains("left out, since it has too few samples"));
+    let hypotheses = page(&world, "hypotheses.html");
+    assert!(
+        hypotheses.contains("11 are not measured here"),
+        "{hypotheses}"
+    );
+}
+
+#[test]
+fn a_large_model_s_run_without_numbers_recommends_nothing() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    large(&mut world, 0);
+    world.runs[0].launches.clear();
+    let guide = page(&world, "guide.html");
+    let said = "Of 1 run here 1 may carry a recommendation, but no number in them allows one.";
+    assert!(guide.contains(said), "{guide}");
+    assert!(page(&world, "roadmap.html").contains("No gap to a limit could be told"));
+}
+
+#[test]
+fn of_the_same_machine_model_and_profile_only_the_first_run_speaks() {
+    let mut world = world(vec![
+        run("cpu", 5, 22),
+        named(run("cpu", 5, 22), "an-older-one"),
+    ]);
+    large(&mut world, 0);
+    large(&mut world, 1);
+    let guide = page(&world, "guide.html");
+    assert!(
+        guide.contains("left to another run of the same kind"),
+        "{guide}"
+    );
+    let text = &pages(&world)["guide.html"];
+    assert_eq!(text.matches("id=\"batch-").count(), 1);
+}
+
+#[test]
+fn predictions_are_judged_by_interval_and_labelled_with_where() {
+    let world = world(vec![run("cpu", 5, 22)]);
+    let pages = pages(&world);
+    let text = html::read("hypotheses.html", &pages["hypotheses.html"]).text;
+    assert!(
+        text.contains("Of 11 predictions, ") && !text.contains("by their 95 % intervals"),
+        "{text}"
+    );
+    assert!(pages["hypotheses.html"].contains("✕ refuted"));
+    assert!(pages["hypotheses.html"].contains("scenario/single_request.html#p10"));
+    assert!(text.contains("synthetic data, no machine, 2 CPUs with Tiny Llama (synthetic)"));
+    let gpu = part(
+        &text,
+        "Synthetic prediction gpu.",
+        "Synthetic prediction never.",
+    );
+    assert!(
+        gpu.contains("Of the run shown: it ran nothing on cuda."),
+        "{gpu}"
+    );
+}
+
+#[test]
+fn the_roadmap_ranks_gaps_and_says_which_limits_it_lacks() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    let text = page(&world, "roadmap.html");
+    assert!(text.contains("Scaling with load"), "{text}");
+    assert!(text.contains("This run recorded no memory bandwidth of its machine."));
+    assert!(text.contains("No kernels were traced"));
+    assert!(text.contains("With a model this small"));
+    assert!(text.contains("No limit of this machine was measured in this run"));
+    large(&mut world, 0);
+    assert!(!page(&world, "roadmap.html").contains("With a model this small"));
+}
+
+#[test]
+fn without_predictions_their_page_and_its_link_are_not_there() {
+    let world = world(vec![run("cpu", 5, 5)]);
+    let mut input = world.input();
+    input.hypotheses = None;
+    let files = site::render(&input).unwrap();
+    assert!(!files.contains_key("hypotheses.html"));
+    let index = std::str::from_utf8(&files["index.html"]).unwrap();
+    assert!(!index.contains("hypotheses.html") && index.contains("guide.html"));
+}
+
+#[test]
+fn markup_in_what_the_new_pages_print_is_text() {
+    let evil = "</td><script>alert(1)</script>\"'&";
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    large(&mut world, 0);
+    for hypothesis in &mut world.hypotheses.hypotheses {
+        hypothesis.says = format!("{} {evil}", hypothesis.says);
+        hypothesis.reading = evil.into();
+        hypothesis.group = evil.into();
+    }
+    for place in &mut world.hypotheses.places {
+        place.about = evil.into();
+        place.command = evil.into();
+    }
+    for model in &mut world.models.models {
+        model.name = evil.into();
+        model.about = evil.into();
+    }
+    let facts = &mut world.runs[0].header.provenance.facts;
+    facts.insert("gpu".into(), evil.into());
+    for log in &mut world.runs[0].launches {
+        if let Some(ready) = &mut log.ready {
+            ready.notes = vec![evil.into()];
+            ready.build.insert(evil.into(), evil.into());
+        }
+    }
+    for engine in &mut world.registry.engines {
+        engine.about = evil.into();
+    }
+    for (path, text) in pages(&world) {
+        if path.ends_with(".html") {
+            let read = html::read(&path, &text);
+            for script in read.tags.iter().filter(|tag| tag.name == "script") {
+                let of = |key: &str| script.attributes.get(key).map(String::as_str);
+                let ours = of("src").is_some_and(|src| src.contains("assets/"));
+                assert!(ours || of("type") == Some("application/ld+json"), "{path}");
+            }
+            read.ids(&path);
+        }
+    }
+}
+
+#[test]
+fn memory_is_drawn_against_the_models_sizes_where_one_machine_ran_several() {
+    let mut world = world(vec![
+        run("cpu", 5, 22),
+        named(run("cpu", 5, 22), "run-of-1b"),
+    ]);
+    assert!(!page(&world, "scenario/memory.html").contains("against the model’s size"));
+    large(&mut world, 1);
+    for log in &mut world.runs[1].launches {
+        for end in &mut log.case_ends {
+            end.peak_rss_bytes = end.peak_rss_bytes.map(|bytes| bytes + 1_235_000_000);
+        }
+    }
+    let memory = page(&world, "scenario/memory.html");
+    assert!(
+        memory.contains("Peak memory against the model’s size"),
+        "{memory}"
+    );
+    assert!(memory.contains("bytes a parameter"), "{memory}");
+    assert!(memory.contains("millions: 1236"), "{memory}");
+    // Another machine's run says nothing of this one's growth.
+    let facts = &mut world.runs[1].header.provenance.facts;
+    facts.insert("cpu_model".into(), "another".into());
+    assert!(!page(&world, "scenario/memory.html").contains("against the model’s size"));
+}

@@ -1,0 +1,277 @@
+//! What pages may say and what they may not: nobody is called a leader who was only asked
+//! for more, no run is read as advice that it can't give, and no page claims an origin
+//! that its numbers don't have.
+
+use crate::common::{self, World, run, world};
+use crate::html;
+use schema::profile::Slo;
+use schema::run::Run;
+use schema::scenario::{Axis, LoadShape};
+use std::collections::BTreeMap;
+
+const OPEN: &str = "sustained";
+
+fn pages(world: &World) -> BTreeMap<String, String> {
+    let files = site::render(&world.input()).expect("renders");
+    let pages = files
+        .into_iter()
+        .filter(|(path, _)| path.ends_with(".html"));
+    pages
+        .map(|(path, bytes)| (path, String::from_utf8(bytes).expect("UTF-8")))
+        .collect()
+}
+
+/// The words of a page, spaces between tags made one.
+fn page(world: &World, path: &str) -> String {
+    let text = html::read(path, &pages(world)[path]).text;
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The synthetic world with its sustained load as an open loop, at shares of each
+/// target's own capacity.
+fn with_open_loop() -> World {
+    let mut run = run("cpu", 5, 22);
+    run.header.plan.slo = Some(Slo {
+        ttft_p90_ms: 1e6,
+        itl_p90_ms: 1e6,
+    });
+    let planned = run.header.plan.scenarios.iter_mut();
+    let planned = planned.into_iter().find(|s| s.id == OPEN).unwrap();
+    (planned.load, planned.axis) = (LoadShape::Poisson, Axis::LoadPercent);
+    for (case, percent) in planned.cases.iter_mut().zip([50, 90]) {
+        case.load_percent = Some(percent);
+    }
+    let mut world = world(vec![run]);
+    let text = world.scenarios.iter_mut().find(|s| s.id == OPEN).unwrap();
+    (text.load, text.axis) = (LoadShape::Poisson, Axis::LoadPercent);
+    text.reports = [
+        "goodput_requests_per_s",
+        "e2e_ns",
+        "offered_requests_per_s",
+        "schedule_lag_ns",
+    ]
+    .map(String::from)
+    .to_vec();
+    world
+}
+
+#[test]
+fn nobody_leads_where_each_target_has_a_load_of_its_own() {
+    let world = with_open_loop();
+    let scenario = page(&world, "scenario/sustained.html");
+    assert!(
+        scenario.contains("Loads differ by target, so nobody leads; 8 of 8 targets were planned."),
+        "{scenario}"
+    );
+    assert!(scenario.contains("At 90 % of its own capacity ") && scenario.contains(" offered; "));
+    assert!(
+        scenario.contains(", each at a load of its own") && !scenario.contains("the highest is")
+    );
+    for said in ["Against the leader", "Against the baseline"] {
+        assert!(!scenario.contains(said), "{said}");
+    }
+    let index = page(&world, "index.html");
+    assert!(index.contains("of 4 ranked scenarios"), "{index}");
+    assert!(
+        index.contains("Sustained load , not ranked: At 90 %"),
+        "{index}"
+    );
+    assert!(!index.contains("leads sustained load") && index.contains("loads differ by target"));
+    let compare = page(&world, "compare.html");
+    let left_out = "Left out: sustained load, where each target is offered a share";
+    assert!(compare.contains(left_out), "{compare}");
+    let pair = page(&world, "compare/candle.cpu.f32.html");
+    assert!(!pair.contains("% of its own capacity"), "{pair}");
+    let engine = page(&world, "engine/candle.html");
+    assert!(engine.contains("Single request – ") && !engine.contains("Sustained load – "));
+    let closed = page(&common::world(vec![run("cpu", 5, 22)]), "index.html");
+    assert!(closed.contains("of 5 ranked scenarios"), "{closed}");
+}
+
+#[test]
+fn who_was_measured_alone_is_not_the_best_of_many() {
+    let mut world = with_open_loop();
+    let run = &mut world.runs[0];
+    let planned = run.header.plan.scenarios.iter_mut();
+    let planned = planned.into_iter().find(|s| s.id == OPEN).unwrap();
+    planned.targets = vec!["candle.cpu.f32".into()];
+    let text = page(&world, "scenario/sustained.html");
+    let said = "at 90 % of its own capacity only candle.cpu.f32 was measured: ";
+    assert!(text.contains(said), "{text}");
+    assert!(text.contains("1 of 8 targets was planned."), "{text}");
+}
+
+#[test]
+fn a_run_that_may_carry_no_recommendation_says_so_before_it_names_a_leader() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    let cant = "This run can’t say: its model has 1\u{202f}234\u{202f}567 parameters, \
+                and a choice rests on none under 1\u{a0}B. In it ";
+    assert!(pages(&world)["index.html"].contains(cant));
+    world.models.models[0].parameters = 2_000_000_000;
+    assert!(!page(&world, "index.html").contains("This run can’t say"));
+}
+
+#[test]
+fn an_engine_of_our_own_is_called_ours_where_it_leads() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    let ours = "(this project’s own engine)";
+    assert!(!page(&world, "index.html").contains(ours));
+    for engine in &mut world.registry.engines {
+        engine.ours = true;
+    }
+    let index = page(&world, "index.html");
+    assert!(index.contains(&format!("{ours} leads ")), "{index}");
+    assert!(index.contains("Of this project’s own engine: "), "{index}");
+}
+
+#[test]
+fn the_index_says_which_size_it_shows() {
+    let said = "at the size that the most targets had time for, the largest if several tie";
+    let smallest = "; here that is the smallest size of every scenario";
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    let index = page(&world, "index.html");
+    assert!(index.contains(said) && !index.contains(smallest), "{index}");
+    let places = [
+        ", 8 users",
+        ", 8 in flight",
+        ", batch 4",
+        "200 prompt",
+        "512 prompt",
+    ];
+    let named = |place: &&str| {
+        index.contains(&format!("{place} tokens)")) || index.contains(&format!("{place})"))
+    };
+    assert!(places.iter().any(named), "{index}");
+    // Somebody had no time for any but the smallest.
+    let mut over = Vec::new();
+    for scenario in &world.runs[0].header.plan.scenarios {
+        let value = |case: &schema::plan::Case| case.axis_value(scenario.axis);
+        let least = scenario.cases.iter().map(value).min();
+        for case in scenario.cases.iter().filter(|c| Some(value(c)) != least) {
+            over.push(schema::budget::OverBudget {
+                target: "candle.cpu.f32".into(),
+                scenario: scenario.id.clone(),
+                case: case.id.clone(),
+                estimate_s: 1.0,
+                reason: "no time".into(),
+            });
+        }
+    }
+    world.runs[0].budget = Some(schema::budget::Budget {
+        over,
+        ..Default::default()
+    });
+    assert!(page(&world, "index.html").contains(smallest));
+}
+
+#[test]
+fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
+    let count = |run: Run| page(&world(vec![run]), "index.html").contains("disturbed");
+    assert!(!count(run("cpu", 5, 22)));
+    let mut run = run("cpu", 5, 22);
+    let of = |log: &&mut schema::run::LaunchLog| {
+        let launch = &log.launch;
+        launch.target == "candle.cpu.f32" && launch.scenario == OPEN && launch.invocation == 2
+    };
+    let log = run.launches.iter_mut().find(of).expect("it is there");
+    // The case that stands for its scenario is the last.
+    let end = log.case_ends.last().expect("a case is complete").clone();
+    log.telemetry = vec![schema::record::Telemetry {
+        case: end.case,
+        t_ns: end.start_ns,
+        gpu_lost: Some("the GPU was lost: synthetic".into()),
+        ..Default::default()
+    }];
+    let index = page(&world(vec![run]), "index.html");
+    assert!(index.contains("⚠ 1 pair disturbed"), "{index}");
+}
+
+#[test]
+fn what_no_run_gave_claims_no_run() {
+    let pages = pages(&world(vec![run("cpu", 5, 22)]));
+    let claim = "Every number on this page comes from run";
+    for path in ["methodology.html", "glossary.html", "changelog.html"] {
+        assert!(!pages[path].contains(claim), "{path}");
+    }
+    assert!(pages["index.html"].contains(claim));
+    assert!(pages["methodology.html"].contains("data/parity.toml</code>, not from a run"));
+}
+
+#[test]
+fn an_interval_that_reaches_under_zero_is_explained_where_it_stands() {
+    let note = "An interval that reaches under 0 says";
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    assert!(!page(&world, "scenario/single_request.html").contains(note));
+    // One launch waits a thousand times as long for its first tokens as the others.
+    let logs = world.runs[0].launches.iter_mut();
+    let of = |log: &&mut schema::run::LaunchLog| {
+        log.launch.invocation == 1 && log.launch.scenario == "single_request"
+    };
+    for log in logs.filter(of) {
+        let mut late = 0;
+        for request in &mut log.requests {
+            let wait = 1000 * (request.token_ns[0] - request.started_ns);
+            request.scheduled_ns += late;
+            request.sent_ns += late;
+            request.received_ns += late;
+            request.started_ns += late;
+            late += wait;
+            for ns in &mut request.token_ns {
+                *ns += late;
+            }
+            request.answered_ns += late;
+        }
+        for end in &mut log.case_ends {
+            end.end_ns += late;
+        }
+    }
+    assert!(page(&world, "scenario/single_request.html").contains(note));
+}
+
+#[test]
+fn arithmetic_alone_says_nothing_of_where_time_is_left() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    let roadmap = page(&world, "roadmap.html");
+    for said in [
+        "No limit of this machine was measured in this run",
+        "so nothing can be said of where time is left. By arithmetic alone, the target furthest \
+         from linear growth is ",
+        "on 2 CPUs, which one request can fill, most of that can’t be had.",
+        "that it can be had is not said",
+    ] {
+        assert!(roadmap.contains(said), "{said}: {roadmap}");
+    }
+    assert!(!roadmap.contains("nobody promises"));
+    let facts = &mut world.runs[0].header.provenance.facts;
+    for (fact, value) in [
+        ("memory_bandwidth_bytes_per_s", "33000000000"),
+        ("flops_f32_per_s", "62000000000"),
+        ("last_level_cache_bytes", "1000"),
+        ("model_params_per_token", "7864320"),
+        ("model_params_head", "2097152"),
+        ("model_attention_width", "2048"),
+    ] {
+        facts.insert(fact.into(), value.into());
+    }
+    assert!(page(&world, "roadmap.html").contains("nobody promises that it can be reached"));
+}
+
+#[test]
+fn the_most_telling_cell_of_a_prediction_stands_first() {
+    let world = world(vec![run("cpu", 5, 22)]);
+    let pages = pages(&world);
+    let text = &pages["hypotheses.html"];
+    assert!(text.contains("Within, corrected") && !text.contains(">Alone<"));
+    let of = "The cells behind “Synthetic prediction narrow.”";
+    let rows = text.split(of).nth(1).expect("it has cells");
+    let rows = rows.split("<tbody>").nth(1).unwrap();
+    let rows = rows.split("</tbody>").next().unwrap();
+    // Between 1 and 2 ns was predicted: what took longest, the longest prompts, is furthest
+    // from it.
+    let mut rows = rows.split("</tr>");
+    let (first, second) = (rows.next().unwrap(), rows.next().unwrap());
+    assert!(
+        first.contains("200 prompt") && second.contains("200 prompt"),
+        "{first}"
+    );
+}

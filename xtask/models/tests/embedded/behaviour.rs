@@ -1,0 +1,167 @@
+//! The embedded models must behave like models: spread logits, no repetition, small divergence under
+//! quantisation and a large one under every mistake the parity gate has to catch.
+
+use std::collections::HashSet;
+
+use models::measure::{divergence, greedy, spread};
+use models::reference::{Cache, Reference, frequencies};
+use models::tokenizer::{tokenizer_json, vocabulary};
+use models::{ModelFile, ModelSpec};
+
+const SCORED: usize = 24;
+
+/// Token ids of a story, as the harness would send them.
+fn story(spec: &ModelSpec, seed: u64, count: usize) -> Vec<u32> {
+    let bpe = vocabulary(spec).unwrap();
+    let tokenizer = tokenizers::Tokenizer::from_bytes(tokenizer_json(&bpe)).unwrap();
+    let text = models::text::text(seed, 8 * count);
+    let ids = tokenizer.encode(text, true).unwrap();
+    ids.get_ids()[..count].to_vec()
+}
+
+/// Logits for the last [`SCORED`] ids, which stand `shift` positions too far.
+fn run(model: &Reference, ids: &[u32], shift: usize) -> Vec<f32> {
+    let prompt = ids.len() - SCORED;
+    let position = |p| if p < prompt { p } else { p + shift };
+    let positions: Vec<usize> = (0..ids.len()).map(position).collect();
+    model.forward(ids, &positions, &mut Cache::default(), SCORED)
+}
+
+fn mean_divergence(spec: &ModelSpec, truth: &[f32], other: &[f32]) -> f64 {
+    let rows = truth.chunks_exact(spec.vocab_size);
+    let pairs = rows.zip(other.chunks_exact(spec.vocab_size));
+    pairs.map(|(a, b)| divergence(a, b)).sum::<f64>() / SCORED as f64
+}
+
+/// The mistakes, as changes to a right model. Position errors and stale keys are made in the input.
+fn mutants(exact: &Reference) -> Vec<(&'static str, Reference)> {
+    let spec = &exact.spec;
+    let with_base = |factor| {
+        let rope_theta = spec.rope_theta * factor;
+        let other = ModelSpec {
+            rope_theta,
+            ..spec.clone()
+        };
+        Reference {
+            frequencies: frequencies(&other),
+            ..exact.clone()
+        }
+    };
+    let mut swapped = exact.clone();
+    for layer in &mut swapped.layers {
+        for row in layer
+            .o_proj
+            .chunks_exact_mut(spec.num_heads * spec.head_dim)
+        {
+            row.rotate_left(spec.head_dim);
+        }
+    }
+    let mut zeroed = exact.clone();
+    let last = zeroed.layers.last_mut().unwrap();
+    last.o_proj.fill(0.0);
+    last.down_proj.fill(0.0);
+    vec![
+        ("rope base x10", with_base(10.0)),
+        ("rope base /10", with_base(0.1)),
+        ("heads rotated", swapped),
+        ("last layer zeroed", zeroed),
+    ]
+}
+
+#[test]
+fn tiny_llama_tells_mistakes_from_quantisation() {
+    let spec = ModelSpec::tiny_llama();
+    let ids = story(&spec, 1, 90 + SCORED);
+    let exact = Reference::new(&spec, ModelFile::Safetensors);
+    let truth = run(&exact, &ids, 0);
+
+    let spreads: Vec<(f64, f64)> = truth.chunks_exact(spec.vocab_size).map(spread).collect();
+    for (std, _) in &spreads {
+        assert!((2.0..4.0).contains(std), "logit standard deviation {std}");
+    }
+    let clear = spreads.iter().filter(|(_, margin)| *margin > 0.3).count();
+    assert!(
+        clear * 2 > SCORED,
+        "margin above 0.3 in {clear} of {SCORED}"
+    );
+
+    let of = |model: &Reference, ids: &[u32], shift| {
+        mean_divergence(&spec, &truth, &run(model, ids, shift))
+    };
+    let f16 = of(&Reference::new(&spec, ModelFile::GgufF16), &ids, 0);
+    let q8_0 = of(&Reference::new(&spec, ModelFile::GgufQ8_0), &ids, 0);
+    let q4_k_m = of(&Reference::new(&spec, ModelFile::GgufQ4KM), &ids, 0);
+    assert!(f16 < 1e-6, "f16: {f16}");
+    assert!(q8_0 < 4e-3, "q8_0: {q8_0}");
+    assert!(q4_k_m < 0.12, "q4_k_m: {q4_k_m}");
+
+    let mut stale = ids.clone();
+    stale[..45].reverse();
+    let mut found = vec![
+        ("decode one position off", of(&exact, &ids, 1)),
+        ("stale keys", of(&exact, &stale, 0)),
+    ];
+    found.extend(
+        mutants(&exact)
+            .iter()
+            .map(|(name, m)| (*name, of(m, &ids, 0))),
+    );
+    for (name, kl) in found {
+        assert!(
+            kl > 0.25 && kl > 3.0 * q4_k_m,
+            "{name}: {kl}, q4_k_m {q4_k_m}"
+        );
+    }
+}
+
+#[test]
+fn tiny_llama3_shows_a_dropped_rope_scaling_at_long_positions() {
+    let spec = ModelSpec::tiny_llama3();
+    let ids = story(&spec, 2, 400 + SCORED);
+    let exact = Reference::new(&spec, ModelFile::Safetensors);
+    let dropped = Reference {
+        frequencies: spec.rope_frequencies(),
+        ..exact.clone()
+    };
+    let truth = run(&exact, &ids, 0);
+    let kl = mean_divergence(&spec, &truth, &run(&dropped, &ids, 0));
+    assert!(kl > 0.25, "{kl}");
+    let quantised = Reference::new(&spec, ModelFile::GgufQ8_0);
+    let q8_0 = mean_divergence(&spec, &truth, &run(&quantised, &ids, 0));
+    assert!(q8_0 < 4e-3, "{q8_0}");
+}
+
+#[test]
+fn greedy_output_does_not_fall_into_a_cycle() {
+    for spec in [ModelSpec::tiny_llama(), ModelSpec::tiny_llama3()] {
+        let exact = Reference::new(&spec, ModelFile::Safetensors);
+        for (seed, prompt) in [(3, 10), (4, 50)] {
+            let ids = story(&spec, seed, prompt);
+            let output = greedy(&exact, &ids, 128);
+            let distinct: HashSet<_> = output.iter().collect();
+            assert!(
+                distinct.len() > 90,
+                "{} after {prompt}: {} distinct ids of 128",
+                spec.id,
+                distinct.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn one_token_at_a_time_gives_what_the_whole_sequence_gives() {
+    let spec = ModelSpec::tiny_llama3();
+    let exact = Reference::new(&spec, ModelFile::Safetensors);
+    let ids = story(&spec, 5, SCORED);
+    let whole = run(&exact, &ids, 0);
+    let mut cache = Cache::default();
+    for (p, row) in whole.chunks_exact(spec.vocab_size).enumerate() {
+        let step = exact.forward(&ids[p..=p], &[p], &mut cache, 1);
+        let worst = step
+            .iter()
+            .zip(row)
+            .fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+        assert!(worst < 1e-4, "position {p}: {worst}");
+    }
+}

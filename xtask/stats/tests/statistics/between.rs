@@ -1,0 +1,302 @@
+//! Two made-up runs whose truth is known, held against each other.
+
+use crate::common::{self, CASE, Engine, Made, SCENARIO, check, made, plain};
+use schema::capacity::Capacity;
+use schema::record::Status;
+use schema::scenario::{Axis, LoadShape};
+use stats::analysis::MetricId;
+use stats::between::{Change, Side, Verdict, between};
+use std::collections::BTreeMap;
+
+const FLOOR: f64 = 0.05;
+
+/// Ten targets, the first of them slower by `factor`, in blocks of their own chance.
+fn ten(id: &str, factor: f64, chance: u64) -> Made {
+    let names = [
+        "a.cpu.f32",
+        "b.cpu.f32",
+        "c.cpu.f32",
+        "d.cpu.f32",
+        "e.cpu.f32",
+        "f.cpu.f32",
+        "g.cpu.f32",
+        "h.cpu.f32",
+        "i.cpu.f32",
+        "j.cpu.f32",
+    ];
+    let engines: Vec<Engine> = names
+        .into_iter()
+        .enumerate()
+        .map(|(index, target)| {
+            let slow = if index == 0 { factor } else { 1.0 };
+            Engine {
+                target,
+                prefill_ns: (3e6 * slow) as u64,
+                step_ns: (1e6 * slow) as u64,
+                ..plain()
+            }
+        })
+        .collect();
+    let mut run = made(&engines, 5, 22);
+    run.run.header.id = id.into();
+    for log in &mut run.run.launches {
+        let engine = engines.iter().find(|e| e.target == log.launch.target);
+        let seed = chance
+            + u64::from(log.launch.invocation) * 1000
+            + log.launch.target.as_bytes()[0] as u64;
+        let engine = engine.expect("it was made");
+        *log = common::log(engine, log.launch.invocation, 22, seed);
+    }
+    run
+}
+
+fn floors(floor: Option<f64>) -> BTreeMap<(String, String), f64> {
+    let case = (SCENARIO.to_owned(), CASE.to_owned());
+    floor.map(|floor| (case, floor)).into_iter().collect()
+}
+
+fn compare_on(a: &Made, b: &Made, metric: Option<MetricId>, floor: Option<f64>) -> Vec<Change> {
+    let side = |made: &'_ Made, noise_floors| Side {
+        run: Box::leak(Box::new(made.run.clone())),
+        noise_floors,
+    };
+    let (a_side, b_side) = (side(a, floors(floor)), side(b, BTreeMap::new()));
+    between(&a_side, &b_side, &a.scenarios, metric)
+}
+
+fn compare(a: &Made, b: &Made) -> Vec<Change> {
+    compare_on(a, b, None, None)
+}
+
+fn verdicts(changes: &[Change]) -> Vec<Verdict> {
+    changes.iter().map(|change| change.verdict).collect()
+}
+
+#[test]
+fn an_engine_slowed_by_a_tenth_is_found_and_no_other_is_called_changed() {
+    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
+    let changes = compare(&a, &b);
+    assert_eq!(verdicts(&changes)[0], Verdict::Slower);
+    assert!(changes[0].is_regression());
+    // 3.03 ms against 3.33 ms from due to the first token.
+    let ratio = changes[0].ratio.unwrap();
+    assert!((ratio - 0.91).abs() < 0.01, "{ratio}");
+    let (low, high) = changes[0].ci95.unwrap();
+    assert!(low < ratio && ratio < high && high < 1.0);
+    assert_eq!(
+        verdicts(&changes)[1..],
+        [Verdict::NoDetectableDifference; 9]
+    );
+    assert!(changes.iter().all(|c| c.metric == Some(MetricId::TtftNs)));
+}
+
+#[test]
+fn the_other_way_round_it_is_faster_by_the_same_ratio() {
+    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
+    let (there, back) = (compare(&a, &b), compare(&b, &a));
+    assert_eq!(back[0].verdict, Verdict::Faster);
+    assert!(!back[0].is_regression());
+    common::assert_close(there[0].ratio.unwrap() * back[0].ratio.unwrap(), 1.0);
+}
+
+#[test]
+fn a_metric_of_which_more_is_better_keeps_the_sense() {
+    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
+    let changes = compare_on(&a, &b, Some(MetricId::OutputTokPerS), None);
+    assert_eq!(changes[0].verdict, Verdict::Slower);
+    assert!(changes[0].ratio.unwrap() < 1.0);
+}
+
+#[test]
+fn a_difference_within_the_noise_floor_is_none() {
+    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.04, 500_000));
+    let without = compare(&a, &b);
+    assert_eq!(without[0].verdict, Verdict::Slower, "found without a floor");
+    let with = compare_on(&a, &b, None, Some(FLOOR));
+    assert_eq!(with[0].verdict, Verdict::NoDetectableDifference);
+    assert_eq!(with[0].noise_floor, Some(FLOOR));
+    assert_eq!(with[0].p_holm, without[0].p_holm);
+}
+
+#[test]
+fn the_larger_of_both_floors_counts() {
+    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.0, 2));
+    let side = |run: &'static Made, floor| Side {
+        run: &run.run,
+        noise_floors: floors(floor),
+    };
+    let (a, b): (&'static Made, &'static Made) = (Box::leak(a.into()), Box::leak(b.into()));
+    for (one, other, larger) in [
+        (Some(0.1), Some(0.2), Some(0.2)),
+        (Some(0.3), None, Some(0.3)),
+        (None, None, None),
+    ] {
+        let changes = between(&side(a, one), &side(b, other), &a.scenarios, None);
+        assert_eq!(changes[3].noise_floor, larger);
+    }
+}
+
+#[test]
+fn the_whole_table_is_one_family() {
+    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
+    let alone = |made: &Made| {
+        let mut one = made.run.clone();
+        one.header.plan.targets.truncate(1);
+        one.launches.retain(|l| l.launch.target == "a.cpu.f32");
+        Made {
+            run: one,
+            scenarios: made.scenarios.clone(),
+        }
+    };
+    let p_of_ten = compare(&a, &b)[0].p_holm.unwrap();
+    let p_alone = compare(&alone(&a), &alone(&b))[0].p_holm.unwrap();
+    common::assert_close(p_of_ten, 10.0 * p_alone);
+}
+
+/// The reason of the first cell, which must be the only one not comparable.
+fn refused(a: &Made, b: &Made) -> (String, bool) {
+    let changes = compare(a, b);
+    assert_eq!(changes[0].verdict, Verdict::NotComparable);
+    assert_eq!((changes[0].p_holm, changes[0].ratio), (None, None));
+    let others = &changes[1..];
+    assert!(others.iter().all(|c| c.p_holm.is_some()), "{others:?}");
+    (changes[0].reason.clone(), changes[0].broken)
+}
+
+#[test]
+fn what_cannot_be_compared_says_why() {
+    let a = ten("a", 1.0, 1);
+    let changed = |change: &dyn Fn(&mut Made)| {
+        let mut b = ten("b", 1.0, 2);
+        change(&mut b);
+        refused(&a, &b)
+    };
+    let (reason, broken) = changed(&|b| {
+        let verify = b.run.verify.get_mut("a.cpu.f32").unwrap();
+        (verify.status, verify.reason) = (Status::Crashed, "signal 6".into());
+    });
+    assert_eq!((reason.as_str(), broken), ("crashed in b: signal 6", true));
+    let (reason, broken) = changed(&|b| {
+        let verify = b.run.verify.get_mut("a.cpu.f32").unwrap();
+        (verify.status, verify.reason) = (Status::Unavailable, "no cmake".into());
+    });
+    assert_eq!(
+        (reason.as_str(), broken),
+        ("unavailable in b: no cmake", false)
+    );
+    let (reason, _) = changed(&|b| {
+        let key = ("a.cpu.f32".into(), SCENARIO.into(), CASE.into());
+        b.run.checks.insert(key, check("a.cpu.f32", 3));
+    });
+    assert!(
+        reason.starts_with("wrong_output in b: the reference rejects 3"),
+        "{reason}"
+    );
+    let (reason, _) = changed(&|b| {
+        b.run.header.plan.targets[0].weights = "other.gguf".into();
+    });
+    assert_eq!(reason, "weights model.safetensors in a, other.gguf in b");
+    // Of the second run's plan alone, and so last in its list.
+    let mut less = a.run.clone();
+    less.header.plan.targets.remove(0);
+    let less = Made {
+        run: less,
+        scenarios: a.scenarios.clone(),
+    };
+    let changes = compare(&less, &ten("b", 1.0, 2));
+    assert_eq!(changes.len(), 10);
+    assert_eq!(
+        (changes[9].target.as_str(), changes[9].reason.as_str()),
+        ("a.cpu.f32", "not in the plan of a")
+    );
+    assert_eq!(
+        compare(&ten("b", 1.0, 2), &less)[0].reason,
+        "not in the plan of a"
+    );
+}
+
+#[test]
+fn other_questions_are_not_compared() {
+    let a = ten("a", 1.0, 1);
+    let reasons = |change: &dyn Fn(&mut Made)| {
+        let mut b = ten("b", 1.0, 2);
+        change(&mut b);
+        let changes = compare(&a, &b);
+        let all: Vec<Verdict> = verdicts(&changes);
+        assert_eq!(all, [Verdict::NotComparable; 10]);
+        changes[4].reason.clone()
+    };
+    let model = reasons(&|b| b.run.header.plan.model = "other".into());
+    assert_eq!(model, "model tiny-llama in a, other in b");
+    let size = reasons(&|b| b.run.header.plan.scenarios[0].cases[0].prompt_tokens = 11);
+    assert!(
+        size.contains("10 → 4 tokens") && size.contains("11 → 4 tokens"),
+        "{size}"
+    );
+    let version = reasons(&|b| b.run.header.plan.scenarios[0].version = 2);
+    assert!(
+        version.contains("version 1 (") && version.contains("version 2 ("),
+        "{version}"
+    );
+    let single = reasons(&|b| {
+        b.run.launches.retain(|log| log.launch.invocation == 0);
+        b.run.header.plan.launches.retain(|l| l.invocation == 0);
+    });
+    assert!(single.contains("b has one invocation"), "{single}");
+
+    let hashed = |made: &mut Made, file: &str, prompts: &str| {
+        let provenance = &mut made.run.header.provenance;
+        let file = ("tiny-llama/model.safetensors".to_owned(), file.to_owned());
+        provenance.model_files = BTreeMap::from([file]);
+        provenance.facts = BTreeMap::from([("prompts_sha256".to_owned(), prompts.to_owned())]);
+    };
+    let mut a = ten("a", 1.0, 1);
+    hashed(&mut a, "0123456789abcdef", "p");
+    for (file, prompts, wanted) in [
+        (
+            "f",
+            "p",
+            "tiny-llama/model.safetensors is 0123456789ab in a, f in b",
+        ),
+        ("0123456789abcdef", "q", "other prompts: p in a, q in b"),
+    ] {
+        let mut b = ten("b", 1.0, 2);
+        hashed(&mut b, file, prompts);
+        assert_eq!(compare(&a, &b)[0].reason, wanted);
+    }
+}
+
+#[test]
+fn an_open_loop_is_compared_only_under_the_same_load() {
+    let run = |id: &str, capacity: f64| {
+        let mut made = ten(id, 1.0, 7);
+        let scenario = &mut made.run.header.plan.scenarios[0];
+        (scenario.load, scenario.axis) = (LoadShape::Poisson, Axis::LoadPercent);
+        let case = &mut scenario.cases[0];
+        case.load_percent = Some(50);
+        let of = |target: &schema::registry::Target| Capacity {
+            target: target.id.clone(),
+            prompt_tokens: case.prompt_tokens,
+            new_tokens: case.new_tokens,
+            concurrency: case.concurrency,
+            status: Status::Ok,
+            reason: String::new(),
+            requests: 100,
+            window_s: 1.0,
+            requests_per_s: capacity,
+        };
+        made.run.capacities = made.run.header.plan.targets.iter().map(of).collect();
+        made
+    };
+    let before = run("before", 10.0);
+    let other_load = compare(&before, &run("after", 15.0));
+    assert!(!other_load.is_empty());
+    for change in other_load {
+        assert_eq!(change.verdict, Verdict::NotComparable);
+        let said = "another load: offered 5.00 requests/s in before, 7.50 requests/s in after";
+        assert_eq!(change.reason, said);
+    }
+    for change in compare(&before, &run("after", 10.0)) {
+        assert_eq!(change.verdict, Verdict::NoDetectableDifference);
+    }
+}

@@ -1,0 +1,17 @@
+//! The statistics on runs that are made up, against values worked out by hand, against
+//! NumPy and SciPy, and by their properties.
+
+mod between;
+mod cells;
+mod common;
+mod comparisons;
+mod hypotheses;
+mod kernels;
+mod micro;
+mod noise;
+mod open_loop;
+mod properties;
+mod reference;
+mod scipy;
+mod telemetry;
+mod values;

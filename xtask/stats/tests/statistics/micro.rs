@@ -1,0 +1,279 @@
+//! The micro suites of made-up runs: the numbers are those that records of known
+//! durations must give, and what is missing or failed is no number.
+
+use crate::common::{assert_close, made, plain};
+use schema::micro::record::{MicroFailed, MicroStart};
+use schema::micro::{
+    MicroLaunch, MicroLog, MicroPlan, MicroSample, PlannedSuite, SuiteCase, Variant, Work,
+};
+use schema::record::Status;
+use schema::run::Run;
+use stats::analysis::{MetricId, Role, Verdict};
+use stats::between::{Side, Verdict as Change, between};
+use stats::micro::analyse;
+use std::collections::BTreeMap;
+
+const BLOCKS: u32 = 5;
+
+/// Nanoseconds of a call of `base`, `base@twin`, `fast` and `alike` by block.
+type Ns = [[u64; 5]; 4];
+
+const STEADY: Ns = [
+    [1000, 1010, 990, 1005, 995],
+    [1003, 1009, 992, 1004, 996],
+    [500, 505, 495, 502, 498],
+    [1002, 1011, 989, 1006, 994],
+];
+
+fn run(ns: &Ns) -> Run {
+    let mut run = made(&[plain()], 1, 5).run;
+    let variant = |id: &str| Variant {
+        id: id.into(),
+        about: String::new(),
+        engine: String::new(),
+        program: "p".into(),
+        run: id.into(),
+        backend: "cpu".into(),
+        precision: "f32".into(),
+    };
+    let names = ["base", "base@twin", "fast", "alike"];
+    let launches = (0..BLOCKS).flat_map(|invocation| {
+        names.map(|variant| MicroLaunch {
+            invocation,
+            suite: "s".into(),
+            variant: variant.into(),
+        })
+    });
+    run.header.plan.micro = MicroPlan {
+        suites: vec![PlannedSuite {
+            id: "s".into(),
+            version: 1,
+            work: Work::Bytes,
+            limits: BTreeMap::new(),
+            baseline: "base".into(),
+            reference: variant("reference"),
+            variants: ["base", "fast", "alike"].map(variant).to_vec(),
+            cases: vec![SuiteCase {
+                id: "c".into(),
+                label: "c".into(),
+                params: BTreeMap::new(),
+            }],
+            samples: 3,
+            sample_ns: 1,
+            warmup_ns: 1,
+            cell_ns: 0,
+        }],
+        launches: launches.collect(),
+    };
+    for (name, blocks) in names.iter().zip(ns) {
+        for (invocation, &ns) in (0..).zip(blocks) {
+            run.micro.push(log(name, invocation, ns));
+        }
+    }
+    run
+}
+
+/// Three samples of ten calls, the middle one of `ns` a call.
+fn log(variant: &str, invocation: u32, ns: u64) -> MicroLog {
+    MicroLog {
+        file: format!("{variant}.i{invocation}").into(),
+        sha256: String::new(),
+        launch: MicroStart {
+            suite: "s".into(),
+            variant: variant.into(),
+            invocation,
+            attempt: 0,
+            cases: vec!["c".into()],
+            argv: vec![],
+            isa_limit: None,
+            start_ns: 1,
+        },
+        ready: None,
+        cases: vec![MicroSample {
+            case: "c".into(),
+            work: 2000.0,
+            first_call_ns: 7000,
+            calls: 10,
+            ns: vec![10 * ns - 20, 10 * ns, 10 * ns + 90],
+            start_ns: 1,
+            end_ns: 2,
+            values: 4,
+            error_max: f64::from(invocation) * 1e-7,
+            peak_rss_bytes_timed: None,
+        }],
+        failed: vec![],
+        end: None,
+    }
+}
+
+#[test]
+fn a_cell_is_the_mean_over_launches_of_the_median_call() {
+    let suite = analyse(&run(&STEADY)).remove(0);
+    let cell = suite.cell("c", "fast").unwrap();
+    assert_eq!(
+        (cell.status, cell.invocations, cell.requests),
+        (Status::Ok, 5, 15)
+    );
+    let time = cell
+        .metrics
+        .iter()
+        .find(|m| m.id == MetricId::CallNs)
+        .unwrap();
+    assert_close(time.value, 500.0);
+    assert_eq!(time.n, 15);
+    // s = √((0 + 25 + 25 + 4 + 4)/4) = √14.5, t(0.975, 4) = 2.776445105197793.
+    let half = 2.776_445_105_197_793 * 14.5_f64.sqrt() / 5_f64.sqrt();
+    assert_close(time.ci95.unwrap().1, 500.0 + half);
+    assert_close(suite.rate(cell).unwrap(), 2000.0 / 500e-9);
+    let facts = &suite.facts[&("c".to_owned(), "fast".to_owned())];
+    assert_close(facts.error_max, 4e-7);
+    assert!(
+        suite.cell("c", "base@twin").is_none(),
+        "a twin is no variant"
+    );
+}
+
+#[test]
+fn comparisons_are_paired_by_block_corrected_and_under_the_noise_rule() {
+    let suite = analyse(&run(&STEADY)).remove(0);
+    let against_base = |target: &str| {
+        let mut all = suite.comparisons.iter();
+        all.find(|c| c.role == Role::Baseline && c.target == target)
+            .unwrap()
+    };
+    let logs = [
+        1000_f64 / 500.0,
+        1010.0 / 505.0,
+        990.0 / 495.0,
+        1005.0 / 502.0,
+        995.0 / 498.0,
+    ];
+    let mean = logs.iter().map(|r| r.ln()).sum::<f64>() / 5.0;
+    assert_close(against_base("fast").ratio, mean.exp());
+    assert_eq!(against_base("fast").verdict, Verdict::Better);
+    assert_eq!(against_base("alike").verdict, Verdict::Tie);
+    let floor = suite
+        .floors
+        .iter()
+        .find(|f| f.metric == MetricId::CallNs)
+        .unwrap();
+    assert!(floor.ratio > 1.0 && floor.ratio < 1.01, "{}", floor.ratio);
+    assert_eq!(suite.cell("c", "fast").unwrap().rank, Some(1));
+    assert_eq!(suite.cell("c", "alike").unwrap().rank, Some(2));
+    assert_eq!(suite.cell("c", "base").unwrap().rank, Some(2));
+}
+
+#[test]
+fn a_difference_under_the_floor_is_none_however_small_its_p() {
+    let mut ns = STEADY;
+    ns[1] = [1030, 1039, 1025, 1034, 1026]; // the twin lies 3 % off
+    ns[3] = [1010, 1020, 1000, 1015, 1005]; // 1 % in every block
+    let suite = analyse(&run(&ns)).remove(0);
+    let mut all = suite.comparisons.iter();
+    let alike = all
+        .find(|c| c.role == Role::Baseline && c.target == "alike")
+        .unwrap();
+    assert!(alike.p_holm.unwrap() < 0.001);
+    assert_eq!(alike.verdict, Verdict::Tie);
+}
+
+#[test]
+fn a_launch_without_samples_makes_no_cell() {
+    let mut cut = run(&STEADY);
+    cut.micro
+        .retain(|log| log.launch.variant != "fast" || log.launch.invocation != 3);
+    let suite = analyse(&cut).remove(0);
+    let cell = suite.cell("c", "fast").unwrap();
+    assert_eq!(cell.status, Status::NotRun);
+    assert_eq!(cell.reason, "4 of 5 launches are complete");
+    assert!(suite.comparisons.iter().all(|c| c.target != "fast"));
+
+    let mut failed = run(&STEADY);
+    let log = failed
+        .micro
+        .iter_mut()
+        .find(|log| log.launch.variant == "fast")
+        .unwrap();
+    log.failed.push(MicroFailed {
+        case: "c".into(),
+        status: Status::WrongOutput,
+        reason: "value 3 is 1, the reference has 2".into(),
+    });
+    let suite = analyse(&failed).remove(0);
+    let cell = suite.cell("c", "fast").unwrap();
+    assert_eq!(cell.status, Status::WrongOutput);
+    assert!(cell.metrics.is_empty() && suite.facts.len() == 2);
+}
+
+#[test]
+fn a_lost_second_launch_costs_the_floor_and_not_the_baseline() {
+    let mut lost = run(&STEADY);
+    let second = |log: &&mut MicroLog| log.launch.variant == "base@twin";
+    for log in lost.micro.iter_mut().filter(second) {
+        log.cases.clear();
+        log.failed.push(MicroFailed {
+            case: "c".into(),
+            status: Status::Crashed,
+            reason: "killed by signal 9".into(),
+        });
+    }
+    let suite = analyse(&lost).remove(0);
+    assert_eq!(suite.cell("c", "base").unwrap().status, Status::Ok);
+    assert!(suite.floors.is_empty());
+    let [twin] = &suite.twins[..] else {
+        panic!("a cell a case: {:?}", suite.twins)
+    };
+    assert_eq!(
+        (twin.status, twin.reason.as_str()),
+        (Status::Crashed, "killed by signal 9")
+    );
+}
+
+#[test]
+fn launches_of_different_work_are_no_cell() {
+    let mut run = run(&STEADY);
+    run.micro[0].cases[0].work = 2001.0;
+    let suite = analyse(&run).remove(0);
+    assert_eq!(suite.cell("c", "base").unwrap().status, Status::WrongOutput);
+}
+
+#[test]
+fn two_runs_are_compared_cell_by_cell() {
+    let (a, mut b) = (run(&STEADY), run(&STEADY));
+    for log in b
+        .micro
+        .iter_mut()
+        .filter(|log| log.launch.variant == "fast")
+    {
+        log.cases[0].ns.iter_mut().for_each(|ns| *ns *= 2);
+    }
+    fn side(run: &Run) -> Side<'_> {
+        Side {
+            run,
+            noise_floors: BTreeMap::new(),
+        }
+    }
+    let verdicts = |a: &Run, b: &Run| -> Vec<(String, Change)> {
+        let changes = between(&side(a), &side(b), &[], None).into_iter();
+        let of_suite = changes.filter(|change| change.scenario == "micro/s");
+        of_suite
+            .map(|change| (change.target, change.verdict))
+            .collect()
+    };
+    let same = Change::NoDetectableDifference;
+    assert_eq!(
+        verdicts(&a, &b),
+        [
+            ("base".into(), same),
+            ("fast".into(), Change::Slower),
+            ("alike".into(), same)
+        ]
+    );
+    let case = &mut b.header.plan.micro.suites[0].cases[0];
+    case.params.insert("n".into(), 3);
+    assert!(
+        verdicts(&a, &b)
+            .iter()
+            .all(|(_, verdict)| *verdict == Change::NotComparable)
+    );
+}

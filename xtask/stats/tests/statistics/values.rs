@@ -1,0 +1,293 @@
+//! Each metric against values worked out by hand from a few stamps.
+
+use crate::common::{self, assert_close, made, metric, plain, scenario};
+use schema::plan::{Case, PlannedScenario};
+use schema::record::{RequestRecord, Telemetry};
+use schema::scenario::{Axis, LoadShape};
+use stats::analysis::{Cell, MetricId};
+use stats::metrics::{Better, Sample, leading_metric, unknown_metrics, validate};
+use stats::window::steady;
+
+const MS: u64 = 1_000_000;
+
+/// Sent when due, answered 0.1 ms after the last token; stamps in ms.
+fn request(id: u64, due_ms: u64, tokens_ms: &[u64]) -> RequestRecord {
+    let last = tokens_ms.last().copied().unwrap_or(due_ms);
+    RequestRecord {
+        case: common::CASE.into(),
+        id,
+        prompt: id,
+        warmup: false,
+        scheduled_ns: due_ms * MS,
+        sent_ns: due_ms * MS + 1000,
+        received_ns: due_ms * MS + 500,
+        started_ns: due_ms * MS + 2000,
+        token_ns: tokens_ms.iter().map(|ms| ms * MS).collect(),
+        answered_ns: last * MS + 100_000,
+        batch: 1,
+        output_ids: vec![0; tokens_ms.len()],
+        output_text: None,
+    }
+}
+
+/// A cell of one invocation with exactly these requests.
+fn cell_of(load: LoadShape, concurrency: u32, requests: Vec<RequestRecord>) -> Cell {
+    let mut made = made(&[plain()], 1, 1);
+    let new_tokens = requests[0].token_ns.len() as u32;
+    made.run.header.plan.scenarios = vec![PlannedScenario {
+        id: common::SCENARIO.into(),
+        version: 1,
+        load,
+        axis: Axis::InFlight,
+        targets: vec![],
+        turns: false,
+        cases: vec![Case {
+            new_tokens,
+            concurrency,
+            ..common::case(1)
+        }],
+    }];
+    made.log(0).requests = requests;
+    let cell = made.cell();
+    assert_eq!(cell.reason, "");
+    cell
+}
+
+#[test]
+fn latencies_by_hand() {
+    let late = RequestRecord {
+        // Sent 2 ms late: the wait counts from when it was due.
+        sent_ns: 102 * MS,
+        received_ns: 102 * MS,
+        started_ns: 102 * MS,
+        ..request(1, 100, &[107, 108, 112])
+    };
+    let cell = cell_of(
+        LoadShape::Serial,
+        1,
+        vec![request(0, 10, &[14, 16, 19]), late],
+    );
+    let values = |id| {
+        let shape = metric(&cell, id).shape.clone().unwrap();
+        (metric(&cell, id).n, shape.min, shape.max)
+    };
+    let ms = 1e6;
+    assert_eq!(values(MetricId::TtftNs), (2, 4.0 * ms, 7.0 * ms));
+    assert_eq!(
+        values(MetricId::TtftFromSentNs),
+        (2, 4.0 * ms - 1000.0, 5.0 * ms)
+    );
+    assert_eq!(values(MetricId::ItlNs), (4, 1.0 * ms, 4.0 * ms));
+    assert_eq!(values(MetricId::TpotNs), (2, 2.5 * ms, 2.5 * ms));
+    assert_eq!(values(MetricId::E2eNs), (2, 9.0 * ms, 12.0 * ms));
+    assert_eq!(values(MetricId::ReportLagNs), (2, 0.1 * ms, 0.1 * ms));
+    // 6 tokens in 9 ms + 12 ms; the harness's pause between is not the engine's.
+    let rate = metric(&cell, MetricId::OutputTokPerS);
+    assert_eq!((rate.n, rate.shape.is_none()), (1, true));
+    assert_close(rate.value, 6.0 / 0.021);
+    assert_close(metric(&cell, MetricId::RequestsPerS).value, 2.0 / 0.021);
+    assert_close(metric(&cell, MetricId::ColdStartNs).value, 90e6);
+    assert_close(metric(&cell, MetricId::LoadNs).value, 70e6);
+    assert_close(metric(&cell, MetricId::PeakRssBytes).value, 50e6);
+    assert_close(metric(&cell, MetricId::WeightBytes).value, 1e6);
+    assert_close(metric(&cell, MetricId::KvBytes).value, 256.0 * 13.0);
+}
+
+#[test]
+fn one_token_has_no_gaps() {
+    let cell = cell_of(LoadShape::Serial, 1, vec![request(0, 10, &[14])]);
+    assert!(
+        cell.metrics
+            .iter()
+            .all(|m| { !matches!(m.id, MetricId::ItlNs | MetricId::TpotNs) })
+    );
+    assert_close(metric(&cell, MetricId::OutputTokPerS).value, 1.0 / 0.004);
+}
+
+#[test]
+fn a_last_batch_that_is_not_full_is_left_out() {
+    let cell = cell_of(
+        LoadShape::Batch,
+        2,
+        vec![
+            request(0, 0, &[5, 10]),
+            request(1, 0, &[5, 10]),
+            request(2, 20, &[25, 30]),
+            request(3, 20, &[25, 30]),
+            request(4, 40, &[42, 44]),
+        ],
+    );
+    assert_close(metric(&cell, MetricId::OutputTokPerS).value, 8.0 / 0.020);
+    assert_close(metric(&cell, MetricId::KvBytes).value, 256.0 * 12.0 * 2.0);
+}
+
+#[test]
+fn ramp_up_and_ramp_down_are_not_in_the_window() {
+    // Three users, one engine without batching that takes 10 ms a request of two
+    // tokens. Users come at 0, 1 and 4 ms; five requests. After the answer at
+    // 30.1 ms nothing new is sent: the ramp-down.
+    let requests = [
+        request(0, 0, &[5, 10]),
+        request(1, 1, &[15, 20]),
+        request(2, 4, &[25, 30]),
+        request(3, 11, &[35, 40]),
+        request(4, 21, &[45, 50]),
+    ];
+    let timed: Vec<_> = requests.iter().collect();
+    let window = steady(LoadShape::ClosedLoop, 3, &timed).unwrap();
+    // Opens with the third send, closes with the first answer that no send follows.
+    assert_eq!(
+        (window.start_ns, window.end_ns),
+        (4 * MS + 1000, 30 * MS + 100_000)
+    );
+    assert_eq!(window.tokens, 6);
+    assert_close(window.tokens_per_s().unwrap(), 6.0 / 0.026099);
+    // Order of the records does not matter.
+    let turned: Vec<_> = requests.iter().rev().collect();
+    assert_eq!(steady(LoadShape::ClosedLoop, 3, &turned), Some(window));
+    // More users than requests: as many as there ever were.
+    assert_eq!(
+        steady(LoadShape::ClosedLoop, 8, &timed),
+        steady(LoadShape::ClosedLoop, 3, &timed)
+    );
+    assert_eq!(steady(LoadShape::ClosedLoop, 3, &[]), None);
+    assert_eq!(steady(LoadShape::Serial, 1, &[]), None);
+}
+
+#[test]
+fn a_batching_engine_is_not_charged_for_the_ramp_down() {
+    // Four at a time, 10 ms a step of four tokens: 400 tok/s while kept busy. The
+    // ten requests leave two for a last, half-empty batch.
+    let batch_start = [0, 20, 40];
+    let requests: Vec<_> = (0..10)
+        .map(|id| {
+            let start = batch_start[id as usize / 4];
+            let due = if id < 4 { 0 } else { start };
+            let mut r = request(id, due, &[start + 10, start + 20]);
+            r.answered_ns -= 50_000;
+            r
+        })
+        .collect();
+    let timed: Vec<_> = requests.iter().collect();
+    let rate = steady(LoadShape::ClosedLoop, 4, &timed)
+        .unwrap()
+        .tokens_per_s()
+        .unwrap();
+    assert!((rate - 400.0).abs() < 4.0, "{rate}");
+    // All tokens over all the time would say 333.
+}
+
+#[test]
+fn cpu_utilisation_spans_the_window() {
+    let reading = |ms: u64, cpu_ms: Option<u64>| Telemetry {
+        t_ns: ms * MS,
+        cpu_ns: cpu_ms.map(|ms| ms * MS),
+        ..Telemetry::default()
+    };
+    let with = |telemetry: Vec<Telemetry>| {
+        let mut made = made(&[plain()], 1, 1);
+        let log = made.log(0);
+        log.requests = vec![request(0, 0, &[25, 50, 75, 100])];
+        log.telemetry = telemetry;
+        let cell = made.cell();
+        assert_eq!(cell.reason, "");
+        cell.metrics
+            .iter()
+            .find(|m| m.id == MetricId::CpuUtilizationPercent)
+            .map(|m| m.value)
+    };
+    // 135 ms of CPU in 90 ms: one core and a half. What lies outside is not in it.
+    let all = vec![
+        reading(5, Some(1000)),
+        reading(50, Some(1080)),
+        reading(95, Some(1135)),
+        reading(300, Some(9000)),
+    ];
+    assert_close(with(all).unwrap(), 150.0);
+    assert_eq!(with(vec![]), None);
+    assert_eq!(with(vec![reading(5, None), reading(95, None)]), None);
+    assert_eq!(with(vec![reading(50, Some(1))]), None);
+    let corner = vec![reading(5, Some(1)), reading(45, Some(30))];
+    assert_eq!(with(corner), None, "under half of the window");
+    let backwards = vec![reading(5, Some(30)), reading(95, Some(1))];
+    assert_eq!(with(backwards), None);
+}
+
+#[test]
+fn a_metric_that_one_invocation_lacks_is_left_out() {
+    let mut made = made(&[plain()], 5, 22);
+    made.log(3).case_ends[0].peak_rss_bytes = None;
+    let cell = made.cell();
+    assert!(cell.metrics.iter().all(|m| m.id != MetricId::PeakRssBytes));
+    for metric in &cell.metrics {
+        assert_eq!(metric.by_invocation.len() as u32, cell.invocations);
+    }
+}
+
+#[test]
+fn the_value_is_the_mean_of_the_invocations_medians() {
+    let mut made = made(&[plain()], 2, 3);
+    for (invocation, ms) in [(0, [4, 5, 90]), (1, [6, 7, 8])] {
+        made.log(invocation).requests = ms
+            .iter()
+            .enumerate()
+            .map(|(i, ms)| {
+                let due = 1000 * i as u64;
+                let mut r = request(i as u64, due, &[due + ms, due + 100, due + 101, due + 102]);
+                r.prompt += 10 * u64::from(invocation);
+                r
+            })
+            .collect();
+    }
+    let cell = made.cell();
+    let ttft = metric(&cell, MetricId::TtftNs);
+    assert_eq!(ttft.by_invocation, [5e6, 7e6]);
+    assert_eq!((ttft.n, ttft.value), (6, 6e6));
+    // s = √2 ms, t(0.975, 1) = 12.706…: 6 ± 12.706 ms.
+    assert_close(ttft.ci95.unwrap().1, 6e6 + 12.706204736174694e6);
+    assert_close(ttft.cv_invocations.unwrap(), 2f64.sqrt() / 6.0);
+    assert_eq!(cell.requests, 6);
+}
+
+#[test]
+fn requests_counts_distinct_prompts() {
+    let mut made = made(&[plain()], 5, 22);
+    made.each(|r| r.prompt = r.id);
+    let cell = made.cell();
+    assert_eq!(cell.requests, 22);
+    let ttft = metric(&cell, MetricId::TtftNs);
+    assert_eq!((ttft.n, ttft.shape.as_ref().unwrap().p90), (110, None));
+}
+
+#[test]
+fn every_metric_describes_itself() {
+    for (index, id) in MetricId::ALL.into_iter().enumerate() {
+        let about = id.describe();
+        assert_eq!(MetricId::from_id(about.name), Some(id));
+        assert!(about.definition.ends_with('.') && !about.definition.contains("  "));
+        assert!(about.sample != Sample::Gap || id == MetricId::ItlNs);
+        let unit_at_end = match about.unit {
+            "ns" => "_ns",
+            "bytes" => "_bytes",
+            "%" => "_percent",
+            "J" => "_j",
+            _ => "_per_s",
+        };
+        assert!(about.name.ends_with(unit_at_end), "{}", about.name);
+        assert!(MetricId::ALL[..index].iter().all(|before| *before < id));
+    }
+    assert_eq!(MetricId::TtftNs.describe().better, Better::Lower);
+    assert_eq!(MetricId::from_id("ttft"), None);
+}
+
+#[test]
+fn unknown_names_in_reports_are_found() {
+    let good = scenario(&["itl_ns", "ttft_ns"]);
+    assert_eq!(leading_metric(&good), Some(MetricId::ItlNs));
+    let bad = scenario(&["ttft_ms", "itl_ns", "speed"]);
+    assert_eq!(leading_metric(&bad), None);
+    assert_eq!(unknown_metrics(&bad), ["ttft_ms", "speed"]);
+    let lines = validate(&[good, bad]);
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].contains("\"ttft_ms\", which is no metric: use one of ttft_ns,"));
+}
