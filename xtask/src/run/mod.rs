@@ -124,7 +124,10 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         if !all.is_empty() && crate::interrupt::requested() {
             break;
         }
-        let resident = residents.take(&item.launch.target);
+        let scenario = scenario(context.plan, &item.launch.scenario);
+        let resident = residents::shares(context.plan, scenario, context.target)
+            .then(|| residents.take(&item.launch.target))
+            .flatten();
         let mut fits = resident.is_some() || memory::has_room(context, &all, residents);
         while !fits && residents.make_room() {
             fits = memory::has_room(context, &all, residents);

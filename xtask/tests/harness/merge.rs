@@ -347,7 +347,7 @@ fn a_cell_counts_where_every_shard_kept_it_and_nothing_measured_is_lost() {
         said.contains("x.cpu.f32 · single_request/p10: over_budget: in r-two: about 9 s"),
         "{said}"
     );
-    assert!(said.contains("1 of 2 cells measured"), "{said}");
+    assert!(said.contains("Measured 1 of 2 cells"), "{said}");
     let merged = xtask::results::ids(dir.path())
         .into_iter()
         .find(|id| id.contains("merged"))
