@@ -17,7 +17,7 @@ mod tracer;
 pub use adoption::adoption;
 pub use cargo::cargo_command;
 pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
-pub use engine_tests::{test_engines, test_trainer};
+pub use engine_tests::{default_packages, test_engines, test_trainer};
 pub use libdevice::to_pack as libdevice_files;
 pub use needs::libtorch_dir;
 pub use python::{environment_at, packages_dir, venv_dir};
