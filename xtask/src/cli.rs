@@ -166,7 +166,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask test\n  cargo xtask test --quick\n  cargo xtask test --all-engines"
     )]
     Test {
-        /// Leave out what needs built engines.
+        /// Leave out what needs built engines, and the tests under `engines`.
         #[arg(long)]
         quick: bool,
         /// Also the tests of the engines that take long to build, and the gate on every

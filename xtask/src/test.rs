@@ -4,6 +4,7 @@
 use crate::engine::isa;
 use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -31,12 +32,18 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     // again, and the file that we were started from is gone.
     let xtask = |args: &[&str]| cargo(&[&["xtask"], args].concat());
 
+    let test_packages = |arguments: &[&str], packages: &BTreeSet<String>| {
+        let named = packages
+            .iter()
+            .flat_map(|name| ["--package", name.as_str()]);
+        cargo(&arguments.iter().copied().chain(named).collect::<Vec<_>>())
+    };
+
     step("tidy", &mut || crate::tidy::command(repo))?;
     step("format", &mut || cargo(&["fmt", "--all", "--check"]))?;
     step("lint", &mut || {
         cargo(&[
             "clippy",
-            "--release",
             "--all-targets",
             "--locked",
             "--quiet",
@@ -49,9 +56,19 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         crate::lint::lint(repo).map(drop)
     })?;
     step("unit and integration tests", &mut || {
-        cargo(&["test", "--release", "--locked", "--quiet"])?;
+        // The harness's packages alone, so that their dependencies have the features,
+        // and are the files, that the harness itself was built with.
+        let packages = crate::build::default_packages(repo)?.harness;
+        test_packages(&["test", "--locked", "--quiet"], &packages)?;
         print_fault_matrix(repo)
     })?;
+    if !quick {
+        // In release, as they are measured: much of what they test computes.
+        step("the engines' own tests", &mut || {
+            let packages = crate::build::default_packages(repo)?.engines;
+            test_packages(&["test", "--release", "--locked", "--quiet"], &packages)
+        })?;
+    }
     if all_engines {
         step("the tests of engines that take long to build", &mut || {
             crate::build::test_engines(repo, &repo.registry()?)

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use schema::registry::{Build, Registry};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Stdio;
 
 /// Run them all. What this machine lacks for one is said, and the rest goes on.
@@ -58,7 +59,7 @@ pub fn test_trainer(repo: &Repo, registry: &Registry) -> Result<()> {
 }
 
 fn long_to_build(repo: &Repo, registry: &Registry) -> Result<()> {
-    let mut tested = default_packages(repo)?;
+    let mut tested = default_packages(repo)?.engines;
     for engine in &registry.engines {
         if let Build::Cargo { package, .. } = &engine.build
             && tested.insert(package.clone())
@@ -130,7 +131,16 @@ fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
 }
 
 /// The packages that a plain `cargo test` covers.
-fn default_packages(repo: &Repo) -> Result<BTreeSet<String>> {
+#[derive(Debug, PartialEq)]
+pub struct DefaultPackages {
+    /// The harness and what only it is made of.
+    pub harness: BTreeSet<String>,
+    /// What lies in `engines`.
+    pub engines: BTreeSet<String>,
+}
+
+/// Ask Cargo for them.
+pub fn default_packages(repo: &Repo) -> Result<DefaultPackages> {
     let output = cargo_command()
         .args(["metadata", "--no-deps", "--locked", "--format-version", "1"])
         .current_dir(&repo.root)
@@ -141,13 +151,23 @@ fn default_packages(repo: &Repo) -> Result<BTreeSet<String>> {
     names(&metadata).context("cargo metadata names no default members")
 }
 
-fn names(metadata: &Value) -> Option<BTreeSet<String>> {
+fn names(metadata: &Value) -> Option<DefaultPackages> {
     let defaults = metadata["workspace_default_members"].as_array()?;
-    let packages = metadata["packages"].as_array()?.iter();
-    let names = packages
-        .filter(|package| defaults.contains(&package["id"]))
-        .filter_map(|package| package["name"].as_str());
-    Some(names.map(str::to_owned).collect())
+    let engines_dir = Path::new(metadata["workspace_root"].as_str()?).join("engines");
+    let (mut harness, mut engines) = (BTreeSet::new(), BTreeSet::new());
+    for package in metadata["packages"].as_array()? {
+        if !defaults.contains(&package["id"]) {
+            continue;
+        }
+        let is_engines = Path::new(package["manifest_path"].as_str()?).starts_with(&engines_dir);
+        let names = if is_engines {
+            &mut engines
+        } else {
+            &mut harness
+        };
+        names.insert(package["name"].as_str()?.to_owned());
+    }
+    Some(DefaultPackages { harness, engines })
 }
 
 #[cfg(test)]
@@ -156,15 +176,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_default_members_are_tested_already() {
+    fn default_members_are_told_apart_by_where_they_lie() {
         let metadata = json!({
-            "packages": [{"id": "p#a", "name": "a"}, {"id": "p#b", "name": "b"}],
-            "workspace_default_members": ["p#b"],
+            "packages": [
+                {"id": "p#a", "name": "a", "manifest_path": "/r/engines/a/Cargo.toml"},
+                {"id": "p#b", "name": "b", "manifest_path": "/r/engines/b/Cargo.toml"},
+                {"id": "p#c", "name": "c", "manifest_path": "/r/xtask/c/Cargo.toml"},
+            ],
+            "workspace_default_members": ["p#b", "p#c"],
+            "workspace_root": "/r",
         });
-        assert_eq!(
-            names(&metadata).unwrap().into_iter().collect::<Vec<_>>(),
-            ["b"]
-        );
+        let packages = names(&metadata).unwrap();
+        assert_eq!(packages.engines.into_iter().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(packages.harness.into_iter().collect::<Vec<_>>(), ["c"]);
         assert!(names(&json!({})).is_none());
     }
 }
