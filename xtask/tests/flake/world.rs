@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 use tempfile::TempDir;
 
 const SYSTEM: &str = "x86_64-linux";
@@ -301,8 +302,18 @@ impl Copy {
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
     }
 
-    /// Nix without a network, daemon, registry or the user's settings.
     fn nix(&self, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<Output, String> {
+        // Two that make one store at the same time get into each other's way.
+        static STORE: LazyLock<Result<(), String>> = LazyLock::new(|| {
+            let first = ["eval", "--expr", "1"];
+            Copy::nix_in_its_store(&first).map(drop)
+        });
+        (*STORE).clone()?;
+        Self::nix_in_its_store(arguments)
+    }
+
+    /// Nix without a network, daemon, registry or the user's settings.
+    fn nix_in_its_store(arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<Output, String> {
         let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nix");
         std::fs::create_dir_all(&kept).map_err(|error| error.to_string())?;
         let config = format!(
