@@ -131,9 +131,7 @@ fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
         .filter(|s| s.runs(original(&pilot.target)))
     {
         for case in scenario.measured_cases() {
-            let round = pilot.rounds.iter().find(|round| same(round, case))?;
-            let run_s = f64::from(plan.invocations)
-                * case_s(scenario, case, plan.warmup_requests, round.round_s);
+            let run_s = f64::from(plan.invocations) * launch_s(plan, pilot, scenario, case)?;
             cells.push(CellCost {
                 scenario,
                 case,
@@ -144,8 +142,19 @@ fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
     Some(cells)
 }
 
+/// What a case takes of one launch (s), loading aside; `None` where the pilot lacks its shape.
+pub(crate) fn launch_s(
+    plan: &Plan,
+    pilot: &Pilot,
+    scenario: &PlannedScenario,
+    case: &Case,
+) -> Option<f64> {
+    let round = pilot.rounds.iter().find(|round| same(round, case))?;
+    Some(case_s(scenario, case, plan.warmup_requests, round.round_s))
+}
+
 /// One case of one invocation (s): the requests the load generator will issue.
-pub(crate) fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) -> f64 {
+fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) -> f64 {
     let users = f64::from(case.concurrency);
     let share = f64::from(case.load_percent.unwrap_or(100)) / 100.0;
     // A load of 110 % is served at 100 %.

@@ -85,8 +85,8 @@ fn words(measure_s: f64, later: &[(Stage, f64)]) -> String {
     words
 }
 
-/// What judging the outputs of these launches takes (s): the judge goes through each distinct
-/// one by itself, at about the pace it generates at. 0 where its pace isn't known.
+/// What judging the outputs of these launches takes (s), a distinct output taken for one request
+/// that the judge answers alone. 0 where its pace isn't known.
 fn check_s(plan: &Plan, budget: &Budget, left: &[Pending], judge: &str) -> f64 {
     let is_it = |pilot: &&Pilot| pilot.target == judge;
     let Some(pilot) = budget.pilots.iter().find(is_it) else {

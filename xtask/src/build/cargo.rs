@@ -44,7 +44,7 @@ pub fn build(
         None => repo.build_dir.clone(),
         Some(_) => repo.build_dir.join("excluded").join(wanted.package),
     };
-    let file = kept_path(repo, wanted);
+    let file = kept_path(repo, wanted.id, wanted.bin);
     // No other build of the same file may come between ours and the copy.
     let lock_path = repo
         .build_dir
@@ -66,11 +66,8 @@ pub fn build(
 }
 
 /// Where a program is kept, whatever its package is built into next.
-fn kept_path(repo: &Repo, wanted: &Wanted) -> PathBuf {
-    repo.build_dir
-        .join("programs")
-        .join(wanted.id)
-        .join(wanted.bin)
+pub(super) fn kept_path(repo: &Repo, id: &str, bin: &str) -> PathBuf {
+    repo.build_dir.join("programs").join(id).join(bin)
 }
 
 /// Cargo's words after `cargo`, without paths.
@@ -286,7 +283,7 @@ mod tests {
             build_dir: "/b".into(),
             models_dir: "/m".into(),
         };
-        let at = |id| kept_path(&repo, &wanted(id, &[]));
+        let at = |id| kept_path(&repo, id, "a-bench");
         assert_eq!(at("a"), Path::new("/b/programs/a/a-bench"));
         assert_eq!(at("a-cuda"), Path::new("/b/programs/a-cuda/a-bench"));
     }

@@ -116,14 +116,9 @@ pub fn build<'a>(
     let mut lacking = BTreeMap::new();
     let mut runnable = Vec::new();
     for target in targets {
-        let failure = devices::lacking(registry, &target.backend, &target.id);
-        match failure {
-            None => runnable.push(target),
-            Some(failure) => {
-                if lacking.insert(target.id.clone(), failure.clone()).is_none() {
-                    eprintln!("{}: {failure}", target.id);
-                }
-            }
+        let of = (target.backend.as_str(), target.id.as_str());
+        if !devices::keep_lacking(&mut lacking, target.id.clone(), registry, of) {
+            runnable.push(target);
         }
     }
     let mut programs = compile(repo, registry, runnable)?;

@@ -3,7 +3,7 @@
 //! and how long the rest will take.
 
 use super::order::{self, Job, Owner};
-use super::{EngineFailure, Made, Program, Programs, make, python};
+use super::{EngineFailure, Made, Program, Programs, cargo, make, python};
 use crate::devices;
 use crate::repo::Repo;
 use crate::watch::eta::{self, Work};
@@ -54,15 +54,9 @@ impl<'a> Stage<'a> {
             }
         };
         for target in targets {
-            if let Some(failure) = devices::lacking(registry, &target.backend, &target.id) {
-                let said = format!("{}: {failure}", target.id);
-                if programs
-                    .lacking
-                    .insert(target.id.clone(), failure)
-                    .is_none()
-                {
-                    eprintln!("{said}");
-                }
+            let of = (target.backend.as_str(), target.id.as_str());
+            let lacking = &mut programs.lacking;
+            if devices::keep_lacking(lacking, target.id.clone(), registry, of) {
                 continue;
             }
             let Some(engine) = registry.engine(&target.engine) else {
@@ -203,7 +197,7 @@ impl<'a> Stage<'a> {
 /// Whether a program was built here before; Cargo looks again whether it is of today.
 fn is_there(repo: &Repo, id: &str, how: &Build) -> bool {
     match how {
-        Build::Cargo { bin, .. } => repo.build_dir.join("programs").join(id).join(bin).exists(),
+        Build::Cargo { bin, .. } => cargo::kept_path(repo, id, bin).exists(),
         Build::Prebuilt { .. } => true,
         Build::Python { requirements, .. } => {
             python::has_environment(repo, &repo.root.join(requirements))

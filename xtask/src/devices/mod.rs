@@ -30,7 +30,7 @@ fn is_named(id: &str) -> bool {
 
 /// Why nothing is to be compiled for `id`, a target or variant on `backend`; `None` where
 /// it can run here, or where the user named it.
-pub fn lacking(registry: &Registry, backend: &str, id: &str) -> Option<EngineFailure> {
+fn lacking(registry: &Registry, backend: &str, id: &str) -> Option<EngineFailure> {
     if is_named(id) {
         return None;
     }
@@ -41,6 +41,24 @@ pub fn lacking(registry: &Registry, backend: &str, id: &str) -> Option<EngineFai
             "the backend {backend} has nothing to run on here ({why}), so nothing was compiled for it: install its device's driver, or name {id} in full to compile it all the same"
         ),
     ))
+}
+
+/// Keep in `all`, under `key`, why nothing is to be compiled for `id`, and say it the first
+/// time; whether that is so.
+pub fn keep_lacking<K: Ord>(
+    all: &mut BTreeMap<K, EngineFailure>,
+    key: K,
+    registry: &Registry,
+    (backend, id): (&str, &str),
+) -> bool {
+    let Some(failure) = lacking(registry, backend, id) else {
+        return false;
+    };
+    let said = format!("{id}: {failure}");
+    if all.insert(key, failure).is_none() {
+        eprintln!("{said}");
+    }
+    true
 }
 
 /// What a backend finds here to run on, or why there is nothing; `None` for one that needs

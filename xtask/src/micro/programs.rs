@@ -33,11 +33,8 @@ impl MicroPrograms {
         let known = repo.micro_registry()?;
         let mut wanted: Vec<Program> = Vec::new();
         for variant in plan.suites.iter().flat_map(of_suite) {
-            if let Some(failure) = devices::lacking(registry, &variant.backend, &variant.id) {
-                let said = format!("{}: {failure}", variant.id);
-                if self.lacking.insert(key(variant), failure).is_none() {
-                    eprintln!("{said}");
-                }
+            let of = (variant.backend.as_str(), variant.id.as_str());
+            if devices::keep_lacking(&mut self.lacking, key(variant), registry, of) {
                 continue;
             }
             let id = &variant.program;

@@ -56,11 +56,7 @@ fn of_launch(plan: &Plan, budget: &Budget, launch: &Launch) -> Option<Expected> 
     let parts_s: Vec<(String, f64)> = cases
         .filter(|case| launch.cases.contains(&case.id))
         .map(|case| {
-            let round = pilot
-                .rounds
-                .iter()
-                .find(|round| budget::same(round, case))?;
-            let case_s = budget::case_s(scenario, case, plan.warmup_requests, round.round_s);
+            let case_s = budget::launch_s(plan, pilot, scenario, case)?;
             Some((case.id.clone(), case_s))
         })
         .collect::<Option<_>>()?;
