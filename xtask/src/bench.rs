@@ -17,7 +17,7 @@ use crate::micro;
 use crate::plan::Choice;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
-use crate::results;
+use crate::results::Results;
 use crate::run::capacity;
 use crate::run::pending::pending;
 use crate::run::pilot;
@@ -31,7 +31,7 @@ use judging::check_outputs;
 use schema::origin::Shard;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ pub struct Options {
     pub choice: Choice,
     /// More launches of each target than the profile's.
     pub invocations: Option<u32>,
-    /// Directory that runs are recorded in; `None` = `data/results`.
+    /// Directory that runs are recorded in; `None` = `runs`.
     pub out: Option<PathBuf>,
     /// Run id (or `latest`) to complete.
     pub resume: Option<String>,
@@ -67,7 +67,7 @@ pub struct Options {
 /// Run it.
 pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let began = Instant::now();
-    let results_dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    let results = Results::of(repo, options.out.as_deref());
     if let Some(why) = no_gpu_for(repo, options)? {
         println!("{why}");
         return Ok(ExitCode::SUCCESS);
@@ -75,14 +75,14 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let _only_one = exclusive(repo)?;
     let opened = match &options.resume {
-        Some(run) => reopen(repo, &registry, &results::find(&results_dir, run)?)?,
-        None => create(repo, &registry, &results_dir, options)?,
+        Some(run) => reopen(repo, &registry, &results.find(run)?)?,
+        None => create(repo, &registry, &results, options)?,
     };
     if let Some(after) = options.stop_after {
         // Only now: who is told to go on with a run must find one.
         deadline::set(began + after);
     }
-    let done = to_the_end(repo, &registry, &results_dir, options, &opened);
+    let done = to_the_end(repo, &registry, &results, options, &opened);
     if done.is_err() && deadline::has_stopped() {
         let verb = if options.site { "bench-all" } else { "bench" };
         println!(
@@ -115,7 +115,7 @@ fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
 fn to_the_end(
     repo: &Repo,
     registry: &Registry,
-    results_dir: &Path,
+    results: &Results,
     options: &Options,
     opened: &Opened,
 ) -> Result<ExitCode> {
@@ -140,7 +140,7 @@ fn to_the_end(
     let report = match options.site && shard.is_none() {
         true => {
             watch::stage(Stage::Render);
-            Some(page::render_with(repo, results_dir, run)?)
+            Some(page::render_with(repo, results, run)?)
         }
         false => None,
     };

@@ -32,6 +32,7 @@ pub mod pins;
 pub mod plan;
 pub mod prompts;
 pub mod provenance;
+pub mod publish;
 pub mod random;
 pub mod repo;
 pub mod reproduce;

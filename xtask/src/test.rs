@@ -3,6 +3,7 @@
 
 use crate::engine::isa;
 use crate::repo::Repo;
+use crate::results::Results;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -265,7 +266,7 @@ fn as_tested(command: &str) -> Option<String> {
 /// The same records rendered twice give the same bytes.
 fn renders_equal(repo: &Repo) -> Result<()> {
     let render = || -> Result<std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>> {
-        crate::page::site(repo, &repo.results_dir(), Some("latest"))?;
+        crate::page::site(repo, &Results::of(repo, None), Some("latest"))?;
         let mut files = std::collections::BTreeMap::new();
         collect(&repo.site_dir(), &mut files)?;
         Ok(files)

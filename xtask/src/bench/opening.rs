@@ -10,6 +10,7 @@ use crate::plan;
 use crate::prompts::Prompts;
 use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
+use crate::results::Results;
 use crate::run::record::write_whole;
 use crate::verify::command::{load_golden, threads};
 use crate::watch::event::{Event, Stage};
@@ -20,6 +21,7 @@ use schema::origin::Origin;
 use schema::plan::Plan;
 use schema::registry::Registry;
 use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
+use schema::run_files::RunFiles;
 use std::io::Write;
 use std::path::Path;
 
@@ -27,7 +29,7 @@ use std::path::Path;
 pub(crate) fn create(
     repo: &Repo,
     registry: &Registry,
-    results_dir: &Path,
+    results: &Results,
     options: &Options,
 ) -> Result<Opened> {
     let profile = match &options.profile {
@@ -52,9 +54,9 @@ pub(crate) fn create(
     )?;
     let suites = repo.suites()?;
     plan.micro = micro::plan(&profile, &suites, &repo.micro_registry()?, &options.choice)?;
-    let decided = shard::prepare(&plan, results_dir, options)?;
+    let decided = shard::prepare(&plan, results, options)?;
     forecast::consent(&profile, options)?;
-    let look = FirstLook::of(repo, registry, results_dir, &profile, options)?;
+    let look = FirstLook::of(repo, registry, results.dir(), &profile, options)?;
     let origin = Origin {
         shard: options.shard,
         budget_from: decided.as_ref().map(|(from, _)| from.clone()),
@@ -63,7 +65,7 @@ pub(crate) fn create(
     begin(
         repo,
         registry,
-        results_dir,
+        results.dir(),
         plan,
         origin,
         decided.map(|(_, budget)| budget),
@@ -156,7 +158,14 @@ pub(crate) fn begin(
 
 /// An earlier run, refused where it could not be gone on with honestly.
 pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
-    let header = Run::load(run_dir)?.header;
+    let files = RunFiles::open(run_dir)?;
+    if files.is_packed() {
+        bail!(
+            "{} is published, and a published run never changes: start a new one",
+            run_dir.display()
+        );
+    }
+    let header = Run::read(&files)?.header;
     shard::refuse_merged(&header)?;
     devices::name_in_full(&header.argv);
     watch::emit(Event::Title(title(&header.plan)));

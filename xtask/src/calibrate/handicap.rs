@@ -8,6 +8,7 @@ use crate::bench;
 use crate::exclusive::exclusive;
 use crate::plan::Choice;
 use crate::repo::Repo;
+use crate::results::Results;
 use anyhow::{Context, Result};
 use schema::registry::Handicap;
 use schema::run::Run;
@@ -48,7 +49,7 @@ pub(super) fn command(repo: &Repo, asked: &super::Options) -> Result<ExitCode> {
         invocations: asked.invocations.or(usual),
         ..bench::Options::default()
     };
-    let opened = bench::create(repo, &registry, &records, &options)?;
+    let opened = bench::create(repo, &registry, &Results::at(&records), &options)?;
     let run = bench::measure(repo, &registry, &opened)?;
     let findings = findings(
         &run,

@@ -24,8 +24,9 @@ pub fn built_for_another(repo: &Repo, options: &Options) -> Result<Option<ExitCo
     if !wanted.chars().all(is_name) {
         bail!("--target-cpu {wanted:?}: `rustc --print target-cpus` lists the names");
     }
+    // In release, unlike the harness of a checkout: who has a bundle compiles it no more.
     let status = cargo_command()
-        .arg("xtask")
+        .args(["run", "--release", "--package", "xtask", "--"])
         .args(std::env::args_os().skip(1))
         .env(BUILT_FOR, wanted)
         .env("RUSTFLAGS", format!("-Ctarget-cpu={wanted}"))

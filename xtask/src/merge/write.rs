@@ -77,8 +77,8 @@ fn lines<T: Serialize>(path: &Path, values: &[T]) -> Result<()> {
 fn copy(part: &Part, root: &Path) -> Result<()> {
     let targets = &part.run.header.plan.targets;
     let kept = Path::new("sources").join(part.id());
-    for file in files(&part.dir)? {
-        let relative = file.strip_prefix(&part.dir).unwrap_or(&file);
+    for name in part.files.names() {
+        let relative = Path::new(name);
         let dir = relative.parent().and_then(Path::to_str);
         let is_record = relative.extension().is_some_and(|ext| ext == "jsonl")
             && dir.is_some_and(|dir| targets.iter().any(|target| target.id == original(dir)))
@@ -88,33 +88,17 @@ fn copy(part: &Part, root: &Path) -> Result<()> {
             true => root.join(relative),
             false => root.join(&kept).join(relative),
         };
+        let from = part.files.path(name);
         ensure!(
             !to.exists(),
             "{}: another part has a record of that name",
-            file.display()
+            from.display()
         );
+        let bytes = part.files.bytes(name)?.unwrap_or_default();
         to.parent()
             .map_or(Ok(()), std::fs::create_dir_all)
-            .and_then(|()| std::fs::copy(&file, &to))
-            .with_context(|| format!("{} can't be copied", file.display()))?;
+            .and_then(|()| std::fs::write(&to, &bytes))
+            .with_context(|| format!("{} can't be copied", from.display()))?;
     }
     Ok(())
-}
-
-/// All files below a directory, sorted.
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let entries =
-        std::fs::read_dir(dir).with_context(|| format!("{} can't be listed", dir.display()))?;
-    for entry in entries {
-        let path = entry
-            .with_context(|| format!("{} can't be listed", dir.display()))?
-            .path();
-        match path.is_dir() {
-            true => found.extend(files(&path)?),
-            false => found.push(path),
-        }
-    }
-    found.sort();
-    Ok(found)
 }

@@ -25,6 +25,7 @@ use schema::plan::{Case, Plan, PlannedScenario};
 use schema::record::{End, LaunchRecord, RecordEvent, Status, VerifyRecord};
 use schema::registry::Target;
 use schema::run::Run;
+use schema::run_files::RunFiles;
 use schema::scenario::LoadShape;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -163,7 +164,7 @@ impl Tracing<'_> {
             reused: false,
         };
         self.launch(target, &traced, &case, launch, &requests)?;
-        let all = TracedLaunch::load_all(self.run_dir)?;
+        let all = TracedLaunch::load_all(&RunFiles::open(self.run_dir)?)?;
         let newest = all.iter().find(|l| l.log.launch.target == target.id);
         let newest = newest.context("the launch that was just recorded is gone")?;
         Ok(stats::kernels::analyse(newest))

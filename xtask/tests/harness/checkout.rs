@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use xtask::engine::Program;
 use xtask::repo::Repo;
+use xtask::results::Results;
 
 /// The embedded model, made once for all tests.
 fn models_dir() -> &'static Path {
@@ -207,7 +208,7 @@ impl Checkout {
 
     /// The newest run.
     pub fn latest(&self) -> Option<Run> {
-        let dir = xtask::results::find(&self.path("data/results"), "latest").ok()?;
+        let dir = Results::at(&self.path("runs")).find("latest").ok()?;
         Some(Run::load(&dir).expect("the records are valid"))
     }
 

@@ -25,5 +25,6 @@ mod telemetry;
 mod terminal;
 mod timing;
 mod trace;
+mod trusted;
 mod turns;
 mod twins;

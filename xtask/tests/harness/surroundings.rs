@@ -8,7 +8,7 @@ use schema::record::Status;
 use std::os::unix::process::CommandExt;
 
 fn samples(checkout: &Checkout) -> usize {
-    timed_requests(&files(&checkout.path("data/results")))
+    timed_requests(&files(&checkout.path("runs")))
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_disk_that_fills_up_costs_what_was_not_written() {
         said.contains(".jsonl can't be written") && said.contains("--resume"),
         "{said}"
     );
-    let before = files(&checkout.path("data/results"));
+    let before = files(&checkout.path("runs"));
     assert!(timed_requests(&before) > 0, "{said}");
     let after = goes_on(&checkout, &before);
     row("disk full", "error, resumes", &after);
@@ -109,7 +109,7 @@ fn a_model_that_goes_away_is_no_failure_of_the_engine() {
         "{:?}",
         ends.collect::<Vec<_>>()
     );
-    let before = files(&checkout.path("data/results"));
+    let before = files(&checkout.path("runs"));
     std::os::unix::fs::symlink(original.join("model.safetensors"), &weights)
         .expect("it can be put back");
     let after = goes_on(&checkout, &before);
