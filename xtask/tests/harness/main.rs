@@ -27,3 +27,4 @@ mod timing;
 mod trace;
 mod turns;
 mod twins;
+mod variables;
