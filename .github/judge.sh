@@ -38,12 +38,12 @@ verdict=none
 named_labels=$(jq -r '.[]' <<<"$RUNNERS")
 named_shards=$(jq -r '.[]' <<<"$SHARDS")
 mapfile -t labels <<<"$named_labels"
-mapfile -t shards <<<"$named_shards"
+mapfile -t parts <<<"$named_shards"
 for label in "${labels[@]}"; do
     printf '## %s\n\n' "$label" >>verdict.md
     runs=()
     # By their exact names: another label may begin with this one.
-    for shard in "${shards[@]}"; do
+    for shard in "${parts[@]}"; do
         found=0
         for header in shards/"shard-$label-${shard/\//of}"/*/run.json; do
             if [ -e "$header" ]; then
