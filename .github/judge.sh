@@ -2,8 +2,8 @@
 # Puts the shards of each machine together and holds the result against the newest run of
 # such a machine that is published here. The verdict goes to verdict.md and to the job's
 # summary. A regression fails nothing: whoever reads the pull request decides.
-# In: shards/shard-<label>-<i>of<n>/<run>/, RUNNERS (a JSON list of labels), XTASK (a
-# program, where it isn't `cargo xtask`). Out: data/results/, verdict.md.
+# In: shards/shard-<label>-<i>of<n>/<run>/, RUNNERS (a JSON list of labels), SHARDS (a JSON list
+# of i/n), XTASK (a program, where it isn't `cargo xtask`). Out: data/results/, verdict.md.
 set -euo pipefail
 
 xtask() {
@@ -34,16 +34,28 @@ published() {
 mkdir -p data/results
 : >verdict.md
 verdict=none
-for label in $(jq -r '.[]' <<<"$RUNNERS"); do
+# Assigned first, so that a list which is none ends this.
+named_labels=$(jq -r '.[]' <<<"$RUNNERS")
+named_shards=$(jq -r '.[]' <<<"$SHARDS")
+mapfile -t labels <<<"$named_labels"
+mapfile -t parts <<<"$named_shards"
+for label in "${labels[@]}"; do
     printf '## %s\n\n' "$label" >>verdict.md
     runs=()
-    for header in shards/shard-"$label"-*/*/run.json; do
-        if [ -e "$header" ]; then
-            runs+=("$(dirname "$header")")
+    # By their exact names: another label may begin with this one.
+    for shard in "${parts[@]}"; do
+        found=0
+        for header in shards/"shard-$label-${shard/\//of}"/*/run.json; do
+            if [ -e "$header" ]; then
+                runs+=("$(dirname "$header")")
+                found=1
+            fi
+        done
+        if [ "$found" -eq 0 ]; then
+            printf 'Nothing was measured of shard %s.\n\n' "$shard" >>verdict.md
         fi
     done
     if [ "${#runs[@]}" -eq 0 ]; then
-        printf 'Nothing was measured.\n\n' >>verdict.md
         continue
     fi
     before=$(published "${runs[0]}")

@@ -12,7 +12,7 @@ pub(crate) use opening::{begin, create, reopen};
 
 use crate::build::Programs;
 use crate::deadline;
-use crate::exclusive::exclusive;
+use crate::exclusive;
 use crate::micro;
 use crate::plan::Choice;
 use crate::prompts::Prompts;
@@ -31,6 +31,7 @@ use judging::check_outputs;
 use schema::origin::Shard;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -73,7 +74,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let registry = repo.registry()?;
-    let _only_one = exclusive(repo)?;
+    let _only_one = exclusive::machine()?;
     let opened = match &options.resume {
         Some(run) => reopen(repo, &registry, &results.find(run)?)?,
         None => create(repo, &registry, &results, options)?,
@@ -87,7 +88,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         let verb = if options.site { "bench-all" } else { "bench" };
         println!(
             "Time is up; what was measured is kept. Go on with `cargo xtask {verb} --resume {}`",
-            opened.1.id
+            opened.header.id
         );
         return Ok(ExitCode::from(TIME_IS_UP));
     }
@@ -119,22 +120,21 @@ fn to_the_end(
     options: &Options,
     opened: &Opened,
 ) -> Result<ExitCode> {
-    let (run_dir, shard) = (opened.0.clone(), opened.1.origin.shard);
+    let (run_dir, shard) = (opened.run_dir.clone(), opened.header.origin.shard);
     let mut run = measure(repo, registry, opened)?;
     // One part of a plan traces for all.
     if options.site && shard.is_none_or(|shard| shard.has(0)) {
         // Last, and in launches of its own: tracing slows down what it looks at.
         watch::stage(Stage::Trace);
-        let (run_dir, header, programs, prompts) = opened;
         let tracing = Tracing {
             repo,
-            plan: &header.plan,
-            run_dir,
-            programs,
-            prompts,
+            plan: &opened.header.plan,
+            run_dir: &run_dir,
+            programs: &opened.programs,
+            prompts: &opened.prompts,
         };
         tracing.of_run(&[], false)?;
-        run = Run::load(run_dir)?;
+        run = Run::load(&run_dir)?;
     }
     let summary = Summary::of(repo, &run.clone().own_part())?;
     let report = match options.site && shard.is_none() {
@@ -159,9 +159,9 @@ fn to_the_end(
 }
 
 /// Verify, measure and check what is still to be done of a run, and load it.
-/// Only one run may measure on a machine at a time: see [`exclusive`].
+/// Only one run may measure on a machine at a time: see [`exclusive::machine`].
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
-    let (run_dir, header, programs, _) = opened;
+    let (run_dir, header, programs) = (&opened.run_dir, &opened.header, &opened.programs);
     let engines = match header.plan.targets.is_empty() {
         true => Ok(()),
         false => measure_engines(repo, registry, opened),
@@ -175,11 +175,11 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
 }
 
 fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<()> {
-    let (run_dir, header, programs, prompts) = opened;
+    let (run_dir, header, prompts) = (&opened.run_dir, &opened.header, &opened.prompts);
     let plan = &header.plan;
     watch::stage(Stage::Calibrate);
     calibrate::of_run(repo, registry, run_dir)?;
-    let programs = &verify_targets(repo, plan, run_dir, programs)?;
+    let programs = &verify_targets(repo, plan, run_dir, &opened.programs)?;
     let model_dir = repo.model_dir(&plan.model);
     let loaded = Run::load(run_dir)?;
     let budget = match loaded.budget {
@@ -248,4 +248,11 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<
 }
 
 /// A run with its header written, and what it takes to measure it.
-pub(crate) type Opened = (PathBuf, RunHeader, Programs, Prompts);
+pub(crate) struct Opened {
+    pub(crate) run_dir: PathBuf,
+    pub(crate) header: RunHeader,
+    pub(crate) programs: Programs,
+    pub(crate) prompts: Prompts,
+    /// Nobody else writes into its directory meanwhile.
+    _held: File,
+}

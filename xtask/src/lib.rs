@@ -48,3 +48,4 @@ pub mod twins;
 pub mod verify;
 pub mod versions;
 pub mod watch;
+pub mod whole;

@@ -12,7 +12,7 @@
 use crate::bench;
 use crate::compare::Comparison;
 use crate::environment::{self, Difference, Kind};
-use crate::exclusive::exclusive;
+use crate::exclusive;
 use crate::fetch;
 use crate::prompts::Prompts;
 use crate::provenance;
@@ -59,7 +59,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let plan = narrowed(header.plan.clone(), &options.engines, &options.scenarios)?;
     let registry = repo.registry()?;
     let scenarios = repo.scenarios()?;
-    let _only_one = exclusive(repo)?;
+    let _only_one = exclusive::machine()?;
     fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
     let now = surroundings(repo, &header.provenance, &header.plan)?;
     let remarks = allow(repo, header, &now, options.anyway)?;
@@ -74,7 +74,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     let budget = original.budget.clone();
     let opened = bench::begin(repo, &registry, results.dir(), plan, origin, budget, None)?;
-    let run_dir = opened.0.clone();
+    let run_dir = opened.run_dir.clone();
     let again = bench::measure(repo, &registry, &opened)?;
     let comparison = Comparison::of(original, again, &scenarios, None);
     print!("{}", comparison.print(options.json)?);

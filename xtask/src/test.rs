@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use xshell::{Shell, cmd};
 
 /// Run everything; `quick` leaves out what needs built engines, `all_engines` adds
 /// the tests of those that take long to build.
@@ -148,7 +149,8 @@ fn python_tests(repo: &Repo) -> Result<()> {
     } else {
         "python3".into()
     };
-    if Command::new(&python).arg("--version").output().is_err() {
+    let shell = Shell::new()?;
+    if cmd!(shell, "{python} --version").output().is_err() {
         eprintln!("   skipped: no python3 on this machine");
         return Ok(());
     }
@@ -164,11 +166,14 @@ fn python_tests(repo: &Repo) -> Result<()> {
                 .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
                 .any(|name| is_test(&name));
         if has_tests {
-            run(Command::new(&python)
-                .args(["-m", "unittest", "discover", "--start-directory"])
-                .arg(&dir)
-                .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
-                .current_dir(&dir))?;
+            let _dir = shell.push_dir(&dir);
+            cmd!(
+                shell,
+                "{python} -m unittest discover --start-directory {dir}"
+            )
+            .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
+            .quiet()
+            .run()?;
         }
     }
     Ok(())
@@ -194,12 +199,13 @@ fn readme(repo: &Repo) -> Result<()> {
             repo.build_dir.join("release").display(),
             std::env::var("PATH").unwrap_or_default()
         );
-        run(Command::new("bash")
-            .args(["-euo", "pipefail", "-c", &command])
-            .env("PATH", path)
-            .current_dir(&repo.root)
-            .stdout(Stdio::null()))
-        .with_context(|| format!("README.md says `{command}`"))?;
+        let shell = Shell::new()?;
+        let _dir = shell.push_dir(&repo.root);
+        let bash = cmd!(shell, "bash -euo pipefail -c {command}").env("PATH", path);
+        bash.ignore_stdout()
+            .quiet()
+            .run()
+            .with_context(|| format!("README.md says `{command}`"))?;
     }
     Ok(())
 }
@@ -322,13 +328,12 @@ fn browser(repo: &Repo) -> Result<()> {
         eprintln!("   skipped: no {} on this machine", missing.join(", "));
         return Ok(());
     }
-    run(Command::new("npm")
-        .args(["ci", "--silent", "--no-audit", "--no-fund"])
-        .current_dir(&dir))?;
-    run(Command::new("node")
-        .arg("check.mjs")
-        .arg(repo.site_dir())
-        .current_dir(&dir))
+    let (shell, pages) = (Shell::new()?, repo.site_dir());
+    let _dir = shell.push_dir(dir);
+    cmd!(shell, "npm ci --silent --no-audit --no-fund")
+        .quiet()
+        .run()?;
+    Ok(cmd!(shell, "node check.mjs {pages}").quiet().run()?)
 }
 
 fn which(tool: &str) -> bool {

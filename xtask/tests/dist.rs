@@ -82,6 +82,7 @@ impl Unpacked {
             .args(arguments)
             .env_clear()
             .env("PATH", self.dir.path().join("bin"))
+            .env("BENCH_LOCK", self.dir.path().join("bench.lock"))
             .current_dir(self.dir.path())
             .output()
             .unwrap_or_else(|error| panic!("{program} can't be started: {error}"))

@@ -5,15 +5,16 @@ use super::building::Building;
 use super::first_look::FirstLook;
 use super::{Opened, Options, forecast};
 use crate::devices;
+use crate::exclusive;
 use crate::micro;
 use crate::plan;
 use crate::prompts::Prompts;
 use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
 use crate::results::Results;
-use crate::run::record::write_whole;
 use crate::verify::command::{load_golden, threads};
 use crate::watch::event::{Event, Stage};
+use crate::whole::write_json;
 use crate::{doctor, fetch, shard, watch};
 use anyhow::{Context, Error, Result, bail};
 use schema::budget::Budget;
@@ -22,7 +23,6 @@ use schema::plan::Plan;
 use schema::registry::Registry;
 use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
 use schema::run_files::RunFiles;
-use std::io::Write;
 use std::path::Path;
 
 /// A new run: everything decided and written down before anything is measured.
@@ -142,18 +142,18 @@ pub(crate) fn begin(
         .with_context(|| format!("{} can't be made", results_dir.display()))?;
     std::fs::create_dir(&run_dir)
         .with_context(|| format!("{} can't be made", run_dir.display()))?;
+    let held = exclusive::run(&run_dir)?;
     if let Some(budget) = &budget {
-        write_whole(&run_dir.join("budget.json"), &budget)?;
+        write_json(&run_dir.join("budget.json"), &budget)?;
     }
-    let path = run_dir.join("run.json");
-    let text = serde_json::to_string_pretty(&header)? + "\n";
-    std::fs::File::create_new(&path)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .with_context(|| format!("{} can't be written", path.display()))?;
-    Ok((run_dir, header, programs, prompts))
+    write_json(&run_dir.join("run.json"), &header)?;
+    Ok(Opened {
+        run_dir,
+        header,
+        programs,
+        prompts,
+        _held: held,
+    })
 }
 
 /// An earlier run, refused where it could not be gone on with honestly.
@@ -165,6 +165,7 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
             run_dir.display()
         );
     }
+    let held = exclusive::run(run_dir)?;
     let header = Run::read(&files)?.header;
     shard::refuse_merged(&header)?;
     devices::name_in_full(&header.argv);
@@ -203,7 +204,13 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
             header.id
         );
     }
-    Ok((run_dir.to_owned(), header, programs, prompts))
+    Ok(Opened {
+        run_dir: run_dir.to_owned(),
+        header,
+        programs,
+        prompts,
+        _held: held,
+    })
 }
 
 /// A plan in a few words.

@@ -2,7 +2,8 @@
 //! a merge cut short leaves no run behind.
 
 use super::Part;
-use crate::run::record::{Appender, write_whole};
+use crate::run::record::Appender;
+use crate::whole::write_json;
 use anyhow::{Context, Result, ensure};
 use schema::budget::Budget;
 use schema::capacity::Capacity;
@@ -48,11 +49,9 @@ pub(super) fn write(
     lines(&root.join("check.jsonl"), &judgements.checks)?;
     lines(&root.join("capacity.jsonl"), &judgements.capacities)?;
     if let Some(budget) = &judgements.budget {
-        write_whole(&root.join("budget.json"), budget)?;
+        write_json(&root.join("budget.json"), budget)?;
     }
-    let path = root.join("run.json");
-    std::fs::write(&path, serde_json::to_string_pretty(header)? + "\n")
-        .with_context(|| format!("{} can't be written", path.display()))?;
+    write_json(&root.join("run.json"), header)?;
     // A temporary directory is its owner's alone; a run is not.
     std::fs::set_permissions(root, PermissionsExt::from_mode(0o755))
         .and_then(|()| std::fs::rename(root, &place))

@@ -28,3 +28,4 @@ mod trace;
 mod trusted;
 mod turns;
 mod twins;
+mod variables;

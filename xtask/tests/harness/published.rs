@@ -16,13 +16,14 @@ fn has_jq() -> bool {
 }
 
 /// What the job would say, and the verdict it hands on.
-fn judge(dir: &Path, runners: &str) -> (String, String) {
+fn judge(dir: &Path, runners: &str, shards: &str) -> (String, String) {
     let script = Checkout::real_repo().root.join(".github/judge.sh");
     let output = Command::new("bash")
         .arg(script)
         .current_dir(dir)
         .env("XTASK", env!("CARGO_BIN_EXE_xtask"))
         .env("RUNNERS", runners)
+        .env("SHARDS", shards)
         .env("GITHUB_STEP_SUMMARY", dir.join("summary.md"))
         .env("GITHUB_OUTPUT", dir.join("output"))
         .output()
@@ -55,12 +56,15 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     let fast = |id: &str| Synthetic::new(id, &TARGETS);
     // The first run of a machine has nothing before it.
     fast("20260101-000000-test-a").write(&dir.join("shards/shard-big-1of1"));
-    let (said, verdict) = judge(dir, r#"["big", "gone"]"#);
+    // Not taken for the other's, and nobody asked for it.
+    fast("20260101-000001-test-b").write(&dir.join("shards/shard-big-gpu-1of1"));
+    let (said, verdict) = judge(dir, r#"["big", "gone"]"#, r#"["1/1"]"#);
     assert!(
         said.contains("## big\n\nThe first run of such a machine"),
         "{said}"
     );
-    assert!(said.contains("## gone\n\nNothing was measured."), "{said}");
+    let nothing = "## gone\n\nNothing was measured of shard 1/1.";
+    assert!(said.contains(nothing), "{said}");
     assert_eq!(
         (verdict.as_str(), published(dir).len()),
         ("verdict=none", 1)
@@ -74,7 +78,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
             .slowed("y.cpu.f32", 1.1)
             .write(&dir.join(format!("shards/shard-big-{name}")));
     }
-    let (said, verdict) = judge(dir, r#"["big"]"#);
+    let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/2", "2/2"]"#);
     assert!(
         said.contains("**Slower than 20260101-000000-test-a**"),
         "{said}"
@@ -98,7 +102,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
                 .insert("cpu_model".into(), "another CPU".into());
         })
         .write(&dir.join("shards/shard-big-1of1"));
-    let (said, verdict) = judge(dir, r#"["big"]"#);
+    let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/1"]"#);
     assert!(said.contains("The first run of such a machine"), "{said}");
     assert_eq!(
         (verdict.as_str(), published(dir).len()),

@@ -122,6 +122,11 @@ fn after_sigterm() {
 }
 
 #[test]
+fn after_sighup() {
+    resumes("harness: SIGHUP", libc::SIGHUP);
+}
+
+#[test]
 fn after_sigint() {
     resumes("harness: SIGINT", libc::SIGINT);
 }
