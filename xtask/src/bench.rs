@@ -25,7 +25,7 @@ use crate::run::trace::Tracing;
 use crate::summary::{Places, Summary};
 use crate::verify::of_run::verify_targets;
 use crate::watch::event::{Event, Stage};
-use crate::{calibrate, page, run, shard, twins, watch};
+use crate::{baselines, calibrate, page, run, shard, twins, watch};
 use anyhow::{Context, Result};
 use judging::check_outputs;
 use schema::origin::Shard;
@@ -62,6 +62,8 @@ pub struct Options {
     pub site: bool,
     /// Begin even what takes more than an hour.
     pub yes: bool,
+    /// The name that the finished run is given.
+    pub save: Option<String>,
 }
 
 /// Run it.
@@ -73,6 +75,9 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let registry = repo.registry()?;
+    if let Some(name) = &options.save {
+        baselines::check(&results_dir, &results::ids(&results_dir), name)?;
+    }
     let _only_one = exclusive(repo)?;
     let opened = match &options.resume {
         Some(run) => reopen(repo, &registry, &results::find(&results_dir, run)?)?,
@@ -85,13 +90,19 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let done = to_the_end(repo, &registry, &results_dir, options, &opened);
     if done.is_err() && deadline::has_stopped() {
         let verb = if options.site { "bench-all" } else { "bench" };
+        let save = options.save.iter();
+        let save: String = save.map(|name| format!(" --save {name}")).collect();
         println!(
-            "Time is up; what was measured is kept. Go on with `cargo xtask {verb} --resume {}`",
+            "Time is up; what was measured is kept. Go on with `cargo xtask {verb} --resume {}{save}`",
             opened.1.id
         );
         return Ok(ExitCode::from(TIME_IS_UP));
     }
-    done
+    let code = done?;
+    if let Some(name) = &options.save {
+        println!("{}", baselines::save(&results_dir, name, &opened.1.id)?);
+    }
+    Ok(code)
 }
 
 /// Why there is nothing to do, where the engines of a bundle need a GPU that isn't here

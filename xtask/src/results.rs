@@ -1,17 +1,25 @@
 //! Runs on disk: finding one by name.
 
+use crate::baselines;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 
-/// The directory of a run: by id, by path, or `latest`.
+/// The directory of a run: by id, by the name it was given, by path, or `latest`.
 pub fn find(results_dir: &Path, run: &str) -> Result<PathBuf> {
+    let run = baselines::resolve(results_dir, run)?;
+    let run = run.as_str();
     let ids = ids(results_dir);
     let known = || match ids.as_slice() {
         [] => format!(
             "{} holds no run: make one with `cargo xtask bench-all`",
             results_dir.display()
         ),
-        ids => format!("{} holds {}", results_dir.display(), ids.join(", ")),
+        ids => format!(
+            "{} holds {}{}",
+            results_dir.display(),
+            ids.join(", "),
+            baselines::listed(results_dir)
+        ),
     };
     if run == "latest" {
         let Some(id) = ids.last() else {
