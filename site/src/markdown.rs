@@ -124,6 +124,7 @@ mod tests {
             html.contains("<a href=\"g.html\" title=\"&lt;h&gt;\">f</a>"),
             "{html}"
         );
-        assert_eq!(html.matches("<a ").count(), 1, "{html}");
+        assert!(html.contains("<a href=\"%22onclick=\">c</a>"), "{html}");
+        assert_eq!(html.matches("<a ").count(), 2, "{html}");
     }
 }

@@ -1,11 +1,11 @@
 //! `cargo xtask export`: a run on stdout, for other programs. The rows are the `site`
 //! crate's, which offers the same on its data page; a cell without numbers is one row with
-//! its status and reason. The last two formats are not rows: a table to be read, and what a
-//! service that watches benchmarks takes.
+//! its status and reason. The last two formats are not tidy rows: a table to be read, and what
+//! a service that watches benchmarks takes.
 
 use crate::say;
 use crate::text::code;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use schema::registry::Registry;
 use schema::run::Run;
 use schema::scenario::Scenario;
@@ -13,6 +13,12 @@ use serde_json::{Map, Value, json};
 use site::export::{csv, rows, suite_rows};
 use site::fmt::{self, Unit};
 use stats::analysis::MetricId;
+use std::io::IsTerminal;
+
+#[cfg(feature = "parquet")]
+mod columnar;
+#[cfg(feature = "parquet")]
+use columnar::parquet;
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -25,6 +31,8 @@ pub enum Format {
     Jsonl,
     /// A table in Markdown.
     Md,
+    /// Parquet, for a file; of a harness that was built with the feature `parquet`.
+    Parquet,
     /// Bencher Metric Format: a benchmark per cell, a measure per metric in the unit that its
     /// name ends in, with its 95 % interval.
     Bencher,
@@ -37,7 +45,11 @@ pub fn command(
     registry: &Registry,
     format: Format,
 ) -> Result<()> {
-    say::bytes(export(run, scenarios, registry, format)?.as_bytes());
+    ensure!(
+        format != Format::Parquet || !std::io::stdout().is_terminal(),
+        "Parquet is no text: send it to a file with `> run.parquet`"
+    );
+    say::bytes(&export(run, scenarios, registry, format)?);
     Ok(())
 }
 
@@ -47,7 +59,7 @@ pub fn export(
     scenarios: &[Scenario],
     registry: &Registry,
     format: Format,
-) -> Result<String> {
+) -> Result<Vec<u8>> {
     let baseline = registry.baseline_of(&run.header.plan.targets);
     let analysis = stats::analyse::analyse(run, scenarios, baseline);
     let mut rows = rows(run, &analysis);
@@ -55,7 +67,7 @@ pub fn export(
     rows.extend(suites.iter().flat_map(|suite| suite_rows(run, suite)));
     let values =
         || -> serde_json::Result<Vec<Value>> { rows.iter().map(serde_json::to_value).collect() };
-    Ok(match format {
+    let text = match format {
         Format::Json => serde_json::to_string_pretty(&rows)? + "\n",
         Format::Csv => csv(&rows)?,
         Format::Jsonl => {
@@ -64,8 +76,17 @@ pub fn export(
             lines?.join("\n") + "\n"
         }
         Format::Md => markdown(&values()?),
+        Format::Parquet => return parquet(&values()?),
         Format::Bencher => serde_json::to_string_pretty(&bencher(&values()?))? + "\n",
-    })
+    };
+    Ok(text.into_bytes())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: &[Value]) -> Result<Vec<u8>> {
+    anyhow::bail!(
+        "this harness was built without Parquet, which takes long to compile: `cargo run --package xtask --features parquet -- export RUN --format parquet > run.parquet`"
+    )
 }
 
 fn word<'a>(row: &'a Value, column: &str) -> &'a str {

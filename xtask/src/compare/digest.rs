@@ -37,21 +37,20 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
         of(Verdict::Faster, ("faster", "smaller"), count.faster),
     ];
     let differs: Vec<String> = differs.into_iter().flatten().collect();
-    let mut text = match (differs.is_empty(), judged) {
+    let rest = match (differs.is_empty(), judged) {
         _ if comparison.a.id == comparison.b.id => "A and B are the same run".into(),
-        (_, 0) => "Nothing can be compared: no cell has numbers in both runs".into(),
+        (_, 0) => "nothing can be compared: no cell has numbers in both runs".into(),
         (true, _) => format!(
-            "Nothing differs: none of {} is faster or slower in B beyond chance and noise",
+            "nothing differs: none of {} is faster or slower in B beyond chance and noise",
             cells(judged)
         ),
         (false, _) => format!("B is {} of {}", differs.join(" and "), cells(judged)),
     };
-    match count.broken {
-        0 => {}
-        1 => text += "; 1 cell that worked in A fails in B",
-        n => text += &format!("; {n} cells that worked in A fail in B"),
-    }
-    text + "."
+    let text = match count.broken {
+        0 => rest,
+        n => format!("B fails at {} that worked in A; otherwise {rest}", cells(n)),
+    };
+    text[..1].to_uppercase() + &text[1..] + "."
 }
 
 fn cells(n: usize) -> String {
