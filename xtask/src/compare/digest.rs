@@ -236,7 +236,11 @@ impl<'a> Group<'a> {
     }
 
     fn line(&self, members: &[&'a Difference]) -> String {
-        let short = |text: &str| text::line(text, VALUE_CHARS_MAX);
+        let is_hash = |text: &str| text.len() >= 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let short = |text: &str| match is_hash(text) {
+            true => text[..12].to_owned(),
+            false => text::line(text, VALUE_CHARS_MAX),
+        };
         let values = |before: &str, after: &str| format!("{} → {}", short(before), short(after));
         if let [one] = members {
             return format!("{}: {}", short(&one.item), values(&one.before, &one.after));

@@ -70,7 +70,8 @@ fn around() -> Vec<Difference> {
         let item = format!("length of s{i}/p10");
         difference(Kind::Plan, &item, "20 requests, 0 s", "40 requests, 0 s")
     });
-    let others = (0..3).map(|i| difference(Kind::Other, &format!("fact{i}"), "x", "y"));
+    let hash = "0123456789abcdef".repeat(4);
+    let others = (0..3).map(|i| difference(Kind::Other, &format!("fact{i}"), &hash, "y"));
     lengths
         .chain(versions)
         .chain(programs)
@@ -114,7 +115,7 @@ fn where_nothing_changed_it_is_a_screen_with_the_verdict_first() {
         "  lengths: 20 requests, 0 s → 40 requests, 0 s (9: s0/p10, s1/p10, s2/p10 and 6 more)",
         "  rustc: 1.94 → 1.95 (12: e0.cpu, e1.cpu, e2.cpu and 9 more)",
         "  40 programs differ: e0.cpu, e1.cpu, e2.cpu and 37 more",
-        "  fact1: x → y",
+        "  fact1: 0123456789ab → y",
     ] {
         assert!(lines.contains(&line), "{line:?} is not in\n{said}");
     }
