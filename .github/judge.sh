@@ -72,22 +72,25 @@ for label in "${labels[@]}"; do
         continue
     fi
     status=0
-    said=$(xtask compare "$before" "$after" --out data/results) || status=$?
+    # It says what changed in Markdown, in which nothing of a record is markup.
+    said=$(xtask compare "$before" "$after" --out data/results --format md) || status=$?
     case $status in
     0)
-        printf 'No regression against %s.\n\n' "$before" >>verdict.md
         if [ "$verdict" = none ]; then
             verdict=fine
         fi
         ;;
-    1)
-        printf '**Slower than %s**, or failing at what worked:\n\n' "$before" >>verdict.md
-        verdict=regression
-        ;;
-    *) printf 'It can not be said whether anything changed since %s.\n\n' "$before" >>verdict.md ;;
+    1) verdict=regression ;;
+    *) said="It can not be said whether anything changed since $before." ;;
     esac
-    # shellcheck disable=SC2016 # it is a fence of Markdown's
-    printf '```text\n%s\n```\n\n' "$said" >>verdict.md
+    printf '%s\n\n' "$said" >>verdict.md
 done
+# A comment holds 65 536 characters. Each line stands for itself, so it may end after any.
+if [ "$(wc -c <verdict.md)" -gt 60000 ]; then
+    head -c 60000 verdict.md | sed '$d' >cut.md
+    # shellcheck disable=SC2016 # it is Markdown's code
+    printf '\nThe rest is left out here; `cargo xtask compare` prints it.\n' >>cut.md
+    mv cut.md verdict.md
+fi
 cat verdict.md >>"${GITHUB_STEP_SUMMARY:-/dev/stdout}"
 echo "verdict=$verdict" >>"${GITHUB_OUTPUT:-/dev/stdout}"

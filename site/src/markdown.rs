@@ -1,144 +1,67 @@
-//! The little Markdown that authored texts use, rendered safely: paragraphs,
-//! headings, lists, fenced code, `code`, *emphasis*, **strength** and links.
-//!
-//! Raw HTML is text here, and a link goes only to http(s) or to a relative
-//! address: a scenario's author can explain, not script. A full Markdown library
-//! would bring what we would then have to switch off.
+//! Authored texts as HTML: CommonMark by `pulldown-cmark`, less what an author has no use
+//! for here. Raw HTML is text, an image is its words, and a link goes only to http(s) or to
+//! a relative address: a scenario's author can explain, not script.
 
-use crate::html::{escape, slug};
+use crate::html::slug;
+use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd, html};
 
 /// Render `text`; a first-level heading becomes `<h{level}>`.
 pub fn render(text: &str, level: usize) -> String {
-    let mut out = String::new();
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next() {
-        let trimmed = line.trim();
-        if trimmed.is_empty() {
-            continue;
-        }
-        if let Some(heading) = heading(trimmed) {
-            let rank = (level + heading.0 - 1).min(6);
-            let words = heading.1;
-            let id = slug(&words.to_lowercase().replace(' ', "-"));
-            out.push_str(&format!(
-                "<h{rank} id=\"{id}\">{}</h{rank}>\n",
-                inline(words)
-            ));
-        } else if trimmed.starts_with("```") {
-            let mut code = String::new();
-            for line in lines.by_ref() {
-                if line.trim().starts_with("```") {
-                    break;
+    let is_bad = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    let text = text.replace(is_bad, "\u{fffd}");
+    let mut events: Vec<Event> = Vec::new();
+    // Where the open heading began, and whether the open link is one.
+    let (mut heading, mut is_link) = (0, false);
+    for event in Parser::new(&text) {
+        let event = match event {
+            Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
+            Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
+            Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
+            Event::SoftBreak => Event::Text(" ".into()),
+            // Who has no mouse scrolls it with keys.
+            Event::Start(Tag::CodeBlock(_)) => Event::Html("<pre tabindex=\"0\"><code>".into()),
+            Event::End(TagEnd::CodeBlock) => Event::Html("</code></pre>\n".into()),
+            Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => continue,
+            Event::Start(Tag::Link { ref dest_url, .. }) => {
+                is_link = safe_href(dest_url);
+                match is_link {
+                    true => event,
+                    false => continue,
                 }
-                code.push_str(line);
-                code.push('\n');
             }
-            out.push_str(&format!(
-                "<pre tabindex=\"0\"><code>{}</code></pre>\n",
-                escape(&code)
-            ));
-        } else if let Some(ordered) = list_item(trimmed).map(|(ordered, _)| ordered) {
-            let tag = if ordered { "ol" } else { "ul" };
-            let mut items = vec![list_item(trimmed).map_or("", |(_, text)| text).to_owned()];
-            while let Some(next) = lines.peek().map(|line| line.trim()) {
-                match list_item(next) {
-                    Some((kind, text)) if kind == ordered => items.push(text.to_owned()),
-                    None if !next.is_empty() => {
-                        if let Some(item) = items.last_mut() {
-                            item.push(' ');
-                            item.push_str(next);
-                        }
-                    }
-                    _ => break,
-                }
-                lines.next();
+            Event::End(TagEnd::Link) if !is_link => continue,
+            Event::Start(Tag::Heading { .. }) => {
+                heading = events.len();
+                event
             }
-            out.push_str(&format!("<{tag}>\n"));
-            for item in items {
-                out.push_str(&format!("<li>{}</li>\n", inline(&item)));
+            Event::End(TagEnd::Heading(rank)) => {
+                let rank = (level + rank as usize - 1).min(6);
+                let rank = HeadingLevel::try_from(rank).unwrap_or(HeadingLevel::H6);
+                let id = slug(&words(&events[heading..]).to_lowercase().replace(' ', "-"));
+                events[heading] = Event::Start(Tag::Heading {
+                    level: rank,
+                    id: Some(id.into()),
+                    classes: Vec::new(),
+                    attrs: Vec::new(),
+                });
+                Event::End(TagEnd::Heading(rank))
             }
-            out.push_str(&format!("</{tag}>\n"));
-        } else {
-            let mut paragraph = trimmed.to_owned();
-            while let Some(next) = lines.peek().map(|line| line.trim()) {
-                let ends = next.is_empty()
-                    || heading_like(next)
-                    || next.starts_with("```")
-                    || list_item(next).is_some();
-                if ends {
-                    break;
-                }
-                paragraph.push(' ');
-                paragraph.push_str(next);
-                lines.next();
-            }
-            out.push_str(&format!("<p>{}</p>\n", inline(&paragraph)));
-        }
+            event => event,
+        };
+        events.push(event);
     }
+    let mut out = String::new();
+    html::push_html(&mut out, events.into_iter());
     out
 }
 
-fn heading_like(line: &str) -> bool {
-    heading(line).is_some()
-}
-
-fn heading(line: &str) -> Option<(usize, &str)> {
-    let rank = line.bytes().take_while(|&b| b == b'#').count();
-    let text = line[rank..].strip_prefix(' ')?;
-    (1..=6).contains(&rank).then(|| (rank, text.trim()))
-}
-
-/// Whether the item is of an ordered list, and its text.
-fn list_item(line: &str) -> Option<(bool, &str)> {
-    if let Some(text) = line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")) {
-        return Some((false, text));
-    }
-    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let text = line[digits..].strip_prefix(". ")?;
-    (1..=3).contains(&digits).then_some((true, text))
-}
-
-/// One line of text with its spans.
-fn inline(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(['`', '*', '[']) {
-        out.push_str(&escape(&rest[..at]));
-        rest = &rest[at..];
-        let (html, used) = span(rest).unwrap_or_else(|| (escape(&rest[..1]), 1));
-        out.push_str(&html);
-        rest = &rest[used..];
-    }
-    out.push_str(&escape(rest));
-    out
-}
-
-/// The span at the start of `text` and how many bytes it takes.
-fn span(text: &str) -> Option<(String, usize)> {
-    if let Some(rest) = text.strip_prefix('`') {
-        let end = rest.find('`')?;
-        return Some((format!("<code>{}</code>", escape(&rest[..end])), end + 2));
-    }
-    for (mark, tag) in [("**", "strong"), ("*", "em")] {
-        if let Some(rest) = text.strip_prefix(mark) {
-            let end = rest.find(mark).filter(|&end| end > 0)?;
-            if rest.starts_with(' ') {
-                return None;
-            }
-            let inner = inline(&rest[..end]);
-            return Some((format!("<{tag}>{inner}</{tag}>"), end + 2 * mark.len()));
-        }
-    }
-    let rest = text.strip_prefix('[')?;
-    let close = rest.find("](")?;
-    let end = close + 2 + rest[close + 2..].find(')')?;
-    let href = &rest[close + 2..end];
-    let label = inline(&rest[..close]);
-    let html = match safe_href(href) {
-        true => format!("<a href=\"{}\">{label}</a>", escape(href)),
-        false => label,
+/// The words of some events, without their markup.
+fn words(events: &[Event]) -> String {
+    let word = |event: &Event| match event {
+        Event::Text(text) | Event::Code(text) => text.to_string(),
+        _ => String::new(),
     };
-    Some((html, end + 2))
+    events.iter().map(word).collect()
 }
 
 /// Whether an address may stand in a link: http(s), or relative without a scheme.
@@ -155,39 +78,53 @@ mod tests {
     #[test]
     fn blocks() {
         let html = render(
-            "# Title\n\nOne\ntwo.\n- a\n  more\n- b\n\n1. x\n2. y\n\n```\n<b>\n```\n",
+            "# A `title`\n\nOne\ntwo.\n- a\n  more\n- b\n\n1. x\n2. y\n\n```sh\n<b>\n```\n",
             2,
         );
         assert_eq!(
             html,
-            "<h2 id=\"title\">Title</h2>\n<p>One two.</p>\n<ul>\n<li>a more</li>\n<li>b</li>\n</ul>\n\
+            "<h2 id=\"a-title\">A <code>title</code></h2>\n<p>One two.</p>\n<ul>\n<li>a more</li>\n<li>b</li>\n</ul>\n\
              <ol>\n<li>x</li>\n<li>y</li>\n</ol>\n<pre tabindex=\"0\"><code>&lt;b&gt;\n</code></pre>\n"
         );
+        assert_eq!(render("##### x", 4), "<h6 id=\"x\">x</h6>\n");
     }
 
     #[test]
     fn spans() {
         assert_eq!(
-            inline("a `b*c*` *d* **e** [f](https://g.example) 2 * 3"),
-            "a <code>b*c*</code> <em>d</em> <strong>e</strong> <a href=\"https://g.example\">f</a> 2 * 3"
+            render("a `b*c*` *d* **e** [f](https://g.example) 2 * 3 `[h`", 2),
+            "<p>a <code>b*c*</code> <em>d</em> <strong>e</strong> <a href=\"https://g.example\">f</a> 2 * 3 <code>[h</code></p>\n"
         );
     }
 
     #[test]
     fn nothing_executes() {
         let html = render(
-            "<script>x</script> [a](javascript:alert) [b](//evil) [c](\"onclick=) `</code>`",
+            "x <script>x</script> [a](javascript:alert) [b](//evil) [c](\"onclick=) `</code>`\n\n\
+             <img src=x onerror=alert(1)>\n\n![d](https://e.example/x.png) <javascript:x> [f](g.html \"<h>\")\n\n\
+             <div>\n\n[i]\n\n[i]: javascript:alert\n\u{1b}[31m",
             2,
         );
-        assert!(!html.contains("<script") && !html.contains("href=\"javascript"));
-        assert!(!html.contains("href=\"//") && !html.contains("\"\""));
-        assert!(html.contains("<code>&lt;/code&gt;</code>"));
-    }
-
-    #[test]
-    fn unfinished_spans_are_text() {
-        for text in ["*", "**", "`", "[a", "[a](", "[a](b", "a*", "é*é"] {
-            assert_eq!(inline(text), escape(text));
+        for tag in [
+            "<script",
+            "<img",
+            "<div",
+            "\u{1b}",
+            "href=\"javascript",
+            "href=\"//",
+        ] {
+            assert!(!html.contains(tag), "{tag} in {html}");
         }
+        assert!(html.contains("<code>&lt;/code&gt;</code>"), "{html}");
+        assert!(
+            html.contains("&lt;img src=x onerror=alert(1)&gt;"),
+            "{html}"
+        );
+        assert!(
+            html.contains("<a href=\"g.html\" title=\"&lt;h&gt;\">f</a>"),
+            "{html}"
+        );
+        assert!(html.contains("<a href=\"%22onclick=\">c</a>"), "{html}");
+        assert_eq!(html.matches("<a ").count(), 2, "{html}");
     }
 }

@@ -25,7 +25,7 @@ use crate::run::trace::Tracing;
 use crate::summary::{Places, Summary};
 use crate::verify::of_run::verify_targets;
 use crate::watch::event::{Event, Stage};
-use crate::{calibrate, page, run, shard, twins, watch};
+use crate::{baselines, calibrate, page, run, shard, twins, watch};
 use anyhow::{Context, Result};
 use judging::check_outputs;
 use schema::origin::Shard;
@@ -63,6 +63,8 @@ pub struct Options {
     pub site: bool,
     /// Begin even what takes more than an hour.
     pub yes: bool,
+    /// The name that the finished run is given.
+    pub save: Option<String>,
 }
 
 /// Run it.
@@ -74,6 +76,10 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let registry = repo.registry()?;
+    if let Some(name) = &options.save {
+        let ids: Vec<String> = results.places().into_keys().collect();
+        baselines::check(results.dir(), &ids, name)?;
+    }
     let _only_one = exclusive::machine()?;
     let opened = match &options.resume {
         Some(run) => reopen(repo, &registry, &results.find(run)?)?,
@@ -86,13 +92,19 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let done = to_the_end(repo, &registry, &results, options, &opened);
     if done.is_err() && deadline::has_stopped() {
         let verb = if options.site { "bench-all" } else { "bench" };
+        let save = options.save.iter();
+        let save: String = save.map(|name| format!(" --save {name}")).collect();
         println!(
-            "Time is up; what was measured is kept. Go on with `cargo xtask {verb} --resume {}`",
+            "Time is up; what was measured is kept. Go on with `cargo xtask {verb} --resume {}{save}`",
             opened.header.id
         );
         return Ok(ExitCode::from(TIME_IS_UP));
     }
-    done
+    let code = done?;
+    if let Some(name) = &options.save {
+        println!("{}", baselines::save(results.dir(), name, &opened.header.id)?);
+    }
+    Ok(code)
 }
 
 /// Why there is nothing to do, where the engines of a bundle need a GPU that isn't here

@@ -5,7 +5,7 @@ use crate::repo::Repo;
 use crate::results::Results;
 use crate::{
     adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, merge, page, plan,
-    publish, reproduce, run, simulate, test, tidy, train, verify, watch,
+    publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -97,7 +97,7 @@ enum Verb {
         #[arg(long)]
         quick: bool,
     },
-    /// Print a run as tidy rows.
+    /// Print a run as tidy rows, a table or another program's format.
     #[command(after_help = "Example:\n  cargo xtask export latest --format csv > run.csv")]
     Export {
         /// Run id, path, or `latest`.
@@ -114,7 +114,7 @@ enum Verb {
     /// what differs around them. Exit status 1 where B is slower beyond chance and noise, or
     /// fails at what worked in A; 2 where it can't be said.
     #[command(
-        after_help = "Example:\n  cargo xtask compare 20260101-120000-cpu-1a2b latest\n  cargo xtask compare A B --metric itl_ns --json"
+        after_help = "Example:\n  cargo xtask compare 20260101-120000-cpu-1a2b latest\n  cargo xtask bench --save main   # and, when the code has changed, once more without\n  cargo xtask compare main\n  cargo xtask compare A B --metric itl_ns --format json"
     )]
     Compare(compare::Options),
     /// Put the shards of one plan together into one run. The inputs stay as they are.
@@ -224,6 +224,9 @@ struct BenchArgs {
     /// Begin even what measures for more than an hour, without being asked on a terminal.
     #[arg(long, conflicts_with = "resume")]
     yes: bool,
+    /// Give the finished run a name, for `compare NAME`.
+    #[arg(long, value_name = "NAME")]
+    save: Option<String>,
 }
 
 #[derive(Args)]
@@ -334,11 +337,7 @@ impl Cli {
             Verb::Export { run, format, out } => {
                 let place = Results::of(&repo, out.as_deref()).find(&run)?;
                 let run = schema::run::Run::load(&place)?;
-                print!(
-                    "{}",
-                    export::export(&run, &repo.scenarios()?, &repo.registry()?, format)?
-                );
-                Ok(ExitCode::SUCCESS)
+                export::command(&run, &repo.scenarios()?, &repo.registry()?, format).map(done)
             }
             Verb::Compare(options) => judged(compare::command(&repo, &options)),
             Verb::Merge(options) => merge::command(&repo, &options),
@@ -368,7 +367,7 @@ fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
 
 /// Where status 1 is a verdict, what can't be said has another.
 fn judged(verdict: Result<ExitCode>) -> Result<ExitCode> {
-    match verdict {
+    match verdict.and_then(|code| say::whole().map(|()| code)) {
         Err(error) if !crate::interrupt::requested() => {
             crate::watch::error(format!("{error:#}"));
             Ok(ExitCode::from(2))
@@ -396,6 +395,7 @@ impl BenchArgs {
                 .map(|min| Duration::from_secs(60 * u64::from(min))),
             site,
             yes: self.yes,
+            save: self.save,
         }
     }
 }

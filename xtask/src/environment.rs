@@ -50,7 +50,9 @@ pub struct Difference {
 
 impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {} → {}", self.item, self.before, self.after)
+        // Items and values are what others recorded.
+        let said = format!("{}: {} → {}", self.item, self.before, self.after);
+        f.write_str(&crate::text::line(&said, usize::MAX))
     }
 }
 

@@ -3,8 +3,13 @@
 //! A module a stage. The harness knows no engine by name: what an engine is and
 //! can do stands in `engines/engines.toml` and in its own `hello`.
 
+// First, because the others print with its macros.
+#[macro_use]
+mod say;
+
 pub mod adapters;
 pub mod arrivals;
+pub mod baselines;
 pub mod bench;
 pub mod budget;
 pub mod build;
@@ -41,7 +46,9 @@ pub mod run;
 pub mod shard;
 pub mod simulate;
 pub mod summary;
+mod table;
 pub mod test;
+pub mod text;
 pub mod tidy;
 pub mod train;
 pub mod twins;

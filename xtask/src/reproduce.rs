@@ -10,7 +10,7 @@
 //! Exit status: 0 where no cell differs, 1 where one does, 2 where it can't be said.
 
 use crate::bench;
-use crate::compare::Comparison;
+use crate::compare::{Comparison, Format};
 use crate::environment::{self, Difference, Kind};
 use crate::exclusive;
 use crate::fetch;
@@ -77,7 +77,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let run_dir = opened.run_dir.clone();
     let again = bench::measure(repo, &registry, &opened)?;
     let comparison = Comparison::of(original, again, &scenarios, None);
-    print!("{}", comparison.print(options.json)?);
+    print!("{}", comparison.print(Format::of(options.json), false)?);
     let count = comparison.count();
     let differ = count.faster + count.slower + count.broken;
     eprintln!("Records: {}", run_dir.display());

@@ -1,13 +1,15 @@
 //! Where runs are kept, and finding one by name: new ones are directories in `runs/`,
 //! published ones are packed files in `data/results/`.
 
+use crate::baselines;
 use crate::repo::Repo;
 use anyhow::{Result, bail};
 use schema::run_files::{HEADER, SUFFIX};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The directories that runs are looked for in; new ones are made in the first.
+/// The directories that runs are looked for in; new ones are made in the first, where the
+/// names that runs were given stand too.
 #[derive(Clone, Debug)]
 pub struct Results {
     dirs: Vec<PathBuf>,
@@ -41,8 +43,10 @@ impl Results {
         &self.dirs
     }
 
-    /// Where a run is: by id, by path, or `latest`.
+    /// Where a run is: by id, by the name it was given, by path, or `latest`.
     pub fn find(&self, run: &str) -> Result<PathBuf> {
+        let run = baselines::resolve(self.dir(), run)?;
+        let run = run.as_str();
         let mut places = self.places();
         if run == "latest" {
             return match places.pop_last() {
@@ -90,7 +94,11 @@ impl Results {
         let ids: Vec<String> = self.places().into_keys().collect();
         match ids.as_slice() {
             [] => format!("no run is in {dirs}: make one with `cargo xtask bench-all`"),
-            ids => format!("in {dirs} there are {}", ids.join(", ")),
+            ids => format!(
+                "in {dirs} there are {}{}",
+                ids.join(", "),
+                baselines::listed(self.dir())
+            ),
         }
     }
 }

@@ -287,8 +287,9 @@ fn gaps(cells: &[&Cell]) -> Vec<Gap> {
 
 /// What reasons of a kind have in common: the first of its statements, without numbers that
 /// stand by themselves.
-fn kind(reason: &str) -> String {
+pub(crate) fn kind(reason: &str) -> String {
     const CHARS_MAX: usize = 60;
+    let reason = crate::text::plain(reason);
     let ends = [": ", "; ", " (", ", "];
     let end = ends.iter().filter_map(|end| reason.find(end)).min();
     let statement = &reason[..end.unwrap_or(reason.len())];

@@ -146,7 +146,9 @@ impl Writer {
                 if self.lines && (step.is_multiple_of(every) || step == self.steps) {
                     let pace = self.taken as f64 / self.began.elapsed().as_secs_f64();
                     let left_min = (self.steps - step) as f64 / pace / 60.0;
-                    eprintln!(
+                    // Nobody need read it: a closed pipe ends no training.
+                    let _ = writeln!(
+                        std::io::stderr(),
                         "step {step}/{}  loss {loss:.4} nats  rate {lr:.2e}  {pace:.2} steps/s  {left_min:.0} min left",
                         self.steps
                     );
@@ -167,7 +169,8 @@ impl Writer {
                     perplexity,
                 });
                 if self.lines {
-                    eprintln!(
+                    let _ = writeln!(
+                        std::io::stderr(),
                         "step {step}/{}  validation: perplexity {perplexity:.4}",
                         self.steps
                     );

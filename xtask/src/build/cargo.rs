@@ -157,7 +157,7 @@ const COMPILING: &str = "Compiling";
 
 /// How many crates it began.
 fn compiled(said: &str) -> u64 {
-    let said = failure::without_escapes(said);
+    let said = console::strip_ansi_codes(said);
     let lines = said.split(['\n', '\r']).map(str::trim_start);
     lines.filter(|line| line.starts_with(COMPILING)).count() as u64
 }

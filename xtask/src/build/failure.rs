@@ -1,6 +1,7 @@
 //! Why Cargo or pip failed, and what to do, in one line: their own words, out of hundreds.
 //! Pure.
 
+use console::strip_ansi_codes;
 use std::path::Path;
 
 /// Characters of a reason, which stands in a table.
@@ -53,12 +54,12 @@ pub fn advised(why: String, said: &str) -> String {
 
 /// Why Cargo failed, and what to do.
 pub fn cargo(said: &str, paths: &[&Path]) -> String {
-    advised(last_error(said, paths), &without_escapes(said))
+    advised(last_error(said, paths), &strip_ansi_codes(said))
 }
 
 /// Why pip installed nothing of `requirements`, and what to do.
 pub fn pip(said: &str, requirements: &str) -> String {
-    let said = without_escapes(said);
+    let said = strip_ansi_codes(said);
     let lines = || said.lines().map(str::trim);
     if said.contains("DO NOT MATCH THE HASHES") {
         let packages = lines().filter_map(|line| line.split_once(" from "));
@@ -83,7 +84,7 @@ pub fn pip(said: &str, requirements: &str) -> String {
 
 /// Cargo's last error with its causes; `paths` (of this machine) are shortened away.
 fn last_error(said: &str, paths: &[&Path]) -> String {
-    let plain = without_escapes(said);
+    let plain = strip_ansi_codes(said);
     let lines: Vec<&str> = plain.split(['\n', '\r']).map(str::trim_end).collect();
     let is_error = |line: &&str| line.starts_with("error:") || line.starts_with("error[");
     let Some(last) = lines.iter().rposition(is_error) else {
@@ -125,21 +126,6 @@ fn last_error(said: &str, paths: &[&Path]) -> String {
         reason.push('…');
     }
     reason
-}
-
-/// Without terminal colours.
-pub fn without_escapes(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        if c == '\u{1b}' {
-            // ESC [ … letter
-            rest.find(char::is_ascii_alphabetic);
-        } else {
-            plain.push(c);
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

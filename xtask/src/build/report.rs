@@ -1,6 +1,7 @@
 //! What `cargo xtask build` prints: a line a program, its costs, where it lies.
 //! Pure.
 
+use crate::table::aligned;
 use schema::adoption::Adoption;
 use std::collections::BTreeMap;
 
@@ -19,20 +20,8 @@ pub fn table(costs: &BTreeMap<String, Adoption>) -> String {
     if costs.is_empty() {
         return String::new();
     }
-    let mut rows = vec![HEAD.map(str::to_owned)];
-    rows.extend(costs.iter().map(|(id, cost)| row(id, cost)));
-    let widths: [usize; HEAD.len()] = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or_default()
-    });
-    let line = |row: &[String; HEAD.len()]| {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        cells.join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
+    let rows = costs.iter().map(|(id, cost)| row(id, cost));
+    aligned(std::iter::once(HEAD.map(str::to_owned)).chain(rows))
 }
 
 fn row(id: &str, cost: &Adoption) -> [String; HEAD.len()] {

@@ -1,10 +1,16 @@
-//! `cargo xtask compare A B`: two runs, cell by cell, and what differs around them.
-//! The judgement is `stats`'; here it is asked for and printed.
+//! `cargo xtask compare A [B]`: two runs, cell by cell, and what differs around them.
+//! The judgement is `stats`'; here it is asked for, `digest` makes the little of it that a
+//! reader wants, and three files print that.
 //!
 //! Exit status: 1 where the second run is worse (a cell is slower beyond chance and
 //! noise, or its engine fails at what worked), else 0; 2 where it can't be said.
 
-mod render;
+mod digest;
+mod json;
+mod markdown;
+#[cfg(test)]
+mod tests;
+mod text;
 
 use crate::environment::{self, Difference};
 use crate::repo::Repo;
@@ -22,9 +28,10 @@ use std::process::ExitCode;
 /// What the command line says.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The run before: its id, path, or `latest`.
+    /// The run before: its id, path, the name that `bench --save` gave it, or `latest`.
     pub a: String,
     /// The run after.
+    #[arg(default_value = "latest")]
     pub b: String,
     /// Compare on this metric instead of each scenario's leading one.
     #[arg(long)]
@@ -32,9 +39,36 @@ pub struct Options {
     /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Print JSON.
+    /// Print every cell and every difference, not only what changed.
     #[arg(long)]
+    pub all: bool,
+    /// How to print; JSON always has everything.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// As `--format json`.
+    #[arg(long, hide = true, conflicts_with = "format")]
     pub json: bool,
+}
+
+/// How to print a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For a terminal.
+    Text,
+    /// Markdown for a comment, under 60 kB.
+    Md,
+    /// For programs.
+    Json,
+}
+
+impl Format {
+    /// Of a verb that knows `--json` alone.
+    pub fn of(json: bool) -> Self {
+        match json {
+            true => Self::Json,
+            false => Self::Text,
+        }
+    }
 }
 
 /// Compare and print.
@@ -44,7 +78,11 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let a = Run::load(&results.find(&options.a)?)?;
     let b = Run::load(&results.find(&options.b)?)?;
     let comparison = Comparison::of(a, b, &repo.scenarios()?, metric);
-    print!("{}", comparison.print(options.json)?);
+    let format = match options.json {
+        true => Format::Json,
+        false => options.format,
+    };
+    print!("{}", comparison.print(format, options.all)?);
     Ok(match comparison.count().regressions {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -82,10 +120,38 @@ fn noise_floors(
         .collect()
 }
 
+/// What is said of a run that is compared.
+struct Subject {
+    id: String,
+    started: String,
+    plan_sha256: String,
+    /// Id, profile, invocations and revision, in a line.
+    line: String,
+}
+
+impl Subject {
+    fn of(run: Run) -> Self {
+        let header = run.header;
+        let revision = header.provenance.git_revision.as_deref();
+        Self {
+            line: format!(
+                "{} · {} · {} invocations · revision {}",
+                header.id,
+                header.plan.profile,
+                header.plan.invocations,
+                revision.map_or("unknown", |r| r.get(..12).unwrap_or(r))
+            ),
+            id: header.id,
+            started: header.started,
+            plan_sha256: header.plan_sha256,
+        }
+    }
+}
+
 /// Two runs and what was found.
 pub(crate) struct Comparison {
-    a: Run,
-    b: Run,
+    a: Subject,
+    b: Subject,
     changes: Vec<Change>,
     environment: Vec<Difference>,
 }
@@ -117,8 +183,8 @@ impl Comparison {
         };
         let environment = environment::runs(&a, &b);
         Self {
-            a,
-            b,
+            a: Subject::of(a),
+            b: Subject::of(b),
             changes,
             environment,
         }
@@ -137,11 +203,12 @@ impl Comparison {
         }
     }
 
-    /// All of it, for people or for programs.
-    pub(crate) fn print(&self, json: bool) -> Result<String> {
-        match json {
-            true => render::json(self),
-            false => Ok(render::text(self)),
+    /// All of it, or what changed.
+    pub(crate) fn print(&self, format: Format, all: bool) -> Result<String> {
+        match format {
+            Format::Text => Ok(text::text(self, all)),
+            Format::Md => Ok(markdown::markdown(self, all)),
+            Format::Json => json::json(self),
         }
     }
 }

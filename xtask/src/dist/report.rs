@@ -1,5 +1,7 @@
 //! What `cargo xtask dist` prints: a line an archive, and which are too large. Pure.
 
+use crate::table::aligned;
+
 /// One archive.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -17,27 +19,17 @@ pub struct Row {
 
 /// The table.
 pub fn table(rows: &[Row]) -> String {
-    let width = rows
-        .iter()
-        .map(|row| row.part.len())
-        .max()
-        .unwrap_or(0)
-        .max(4);
-    let mut text = format!(
-        "{:<width$}  {:>5}  {:>10}  {:>10}  archive\n",
-        "part", "files", "unpacked", "packed"
-    );
-    for row in rows {
-        text.push_str(&format!(
-            "{:<width$}  {:>5}  {:>10}  {:>10}  {}\n",
-            row.part,
-            row.files,
+    let head = ["part", "files", "unpacked", "packed", "archive"].map(str::to_owned);
+    let rows = rows.iter().map(|row| {
+        [
+            row.part.clone(),
+            row.files.to_string(),
             mebibytes(row.bytes),
             mebibytes(row.packed_bytes),
-            row.file
-        ));
-    }
-    text
+            row.file.clone(),
+        ]
+    });
+    aligned(std::iter::once(head).chain(rows))
 }
 
 /// A line for each archive over `max` bytes.
@@ -78,7 +70,7 @@ mod tests {
         ];
         assert_eq!(
             table(&rows[..1]),
-            "part  files    unpacked      packed  archive\nbase      3     3.0 MiB     1.0 MiB  x-base.tar.gz\n"
+            "part  files  unpacked  packed   archive\nbase  3      3.0 MiB   1.0 MiB  x-base.tar.gz\n"
         );
         let over = too_large(&rows, 64 << 20);
         assert_eq!(

@@ -92,6 +92,9 @@ impl Program {
     }
 }
 
+/// Characters of a reason, at most.
+const REASON_CHARS_MAX: usize = 1000;
+
 /// Why an engine gave no answer: the status its record gets, and one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineFailure {
@@ -104,11 +107,12 @@ pub struct EngineFailure {
 }
 
 impl EngineFailure {
-    /// A failure of that status.
+    /// A failure of that status. Its reason may be in the engine's words: it becomes a line
+    /// that no terminal obeys.
     pub fn new(status: Status, reason: impl Into<String>) -> Self {
         Self {
             status,
-            reason: reason.into(),
+            reason: crate::text::line(&reason.into(), REASON_CHARS_MAX),
             signal: None,
         }
     }
@@ -130,6 +134,15 @@ impl std::error::Error for EngineFailure {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_a_line_that_no_terminal_obeys() {
+        let said = "\u{1b}[2Jout of\n  memory\u{7}";
+        let failure = EngineFailure::new(Status::Oom, said);
+        assert_eq!(failure.to_string(), "oom: out of memory");
+        let flood = EngineFailure::new(Status::Oom, "x ".repeat(1 << 20));
+        assert_eq!(flood.reason.chars().count(), REASON_CHARS_MAX);
+    }
 
     #[test]
     fn a_record_says_nothing_of_where_the_checkout_lay() {

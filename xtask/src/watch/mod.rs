@@ -29,6 +29,7 @@ pub mod words;
 pub use control::checkpoint;
 
 use crate::repo::Repo;
+use crate::say;
 use anyhow::Result;
 use event::{Alert, Begin, Event, Mark, NO_METERS, Severity, Stage};
 use plain::Plain;
@@ -93,6 +94,8 @@ pub fn error(text: impl Into<String>) {
 }
 
 fn alert(severity: Severity, text: String) {
+    // It may be in the words of a program, and no terminal should obey it.
+    let text = crate::text::plain(&text);
     let alert = Alert { severity, text };
     keep(&alert);
     emit(Event::Alert(alert));
@@ -167,8 +170,9 @@ pub fn session(tui: bool, work: impl FnOnce() -> Result<ExitCode>) -> Result<Exi
 }
 
 /// The command is over: its error is shown, unless the user wanted it to stop; its
-/// exit status. 1 = failed, 130 = interrupted.
+/// exit status. 1 = failed, or stdout did not take what was printed, 130 = interrupted.
 pub fn conclude(result: Result<ExitCode>) -> ExitCode {
+    let result = result.and_then(|code| say::whole().map(|()| code));
     let code = match result {
         Ok(code) => code,
         Err(error) if crate::interrupt::requested() => {

@@ -279,7 +279,7 @@ impl State {
         for line in text.lines() {
             // Whoever reads what went before keeps it in sight.
             self.log_back += usize::from(self.log_back > 0);
-            let line = console::strip_ansi_codes(line).replace('\t', "    ");
+            let line = crate::text::plain(line).replace('\t', "    ");
             self.log.push_back(line);
         }
         while self.log.len() > LOG_LINES_MAX {

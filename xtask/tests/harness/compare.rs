@@ -42,33 +42,37 @@ fn an_engine_slowed_by_a_tenth_is_found_and_no_other() {
         .slowed("y.cpu.f32", 1.1)
         .write(results);
     let said = compare(results, &["20260101-a", "latest"], 1);
-    let line = |target: &str| {
-        let found = said
-            .lines()
-            .find(|line| line.trim_start().starts_with(target));
+    let line = |said: &str, target: &str| {
+        let found = said.lines().find(|line| line.contains(target));
         found
             .unwrap_or_else(|| panic!("no {target} in {said}"))
             .to_owned()
     };
-    assert!(line("y.cpu.f32").ends_with("slower"), "{said}");
-    assert!(line("y.cpu.f32").contains(" ms  → "), "{said}");
-    for target in ["x.cpu.f32", "z.cpu.f32"] {
-        assert!(line(target).ends_with("no detectable difference"), "{said}");
-    }
+    assert!(said.starts_with("B is slower in 1 of 3 cells.\n"), "{said}");
+    let slower = line(&said, "y.cpu.f32");
     assert!(
-        said.contains("1 of 3 cells differ: 0 faster, 1 slower; 2 without"),
+        slower.starts_with("single_request/p10  y.cpu.f32  ttft_ns"),
+        "{said}"
+    );
+    assert!(
+        slower.ends_with("slower") && slower.contains(" ms"),
         "{said}"
     );
     assert!(
         said.contains("Nothing recorded of the environment differs"),
         "{said}"
     );
+    let all = compare(results, &["20260101-a", "latest", "--all"], 1);
+    for target in ["x.cpu.f32", "z.cpu.f32"] {
+        assert!(!said.contains(target), "{said}");
+        assert!(
+            line(&all, target).ends_with("no detectable difference"),
+            "{all}"
+        );
+    }
     // The other way round it is a gain, which is no regression.
     let back = compare(results, &["20260102-b", "20260101-a"], 0);
-    assert!(
-        back.contains("1 of 3 cells differ: 1 faster, 0 slower"),
-        "{back}"
-    );
+    assert!(back.starts_with("B is faster in 1 of 3 cells.\n"), "{back}");
 }
 
 #[test]
@@ -97,10 +101,20 @@ fn two_runs_of_the_same_do_not_differ_and_the_json_says_so() {
     assert_eq!(environment.len(), 1);
     assert_eq!(environment[0]["item"], "kernel");
     assert_eq!(environment[0]["before"], "6.1");
-    let said = compare(results, &["20260101-a", "latest"], 0);
-    assert!(said.contains("  kernel: 6.1 → 6.2"), "{said}");
-    let by_gap = compare(results, &["20260101-a", "latest", "--metric", "itl_ns"], 0);
-    assert!(by_gap.contains("single_request/p10 · itl_ns"), "{by_gap}");
+    let format = xtask(
+        results,
+        &["compare", "20260101-a", &path, "--format", "json"],
+    );
+    assert_eq!(output.stdout, format.stdout);
+    // The second run is the latest where none is named.
+    let said = compare(results, &["20260101-a"], 0);
+    assert!(
+        said.starts_with("Nothing differs: none of 3 cells "),
+        "{said}"
+    );
+    assert!(said.contains("\n  kernel: 6.1 → 6.2\n"), "{said}");
+    let by_gap = compare(results, &["20260101-a", "--metric", "itl_ns", "--all"], 0);
+    assert_eq!(by_gap.matches("  itl_ns  ").count(), 3, "{by_gap}");
 }
 
 #[test]
@@ -115,27 +129,42 @@ fn what_cannot_be_compared_is_listed_with_its_reason() {
     std::fs::write(&file, &whole[..whole.len() / 2]).expect("it is ours");
     let said = compare(results, &["20260101-a", "20260102-b"], 0);
     assert!(
-        said.contains("not comparable: not_run in 20260102-b: complete in 4 of 5 invocations"),
+        said.starts_with("Nothing differs: none of 1 cell "),
         "{said}"
     );
-    assert!(
-        said.contains("not comparable: not in the plan of 20260102-b"),
-        "{said}"
-    );
-    assert!(
-        said.contains("0 of 3 cells differ: 0 faster, 0 slower; 1 without a detectable difference, 2 not comparable"),
-        "{said}"
-    );
+    for line in [
+        "2 cells can't be compared:",
+        "      1  not_run in B",
+        "      1  not in the plan of B",
+    ] {
+        assert!(said.lines().any(|known| known == line), "{line}: {said}");
+    }
+    let all = compare(results, &["20260101-a", "20260102-b", "--all"], 0);
+    for reason in [
+        "not comparable: not_run in 20260102-b: complete in 4 of 5 invocations",
+        "not comparable: not in the plan of 20260102-b",
+    ] {
+        assert!(all.contains(reason), "{all}");
+    }
     // An engine that fails at what worked is a regression.
     let lines = String::from_utf8(whole).expect("it is text");
     let kept = lines.lines().take(5).collect::<Vec<_>>().join("\n");
-    let end = r#"{"ev":"end","status":"crashed","reason":"signal 6","end_ns":9}"#;
+    let end = r#"{"ev":"end","status":"crashed","reason":"signal 6 \u001b[2J<b>@me","end_ns":9}"#;
     std::fs::write(&file, format!("{kept}\n{end}\n")).expect("it is ours");
     let said = compare(results, &["20260101-a", "20260102-b"], 1);
-    assert!(said.contains("crashed in 20260102-b: signal 6"), "{said}");
     assert!(
-        said.contains("1 of which worked in A and fail in B"),
+        said.contains("fails: crashed in 20260102-b: signal 6 <b>@me\n"),
         "{said}"
+    );
+    assert!(
+        said.starts_with("B fails at 1 cell that worked in A; otherwise nothing differs: "),
+        "{said}"
+    );
+    let comment = compare(results, &["20260101-a", "20260102-b", "--format", "md"], 1);
+    assert!(comment.starts_with("**"), "{comment}");
+    assert!(
+        comment.contains("| fails `crashed in 20260102-b: signal 6 <b>@me` |\n"),
+        "{comment}"
     );
 }
 
@@ -151,7 +180,9 @@ fn what_cannot_be_read_is_no_verdict() {
         said.contains("no run \"yesterday\"") && said.contains("20260101-a"),
         "{said}"
     );
-    compare(results, &["20260101-a"], 2);
+    compare(results, &[], 2);
+    let same = compare(results, &["20260101-a"], 0);
+    assert!(same.starts_with("A and B are the same run.\n"), "{same}");
     let said = compare(results, &["latest", "latest", "--metric", "speed"], 2);
     assert!(
         said.contains("no metric \"speed\"") && said.contains("ttft_ns"),

@@ -13,6 +13,7 @@ mod matrix;
 mod merge;
 mod micro;
 mod open_loop;
+mod printing;
 mod programs;
 mod published;
 mod reproduce;

@@ -1,0 +1,126 @@
+//! What is printed, where somebody reads it and where nobody does: a closed pipe ends no
+//! verb with a message, and no benchmark at all.
+
+use crate::checkout::{Checkout, text};
+use crate::synthetic::Synthetic;
+use schema::record::Status;
+use serde_json::Value;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// A pipe that nobody reads: every write to it fails.
+fn closed() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe can be had");
+    drop(reader);
+    writer.into()
+}
+
+fn xtask(results: &Path, arguments: &[&str], stdout: Stdio) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(arguments)
+        .arg("--out")
+        .arg(results)
+        .current_dir(results)
+        .stdout(stdout)
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(|child| child.wait_with_output())
+        .expect("the binary can be started")
+}
+
+#[test]
+fn a_verb_that_prints_ends_quietly_where_nobody_reads() {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let results = dir.path();
+    Synthetic::new("20260101-a", &["x.cpu.f32"]).write(results);
+    Synthetic::new("20260102-b", &["x.cpu.f32"])
+        .slowed("x.cpu.f32", 1.1)
+        .write(results);
+    let slower = ["compare", "20260101-a", "--all"];
+    let verbs: [(&[&str], i32, i32); 3] = [
+        (&["export", "latest"], 0, 1),
+        // A verdict is one whether it is read or not.
+        (&slower, 1, 2),
+        (&["compare", "latest"], 0, 2),
+    ];
+    for (arguments, status, lost) in verbs {
+        let output = xtask(results, arguments, closed());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*said), (Some(status), ""));
+        // A full disk is something else: whoever reads the file must not take it for whole.
+        let full = File::options().write(true).open("/dev/full");
+        let full = full.expect("Linux has it");
+        let output = xtask(results, arguments, full.into());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(lost), "{said}");
+        assert_eq!(said.matches("No space left on device").count(), 1, "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+#[test]
+fn a_benchmark_goes_on_where_nobody_reads_and_its_engine_dies() {
+    let checkout = Checkout::with(&["crash"]);
+    let arguments = ["bench", "--profile", "test", "--save", "before"];
+    let mut command = checkout.command(&arguments, &[]);
+    let status = command.stdout(closed()).stderr(closed()).status();
+    let status = status.expect("the binary can be started");
+    assert_eq!(status.code(), Some(3), "one target fails, and nothing else");
+    let run = checkout.latest().expect("it was recorded");
+    for (target, cell, status, reason, requests) in checkout.cells(&run) {
+        if target == "fake.cpu.f32" {
+            assert_eq!(status, Status::Ok, "{cell}: {reason}");
+            assert!(requests >= 12, "{cell}: {requests} requests");
+        }
+    }
+    // Its name stands for it, wherever an id would.
+    let output = checkout.xtask(&["compare", "before"], &[]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.starts_with("A and B are the same run"), "{said}");
+    let output = checkout.xtask(&["export", "before", "--format", "jsonl"], &[]);
+    assert!(text(&output).contains(&run.header.id), "{}", text(&output));
+    let output = checkout.xtask(&["compare", "after"], &[]);
+    let said = text(&output);
+    assert!(said.contains("; named are before ("), "{said}");
+    let output = checkout.xtask(&["bench", "--save", &run.header.id], &[]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("this names a run already"), "{said}");
+}
+
+#[test]
+fn every_format_of_an_export_has_every_row() {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let results = dir.path();
+    Synthetic::new("20260101-a", &["x.cpu.f32", "y.cpu.f32"]).write(results);
+    let export = |format: &str| {
+        let arguments = ["export", "latest", "--format", format];
+        let output = xtask(results, &arguments, Stdio::piped());
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8(output.stdout).expect("it is text")
+    };
+    let json = |text: &str| serde_json::from_str::<Value>(text).expect("it is JSON");
+    let rows = json(&export("json"));
+    let rows = rows.as_array().expect("it is a list");
+    assert!(rows.len() > 4);
+    let lines: Vec<Value> = export("jsonl").lines().map(json).collect();
+    assert_eq!(&lines, rows);
+    let csv = export("csv");
+    assert!(csv.starts_with("run,target,engine,"), "{csv}");
+    assert_eq!(csv.matches("\r\n").count(), rows.len() + 1);
+    assert_eq!(export("md").lines().count(), rows.len() + 2);
+    let bencher = json(&export("bencher"));
+    let measures = |target: &str| {
+        let cell = &bencher[format!("tiny-llama {target} single_request/p10")];
+        cell.as_object().expect("it is a benchmark").clone()
+    };
+    let all = measures("x.cpu.f32").len() + measures("y.cpu.f32").len();
+    assert_eq!(all, rows.len());
+    let ttft = &measures("x.cpu.f32")["ttft_ns"];
+    assert!(
+        ttft["lower_value"].as_f64() < ttft["value"].as_f64(),
+        "{ttft}"
+    );
+}
