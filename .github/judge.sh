@@ -14,18 +14,19 @@ xtask() {
     fi
 }
 
-# What makes two runs' numbers those of one machine.
+# What makes two runs' numbers those of one machine, of a run.json.
 host() {
-    jq -c '[.provenance.facts.cpu_model, .provenance.facts.gpu, .plan.profile, .plan.model]' "$1"
+    jq -c '[.provenance.facts.cpu_model, .provenance.facts.gpu, .plan.profile, .plan.model]'
 }
 
 # The newest published run like the one in $1; nothing where there is none.
 published() {
-    local like newest='' header
-    like=$(host "$1/run.json")
-    for header in data/results/*/run.json; do
-        if [ -e "$header" ] && [ "$(host "$header")" = "$like" ]; then
-            newest=$(basename "$(dirname "$header")")
+    local like newest='' packed id
+    like=$(host <"$1/run.json")
+    for packed in data/results/*.tar.zst; do
+        id=$(basename "$packed" .tar.zst)
+        if [ -e "$packed" ] && [ "$(tar --zstd -xOf "$packed" "$id/run.json" | host)" = "$like" ]; then
+            newest=$id
         fi
     done
     printf '%s' "$newest"
@@ -60,13 +61,14 @@ for label in "${labels[@]}"; do
     fi
     before=$(published "${runs[0]}")
     if [ "${#runs[@]}" -eq 1 ]; then
-        cp -r "${runs[0]}" data/results/
-        after=$(basename "${runs[0]}")
+        run=${runs[0]}
     else
         # 3: merged, but a target failed, which is in the record.
-        xtask merge "${runs[@]}" --out data/results || test $? -eq 3
-        after=latest
+        xtask merge "${runs[@]}" --out "merged/$label" || test $? -eq 3
+        run=$(echo "merged/$label"/*)
     fi
+    after=$(basename "$run")
+    xtask publish "$run" --to data/results
     if [ -z "$before" ]; then
         printf 'The first run of such a machine: there is nothing to compare it with.\n\n' >>verdict.md
         continue

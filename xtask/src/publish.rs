@@ -22,6 +22,9 @@ pub struct Options {
     /// Look for it in this directory instead of runs.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write the packed file into this directory instead of data/results.
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
 }
 
 /// The verb.
@@ -42,7 +45,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
             header.id
         );
     }
-    let to = repo.published_dir().join(format!("{}{SUFFIX}", header.id));
+    let dir = options.to.clone().unwrap_or_else(|| repo.published_dir());
+    let to = dir.join(format!("{}{SUFFIX}", header.id));
     let bytes = pack(&files)?;
     write(&to, &bytes)?;
     println!(

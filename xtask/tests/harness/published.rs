@@ -9,10 +9,13 @@ use std::process::Command;
 
 const TARGETS: [&str; 2] = ["x.cpu.f32", "y.cpu.f32"];
 
-fn has_jq() -> bool {
-    let is_there = Command::new("jq").arg("--version").output().is_ok();
-    assert!(is_there || std::env::var_os("CI").is_none(), "CI has no jq");
-    is_there
+fn has_tools() -> bool {
+    ["jq", "zstd"].iter().all(|tool| {
+        let is_there = Command::new(tool).arg("--version").output().is_ok();
+        let may_lack = std::env::var_os("CI").is_none();
+        assert!(is_there || may_lack, "CI has no {tool}");
+        is_there
+    })
 }
 
 /// What the job would say, and the verdict it hands on.
@@ -47,8 +50,8 @@ fn published(dir: &Path) -> Vec<String> {
 
 #[test]
 fn shards_are_put_together_and_held_against_the_last_published_run() {
-    if !has_jq() {
-        eprintln!("skipped: no jq on this machine");
+    if !has_tools() {
+        eprintln!("skipped: no jq or no zstd on this machine");
         return;
     }
     let temporary = tempfile::tempdir().expect("a temporary directory can be made");
