@@ -11,16 +11,21 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The machine's lock is this file, whoever measures and from whichever checkout. TMPDIR is
-/// often one's own.
-const MACHINE: &str = "/tmp/llm-engine-bench.lock";
+/// The machine's lock is a file of this name here, whoever measures and from whichever checkout.
+/// TMPDIR, which is often one's own, only where there is no such directory.
+const MACHINE: (&str, &str) = ("/tmp", "llm-engine-bench.lock");
 /// Names another file, for tests, which measure side by side.
 const MACHINE_ENV: &str = "BENCH_LOCK";
 
 /// Hold the machine for as long as the file is held; refused where another run does.
 pub(crate) fn machine() -> Result<File> {
     let named = std::env::var_os(MACHINE_ENV).filter(|path| !path.is_empty());
-    machine_at(&named.map_or_else(|| MACHINE.into(), PathBuf::from))
+    let (dir, name) = MACHINE;
+    let usual = || match Path::new(dir).is_dir() {
+        true => Path::new(dir).join(name),
+        false => std::env::temp_dir().join(name),
+    };
+    machine_at(&named.map_or_else(usual, PathBuf::from))
 }
 
 fn machine_at(path: &Path) -> Result<File> {
