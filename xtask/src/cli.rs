@@ -3,8 +3,8 @@
 
 use crate::repo::Repo;
 use crate::{
-    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, merge, page, plan,
-    reproduce, results, run, simulate, test, tidy, train, verify, watch,
+    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, merge, names, page,
+    plan, reproduce, results, run, simulate, test, tidy, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -30,7 +30,7 @@ pub struct Cli {
 enum Verb {
     /// The main job: fetch, build, verify, measure, render. Ends with the path of the report.
     #[command(
-        after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --resume latest"
+        after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --dry-run\n  cargo xtask bench-all --resume latest"
     )]
     BenchAll(BenchArgs),
     /// The same for a part, without rendering the report.
@@ -43,7 +43,7 @@ enum Verb {
     #[command(
         after_help = "Example:\n  cargo xtask bench-adapters\n  cargo xtask bench-adapters --engines candle --model llama-3.2-1b-shape --pairs 3"
     )]
-    BenchAdapters(AdapterArgs),
+    BenchAdapters(adapters::Options),
     /// The harness's own error against an engine of known timing. Exit status 3 where it is
     /// larger than it may be.
     #[command(
@@ -59,13 +59,7 @@ enum Verb {
     #[command(
         after_help = "Example:\n  cargo xtask fetch tiny-llama\n  HF_TOKEN=… cargo xtask fetch llama-3.2-1b"
     )]
-    Fetch {
-        /// Model ids of data/models.toml; none: the tiny ones.
-        models: Vec<String>,
-        /// Hash every byte again, instead of trusting size and time of files verified before.
-        #[arg(long)]
-        full: bool,
-    },
+    Fetch(fetch::CommandOptions),
     /// Build engines, each once, in release, and say what can't be built here.
     #[command(
         after_help = "Example:\n  cargo xtask build\n  cargo xtask build lmrs candle\n  cargo xtask build --cuda"
@@ -102,7 +96,7 @@ enum Verb {
         /// Run id, path, or `latest`.
         #[arg(default_value = "latest")]
         run: String,
-        /// How.
+        /// How the rows are written.
         #[arg(long, value_enum, default_value = "json")]
         format: export::Format,
         /// Directory of the runs, where it isn't data/results.
@@ -155,7 +149,7 @@ enum Verb {
     #[command(
         after_help = "Example:\n  cargo xtask simulate\n  cargo xtask simulate --experiments 200 --json\n  cargo xtask simulate --write"
     )]
-    Simulate(SimulateArgs),
+    Simulate(simulate::Options),
     /// Train a small Llama on text made here, and make a model of it that every engine loads.
     #[command(
         after_help = "Example:\n  cargo xtask train\n  cargo xtask train --steps 50 --seed 1\n  cargo xtask train --resume latest --tui"
@@ -184,7 +178,8 @@ enum Verb {
 
 #[derive(Args)]
 struct BenchArgs {
-    /// smoke, cpu or gpu; by default gpu where a GPU is found, else cpu.
+    /// How much is measured (`cargo xtask list profiles`); by default gpu where a GPU is found,
+    /// else cpu.
     #[arg(long, conflicts_with = "resume")]
     profile: Option<String>,
     /// Engine or target ids, comma-separated; by default all of the profile's backends.
@@ -220,44 +215,9 @@ struct BenchArgs {
     /// Begin even what measures for more than an hour, without being asked on a terminal.
     #[arg(long, conflicts_with = "resume")]
     yes: bool,
-}
-
-#[derive(Args)]
-struct SimulateArgs {
-    /// Experiments a row.
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
-    experiments: u32,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    /// Write data/simulation.json, which the methodology page prints.
-    #[arg(long, conflicts_with = "experiments")]
-    write: bool,
-}
-
-#[derive(Args)]
-struct AdapterArgs {
-    /// Engine ids, comma-separated; by default all that have a direct program.
-    #[arg(long, value_delimiter = ',')]
-    engines: Vec<String>,
-    /// The model both load.
-    #[arg(long, default_value = "tiny-llama")]
-    model: String,
-    /// Pairs per engine.
-    #[arg(long, default_value_t = 10)]
-    pairs: u32,
-    /// Prompt length (tokens).
-    #[arg(long, default_value_t = 50)]
-    prompt_tokens: usize,
-    /// Output length (tokens).
-    #[arg(long, default_value_t = 64)]
-    new_tokens: u32,
-    /// Requests timed in each process.
-    #[arg(long, default_value_t = 20)]
-    iterations: u32,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    /// Say what would be built, fetched and measured, and do nothing.
+    #[arg(long, conflicts_with = "tui")]
+    dry_run: bool,
 }
 
 #[derive(Args)]
@@ -293,13 +253,13 @@ impl Cli {
         match self.verb {
             Verb::BenchAll(args) => watched(&repo, args, true),
             Verb::Bench(args) => watched(&repo, args, false),
-            Verb::BenchAdapters(args) => adapters::run(&repo, &args.options()),
+            Verb::BenchAdapters(options) => adapters::run(&repo, &options),
             Verb::Calibrate(options) => calibrate::command(&repo, &options),
             Verb::Verify(args) => {
                 devices::name_in_full(&args.engines);
                 watch::session(args.tui, || verify::command::run(&repo, &args.options()))
             }
-            Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
+            Verb::Fetch(options) => fetch::command(&repo, &options).map(done),
             Verb::Build {
                 engines,
                 cuda,
@@ -336,7 +296,10 @@ impl Cli {
                 );
                 Ok(ExitCode::SUCCESS)
             }
-            Verb::Compare(options) => judged(compare::command(&repo, &options)),
+            Verb::Compare(options) => judged(
+                names::check_metrics(options.metric.as_slice())
+                    .and_then(|()| compare::command(&repo, &options)),
+            ),
             Verb::Merge(options) => merge::command(&repo, &options),
             Verb::Reproduce(options) => judged(reproduce::command(&repo, &options)),
             Verb::Site(options) => page::command(&repo, &options),
@@ -344,7 +307,7 @@ impl Cli {
                 let dir = out.unwrap_or_else(|| repo.results_dir());
                 run::trace::command(&repo, &results::find(&dir, &run)?, &engines)
             }
-            Verb::Simulate(args) => simulate::command(&repo, &args.options()),
+            Verb::Simulate(options) => simulate::command(&repo, &options),
             Verb::Train(options) => train::command(&repo, &options),
             Verb::Test { quick, all_engines } => test::test(&repo, quick, all_engines).map(done),
             Verb::Tidy => tidy::command(&repo).map(done),
@@ -391,30 +354,7 @@ impl BenchArgs {
                 .map(|min| Duration::from_secs(60 * u64::from(min))),
             site,
             yes: self.yes,
-        }
-    }
-}
-
-impl SimulateArgs {
-    fn options(&self) -> simulate::Options {
-        simulate::Options {
-            experiments: self.experiments,
-            json: self.json,
-            write: self.write,
-        }
-    }
-}
-
-impl AdapterArgs {
-    fn options(self) -> adapters::Options {
-        adapters::Options {
-            engines: self.engines,
-            model: self.model,
-            pairs: self.pairs,
-            prompt_tokens: self.prompt_tokens,
-            new_tokens: self.new_tokens,
-            iterations: self.iterations,
-            json: self.json,
+            dry_run: self.dry_run,
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod lint;
 pub mod merge;
 pub mod micro;
 pub mod model_work;
+pub mod names;
 pub mod nix_shell;
 pub mod page;
 pub mod pins;

@@ -1,21 +1,18 @@
 //! Runs on disk: finding one by name.
 
+use crate::names::{Kind, UnknownName};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 
 /// The directory of a run: by id, by path, or `latest`.
 pub fn find(results_dir: &Path, run: &str) -> Result<PathBuf> {
     let ids = ids(results_dir);
-    let known = || match ids.as_slice() {
-        [] => format!(
-            "{} holds no run: make one with `cargo xtask bench-all`",
-            results_dir.display()
-        ),
-        ids => format!("{} holds {}", results_dir.display(), ids.join(", ")),
-    };
     if run == "latest" {
         let Some(id) = ids.last() else {
-            bail!("there is no latest run: {}", known())
+            bail!(
+                "there is no latest run: {} holds no run: make one with `cargo xtask bench-all`",
+                results_dir.display()
+            )
         };
         return Ok(results_dir.join(id));
     }
@@ -26,7 +23,12 @@ pub fn find(results_dir: &Path, run: &str) -> Result<PathBuf> {
     if path.join("run.json").is_file() {
         return Ok(path.to_owned());
     }
-    bail!("no run {run:?}: {}", known())
+    // The newest first: where none is near, they are the ones that are said.
+    let known = ids.into_iter().rev().collect();
+    let list = format!("cargo xtask list runs --out {}", results_dir.display());
+    Err(UnknownName::new(Kind::Run, run, known)
+        .listed_by(list)
+        .into())
 }
 
 /// Ids of all runs, oldest first (an id begins with its time).

@@ -3,11 +3,11 @@
 //! like any other, of a profile of its own, kept apart from the others: no `latest` means it, no
 //! page compares with it, and its report is not the report.
 
-use super::{Options, create, measure};
+use super::{Options, create, measure, planned};
 use crate::plan::profile_targets;
 use crate::repo::Repo;
 use crate::{interrupt, page, watch};
-use anyhow::{Error, Result};
+use anyhow::Result;
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl<'a> FirstLook<'a> {
         Ok(Some(Self {
             repo,
             registry,
-            targets: profile_targets(&look, &registry.targets(), &[]).map_err(Error::msg)?,
+            targets: profile_targets(&look, &registry.targets(), &[])?,
             profile: look.id,
             results_dir: results_dir.join(DIR),
         }))
@@ -69,7 +69,9 @@ impl<'a> FirstLook<'a> {
             profile: Some(self.profile.clone()),
             ..Options::default()
         };
-        let opened = create(self.repo, self.registry, &self.results_dir, &options)?;
+        let (repo, registry) = (self.repo, self.registry);
+        let planned = planned(repo, registry, &self.results_dir, &options)?;
+        let opened = create(repo, registry, &self.results_dir, &options, planned)?;
         let run = measure(self.repo, self.registry, &opened)?;
         let banner = banner(&self.names(left));
         page::render_apart(self.repo, run, &self.repo.first_look_dir(), &banner)

@@ -28,6 +28,7 @@ pub mod words;
 
 pub use control::checkpoint;
 
+use crate::names;
 use crate::repo::Repo;
 use anyhow::Result;
 use event::{Alert, Begin, Event, Mark, NO_METERS, Severity, Stage};
@@ -167,7 +168,7 @@ pub fn session(tui: bool, work: impl FnOnce() -> Result<ExitCode>) -> Result<Exi
 }
 
 /// The command is over: its error is shown, unless the user wanted it to stop; its
-/// exit status. 1 = failed, 130 = interrupted.
+/// exit status. 1 = failed, 2 = a name that nothing has, 130 = interrupted.
 pub fn conclude(result: Result<ExitCode>) -> ExitCode {
     let code = match result {
         Ok(code) => code,
@@ -177,7 +178,10 @@ pub fn conclude(result: Result<ExitCode>) -> ExitCode {
         }
         Err(failed) => {
             error(format!("{failed:#}"));
-            ExitCode::FAILURE
+            match names::is_unknown(&failed) {
+                true => ExitCode::from(names::EXIT_STATUS),
+                false => ExitCode::FAILURE,
+            }
         }
     };
     emit(Event::Over);
