@@ -3,8 +3,8 @@
 
 use crate::repo::Repo;
 use crate::{
-    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, merge, names, page,
-    plan, reproduce, results, run, simulate, test, tidy, train, verify, watch,
+    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, list, merge, names,
+    page, plan, reproduce, results, run, simulate, test, tidy, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -90,6 +90,11 @@ enum Verb {
         #[arg(long)]
         quick: bool,
     },
+    /// What there is to choose from: engines, targets, scenarios, profiles, models, runs.
+    #[command(
+        after_help = "Example:\n  cargo xtask list\n  cargo xtask list targets\n  cargo xtask list runs --json"
+    )]
+    List(list::Options),
     /// Print a run as tidy rows.
     #[command(after_help = "Example:\n  cargo xtask export latest --format csv > run.csv")]
     Export {
@@ -287,6 +292,7 @@ impl Cli {
                     ExitCode::FAILURE
                 })
             }
+            Verb::List(options) => list::command(&repo, &options).map(done),
             Verb::Export { run, format, out } => {
                 let dir = out.unwrap_or_else(|| repo.results_dir());
                 let run = schema::run::Run::load(&results::find(&dir, &run)?)?;
