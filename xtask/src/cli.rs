@@ -1,6 +1,9 @@
 //! The command line: every verb, its options and an example. What a verb does
 //! is its module's.
 
+mod completions;
+mod help;
+
 use crate::repo::Repo;
 use crate::{
     adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, list, merge, names,
@@ -19,7 +22,8 @@ use std::time::Duration;
     name = "cargo xtask",
     bin_name = "cargo xtask",
     version,
-    max_term_width = 100
+    max_term_width = 100,
+    help_template = help::template()
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -174,8 +178,18 @@ enum Verb {
         all_engines: bool,
     },
     /// Check the house rules: headers, lengths, links, banned words.
-    #[command(after_help = "Example:\n  cargo xtask tidy")]
-    Tidy,
+    #[command(after_help = "Example:\n  cargo xtask tidy\n  cargo xtask tidy --json")]
+    Tidy {
+        /// Print the complaints as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what a shell needs to complete this command line, with the names of this checkout.
+    #[command(after_help = completions::HELP)]
+    Completions {
+        /// Which shell.
+        shell: completions::Shell,
+    },
     /// The process that the others ask for Vulkan's devices.
     #[command(name = devices::vulkan::VERB, hide = true)]
     ProbeVulkan,
@@ -316,7 +330,9 @@ impl Cli {
             Verb::Simulate(options) => simulate::command(&repo, &options),
             Verb::Train(options) => train::command(&repo, &options),
             Verb::Test { quick, all_engines } => test::test(&repo, quick, all_engines).map(done),
-            Verb::Tidy => tidy::command(&repo).map(done),
+            Verb::Tidy { json: true } => tidy::as_json(&repo),
+            Verb::Tidy { json: false } => tidy::command(&repo).map(done),
+            Verb::Completions { shell } => completions::print(&repo, shell).map(done),
             Verb::ProbeVulkan => {
                 devices::vulkan::probe();
                 Ok(ExitCode::SUCCESS)
