@@ -7,6 +7,7 @@ use crate::build;
 use crate::engine::Program;
 use crate::engine::start::launch;
 use crate::fetch;
+use crate::names::{self, Kind};
 use crate::prompts::Prompts;
 use crate::repo::Repo;
 use crate::verify::command::threads;
@@ -20,26 +21,36 @@ use std::process::{ExitCode, Stdio};
 const RATIO_MIN: f64 = 0.98;
 
 /// What the command line says.
+#[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Engine ids; empty = all that have a direct program.
+    /// Engine ids, comma-separated; by default all that have a direct program.
+    #[arg(long, value_delimiter = ',')]
     pub engines: Vec<String>,
     /// The model both load.
+    #[arg(long, default_value = "tiny-llama")]
     pub model: String,
     /// Pairs per engine.
+    #[arg(long, default_value_t = 10)]
     pub pairs: u32,
     /// Prompt length (tokens).
+    #[arg(long, default_value_t = 50)]
     pub prompt_tokens: usize,
     /// Output length (tokens).
+    #[arg(long, default_value_t = 64)]
     pub new_tokens: u32,
     /// Requests timed in each process.
+    #[arg(long, default_value_t = 20)]
     pub iterations: u32,
-    /// Print JSON instead of a table.
+    /// Print JSON.
+    #[arg(long)]
     pub json: bool,
 }
 
 /// Run it. Exit status 3 where an adapter costs more than it may.
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
+    let engines: Vec<String> = registry.engines.iter().map(|e| e.id.clone()).collect();
+    names::check(Kind::Engine, &options.engines, &engines)?;
     fetch::ensure(repo, std::slice::from_ref(&options.model))?;
     let model_dir = repo.model_dir(&options.model);
     let prompt = Prompts::new(&model_dir, 1)?

@@ -14,7 +14,7 @@ fn file(results_dir: &Path) -> PathBuf {
     results_dir.join("names.toml")
 }
 
-fn names(results_dir: &Path) -> Result<Names> {
+fn table(results_dir: &Path) -> Result<Names> {
     let file = file(results_dir);
     match file.exists() {
         true => Ok(schema::error::read_toml(&file)?),
@@ -24,18 +24,13 @@ fn names(results_dir: &Path) -> Result<Names> {
 
 /// The id of the run of that name; what is no name comes back as it is.
 pub fn resolve(results_dir: &Path, run: &str) -> Result<String> {
-    let named = names(results_dir)?.remove(run);
+    let named = table(results_dir)?.remove(run);
     Ok(named.unwrap_or_else(|| run.to_owned()))
 }
 
-/// Every name, to be put after a list of ids.
-pub fn listed(results_dir: &Path) -> String {
-    let names = names(results_dir).unwrap_or_default();
-    let named: Vec<String> = names.iter().map(|(n, id)| format!("{n} ({id})")).collect();
-    match named.is_empty() {
-        true => String::new(),
-        false => format!("; named are {}", named.join(", ")),
-    }
+/// Every name.
+pub fn names(results_dir: &Path) -> Result<Vec<String>> {
+    Ok(table(results_dir)?.into_keys().collect())
 }
 
 /// Refuse a name that can't be given; asked before anything is measured.
@@ -45,12 +40,12 @@ pub fn check(results_dir: &Path, ids: &[String], name: &str) -> Result<()> {
         name != "latest" && !ids.iter().any(|id| id == name),
         "--save {name}: this names a run already; take another word"
     );
-    names(results_dir).map(drop)
+    table(results_dir).map(drop)
 }
 
 /// Give a run a name; what was done, in words.
 pub fn save(results_dir: &Path, name: &str, id: &str) -> Result<String> {
-    let mut names = names(results_dir)?;
+    let mut names = table(results_dir)?;
     let before = names.insert(name.to_owned(), id.to_owned());
     let file = file(results_dir);
     let staged = file.with_extension("toml.new");
@@ -75,7 +70,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         assert_eq!(resolve(dir, "main").unwrap(), "main");
-        assert_eq!(listed(dir), "");
+        assert!(names(dir).unwrap().is_empty());
         let said = save(dir, "main", "20260101-a").unwrap();
         assert!(said.starts_with("main is 20260101-a now: "), "{said}");
         save(dir, "v1.2", "20260102-b").unwrap();
@@ -87,8 +82,7 @@ mod tests {
         assert_eq!(resolve(dir, "main").unwrap(), "20260103-c");
         assert_eq!(resolve(dir, "v1.2").unwrap(), "20260102-b");
         assert_eq!(resolve(dir, "20260101-a").unwrap(), "20260101-a");
-        let all = "; named are main (20260103-c), v1.2 (20260102-b)";
-        assert_eq!(listed(dir), all);
+        assert_eq!(names(dir).unwrap(), ["main", "v1.2"]);
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! check, render. Each stage is another module's; here stands their order.
 
 mod building;
+mod dry_run;
 mod first_look;
 mod forecast;
 mod judging;
 mod opening;
 
 pub(crate) use first_look::DIR as FIRST_LOOK_DIR;
-pub(crate) use opening::{begin, create, reopen};
+pub(crate) use opening::{begin, create, planned, reopen};
 
 use crate::build::Programs;
 use crate::deadline;
@@ -23,11 +24,13 @@ use crate::run::pending::pending;
 use crate::run::pilot;
 use crate::run::trace::Tracing;
 use crate::summary::{Places, Summary};
+use crate::verify::command::load_golden;
 use crate::verify::of_run::verify_targets;
 use crate::watch::event::{Event, Stage};
 use crate::{baselines, calibrate, page, run, shard, twins, watch};
 use anyhow::{Context, Result};
 use judging::check_outputs;
+use opening::Planned;
 use schema::origin::Shard;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
@@ -65,6 +68,16 @@ pub struct Options {
     pub yes: bool,
     /// The name that the finished run is given.
     pub save: Option<String>,
+    /// Say what would be done, and do nothing.
+    pub dry_run: bool,
+}
+
+/// What is to be measured, found or decided and nothing more.
+enum Asked {
+    /// A new run.
+    New(Box<Planned>),
+    /// The run in that directory, completed.
+    Earlier(PathBuf),
 }
 
 /// Run it.
@@ -80,10 +93,25 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         let ids: Vec<String> = results.places().into_keys().collect();
         baselines::check(results.dir(), &ids, name)?;
     }
+    let asked = match &options.resume {
+        Some(run) => Asked::Earlier(results.find(run)?),
+        None => Asked::New(Box::new(planned(repo, &registry, &results, options)?)),
+    };
+    if options.dry_run {
+        print!(
+            "{}",
+            dry_run::text(repo, &registry, results.dir(), options, &asked)?
+        );
+        if let Asked::New(planned) = &asked {
+            // What would be refused is refused, once the rest is said.
+            load_golden(repo, &planned.plan.model)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let _only_one = exclusive::machine()?;
-    let opened = match &options.resume {
-        Some(run) => reopen(repo, &registry, &results.find(run)?)?,
-        None => create(repo, &registry, &results, options)?,
+    let opened = match asked {
+        Asked::Earlier(run_dir) => reopen(repo, &registry, &run_dir)?,
+        Asked::New(planned) => create(repo, &registry, results.dir(), options, *planned)?,
     };
     if let Some(after) = options.stop_after {
         // Only now: who is told to go on with a run must find one.
@@ -102,7 +130,10 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     let code = done?;
     if let Some(name) = &options.save {
-        println!("{}", baselines::save(results.dir(), name, &opened.header.id)?);
+        println!(
+            "{}",
+            baselines::save(results.dir(), name, &opened.header.id)?
+        );
     }
     Ok(code)
 }

@@ -1,11 +1,14 @@
 //! The command line: every verb, its options and an example. What a verb does
 //! is its module's.
 
+mod completions;
+mod help;
+
 use crate::repo::Repo;
 use crate::results::Results;
 use crate::{
-    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, merge, page, plan,
-    publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
+    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, list, merge, names,
+    page, plan, publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -20,7 +23,8 @@ use std::time::Duration;
     name = "cargo xtask",
     bin_name = "cargo xtask",
     version,
-    max_term_width = 100
+    max_term_width = 100,
+    help_template = help::template()
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -31,7 +35,7 @@ pub struct Cli {
 enum Verb {
     /// The main job: fetch, build, verify, measure, render. Ends with the path of the report.
     #[command(
-        after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --resume latest"
+        after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --dry-run\n  cargo xtask bench-all --resume latest"
     )]
     BenchAll(BenchArgs),
     /// The same for a part, without rendering the report.
@@ -44,7 +48,7 @@ enum Verb {
     #[command(
         after_help = "Example:\n  cargo xtask bench-adapters\n  cargo xtask bench-adapters --engines candle --model llama-3.2-1b-shape --pairs 3"
     )]
-    BenchAdapters(AdapterArgs),
+    BenchAdapters(adapters::Options),
     /// The harness's own error against an engine of known timing. Exit status 3 where it is
     /// larger than it may be.
     #[command(
@@ -60,13 +64,7 @@ enum Verb {
     #[command(
         after_help = "Example:\n  cargo xtask fetch tiny-llama\n  HF_TOKEN=… cargo xtask fetch llama-3.2-1b"
     )]
-    Fetch {
-        /// Model ids of data/models.toml; none: the tiny ones.
-        models: Vec<String>,
-        /// Hash every byte again, instead of trusting size and time of files verified before.
-        #[arg(long)]
-        full: bool,
-    },
+    Fetch(fetch::CommandOptions),
     /// Build engines, each once, in release, and say what can't be built here.
     #[command(
         after_help = "Example:\n  cargo xtask build\n  cargo xtask build lmrs candle\n  cargo xtask build --cuda"
@@ -97,13 +95,18 @@ enum Verb {
         #[arg(long)]
         quick: bool,
     },
+    /// What there is to choose from: engines, targets, scenarios, profiles, models, runs.
+    #[command(
+        after_help = "Example:\n  cargo xtask list\n  cargo xtask list targets\n  cargo xtask list runs --json"
+    )]
+    List(list::Options),
     /// Print a run as tidy rows, a table or another program's format.
     #[command(after_help = "Example:\n  cargo xtask export latest --format csv > run.csv")]
     Export {
         /// Run id, path, or `latest`.
         #[arg(default_value = "latest")]
         run: String,
-        /// How.
+        /// How the rows are written.
         #[arg(long, value_enum, default_value = "json")]
         format: export::Format,
         /// Directory of the runs, where it isn't runs and data/results.
@@ -159,7 +162,7 @@ enum Verb {
     #[command(
         after_help = "Example:\n  cargo xtask simulate\n  cargo xtask simulate --experiments 200 --json\n  cargo xtask simulate --write"
     )]
-    Simulate(SimulateArgs),
+    Simulate(simulate::Options),
     /// Train a small Llama on text made here, and make a model of it that every engine loads.
     #[command(
         after_help = "Example:\n  cargo xtask train\n  cargo xtask train --steps 50 --seed 1\n  cargo xtask train --resume latest --tui"
@@ -179,8 +182,18 @@ enum Verb {
         all_engines: bool,
     },
     /// Check the house rules: headers, lengths, links, banned words.
-    #[command(after_help = "Example:\n  cargo xtask tidy")]
-    Tidy,
+    #[command(after_help = "Example:\n  cargo xtask tidy\n  cargo xtask tidy --json")]
+    Tidy {
+        /// Print the complaints as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what a shell needs to complete this command line, with the names of this checkout.
+    #[command(after_help = completions::HELP)]
+    Completions {
+        /// Which shell.
+        shell: completions::Shell,
+    },
     /// The process that the others ask for Vulkan's devices.
     #[command(name = devices::vulkan::VERB, hide = true)]
     ProbeVulkan,
@@ -188,7 +201,8 @@ enum Verb {
 
 #[derive(Args)]
 struct BenchArgs {
-    /// smoke, cpu or gpu; by default gpu where a GPU is found, else cpu.
+    /// How much is measured (`cargo xtask list profiles`); by default gpu where a GPU is found,
+    /// else cpu.
     #[arg(long, conflicts_with = "resume")]
     profile: Option<String>,
     /// Engine or target ids, comma-separated; by default all of the profile's backends.
@@ -227,44 +241,9 @@ struct BenchArgs {
     /// Give the finished run a name, for `compare NAME`.
     #[arg(long, value_name = "NAME")]
     save: Option<String>,
-}
-
-#[derive(Args)]
-struct SimulateArgs {
-    /// Experiments a row.
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
-    experiments: u32,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    /// Write data/simulation.json, which the methodology page prints.
-    #[arg(long, conflicts_with = "experiments")]
-    write: bool,
-}
-
-#[derive(Args)]
-struct AdapterArgs {
-    /// Engine ids, comma-separated; by default all that have a direct program.
-    #[arg(long, value_delimiter = ',')]
-    engines: Vec<String>,
-    /// The model both load.
-    #[arg(long, default_value = "tiny-llama")]
-    model: String,
-    /// Pairs per engine.
-    #[arg(long, default_value_t = 10)]
-    pairs: u32,
-    /// Prompt length (tokens).
-    #[arg(long, default_value_t = 50)]
-    prompt_tokens: usize,
-    /// Output length (tokens).
-    #[arg(long, default_value_t = 64)]
-    new_tokens: u32,
-    /// Requests timed in each process.
-    #[arg(long, default_value_t = 20)]
-    iterations: u32,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    /// Say what would be built, fetched and measured, and do nothing.
+    #[arg(long, conflicts_with = "tui")]
+    dry_run: bool,
 }
 
 #[derive(Args)]
@@ -300,13 +279,13 @@ impl Cli {
         match self.verb {
             Verb::BenchAll(args) => watched(&repo, args, true),
             Verb::Bench(args) => watched(&repo, args, false),
-            Verb::BenchAdapters(args) => adapters::run(&repo, &args.options()),
+            Verb::BenchAdapters(options) => adapters::run(&repo, &options),
             Verb::Calibrate(options) => calibrate::command(&repo, &options),
             Verb::Verify(args) => {
                 devices::name_in_full(&args.engines);
                 watch::session(args.tui, || verify::command::run(&repo, &args.options()))
             }
-            Verb::Fetch { models, full } => fetch::command(&repo, &models, full).map(done),
+            Verb::Fetch(options) => fetch::command(&repo, &options).map(done),
             Verb::Build {
                 engines,
                 cuda,
@@ -334,12 +313,16 @@ impl Cli {
                     ExitCode::FAILURE
                 })
             }
+            Verb::List(options) => list::command(&repo, &options).map(done),
             Verb::Export { run, format, out } => {
                 let place = Results::of(&repo, out.as_deref()).find(&run)?;
                 let run = schema::run::Run::load(&place)?;
                 export::command(&run, &repo.scenarios()?, &repo.registry()?, format).map(done)
             }
-            Verb::Compare(options) => judged(compare::command(&repo, &options)),
+            Verb::Compare(options) => judged(
+                names::check_metrics(options.metric.as_slice())
+                    .and_then(|()| compare::command(&repo, &options)),
+            ),
             Verb::Merge(options) => merge::command(&repo, &options),
             Verb::Reproduce(options) => judged(reproduce::command(&repo, &options)),
             Verb::Publish(options) => publish::command(&repo, &options),
@@ -348,10 +331,12 @@ impl Cli {
                 let place = Results::of(&repo, out.as_deref()).find(&run)?;
                 run::trace::command(&repo, &place, &engines)
             }
-            Verb::Simulate(args) => simulate::command(&repo, &args.options()),
+            Verb::Simulate(options) => simulate::command(&repo, &options),
             Verb::Train(options) => train::command(&repo, &options),
             Verb::Test { quick, all_engines } => test::test(&repo, quick, all_engines).map(done),
-            Verb::Tidy => tidy::command(&repo).map(done),
+            Verb::Tidy { json: true } => tidy::as_json(&repo),
+            Verb::Tidy { json: false } => tidy::command(&repo).map(done),
+            Verb::Completions { shell } => completions::print(&repo, shell).map(done),
             Verb::ProbeVulkan => {
                 devices::vulkan::probe();
                 Ok(ExitCode::SUCCESS)
@@ -396,30 +381,7 @@ impl BenchArgs {
             site,
             yes: self.yes,
             save: self.save,
-        }
-    }
-}
-
-impl SimulateArgs {
-    fn options(&self) -> simulate::Options {
-        simulate::Options {
-            experiments: self.experiments,
-            json: self.json,
-            write: self.write,
-        }
-    }
-}
-
-impl AdapterArgs {
-    fn options(self) -> adapters::Options {
-        adapters::Options {
-            engines: self.engines,
-            model: self.model,
-            pairs: self.pairs,
-            prompt_tokens: self.prompt_tokens,
-            new_tokens: self.new_tokens,
-            iterations: self.iterations,
-            json: self.json,
+            dry_run: self.dry_run,
         }
     }
 }

@@ -4,7 +4,9 @@
 mod narrow;
 mod share;
 
+use crate::names::{self, Kind};
 pub use crate::random::SplitMix64;
+use anyhow::{Result, anyhow, bail};
 use narrow::narrow_targets;
 use schema::micro::{MicroPlan, is_micro};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
@@ -24,18 +26,6 @@ pub struct Choice {
     pub model: Option<String>,
 }
 
-/// Why no plan can be made: what, and what there is to choose from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError(pub String);
-
-impl std::fmt::Display for PlanError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for PlanError {}
-
 /// Resolve a profile into a plan, without its micro suites ([`crate::micro::plan`]).
 /// `threads` stands for the profile's 0.
 pub fn plan(
@@ -44,7 +34,7 @@ pub fn plan(
     all_targets: &[Target],
     choice: &Choice,
     threads: u32,
-) -> Result<Plan, PlanError> {
+) -> Result<Plan> {
     let asked = choice.scenarios.iter().filter(|id| !is_micro(id));
     let asked: Vec<String> = asked.cloned().collect();
     // Where only micro suites were asked for, no engine is built or verified.
@@ -92,12 +82,13 @@ pub fn profile_targets(
     profile: &Profile,
     all: &[Target],
     engines: &[String],
-) -> Result<Vec<Target>, PlanError> {
-    let wanted = match engines.is_empty() {
-        true => &profile.targets,
-        false => engines,
-    };
-    choose_targets(all, &profile.backends, wanted)
+) -> Result<Vec<Target>> {
+    if !engines.is_empty() {
+        return choose_targets(all, &profile.backends, engines);
+    }
+    // What the file names is its own fault, and none of the command line.
+    let of_file = |error: anyhow::Error| anyhow!("data/profiles/{}.toml: {error}", profile.id);
+    choose_targets(all, &profile.backends, &profile.targets).map_err(of_file)
 }
 
 /// The targets a command line means. `engines` holds engine or target ids.
@@ -105,20 +96,8 @@ pub fn choose_targets(
     all: &[Target],
     backends: &[String],
     engines: &[String],
-) -> Result<Vec<Target>, PlanError> {
-    for wanted in engines {
-        if !all
-            .iter()
-            .any(|target| target.id == *wanted || target.engine == *wanted)
-        {
-            let mut known: Vec<&str> = all.iter().map(|target| target.engine.as_str()).collect();
-            known.dedup();
-            return Err(PlanError(format!(
-                "no engine or target {wanted:?} in engines/engines.toml: the engines are {}",
-                known.join(", ")
-            )));
-        }
-    }
+) -> Result<Vec<Target>> {
+    names::check_engines(engines, all)?;
     let chosen: Vec<Target> = all
         .iter()
         .filter(|target| {
@@ -129,7 +108,7 @@ pub fn choose_targets(
         .cloned()
         .collect();
     if chosen.is_empty() {
-        return Err(PlanError(format!(
+        bail!(
             "nothing to run: {} has no target on {}; name a target in full to run a hidden one",
             if engines.is_empty() {
                 "the registry".into()
@@ -137,7 +116,7 @@ pub fn choose_targets(
                 engines.join(", ")
             },
             backends.join(" or ")
-        )));
+        );
     }
     Ok(chosen)
 }
@@ -146,22 +125,23 @@ fn choose_scenarios(
     profile: &Profile,
     scenarios: &[Scenario],
     wanted: &[String],
-) -> Result<Vec<PlannedScenario>, PlanError> {
-    for id in wanted.iter().chain(profile.scenarios.keys()) {
-        if !scenarios.iter().any(|scenario| scenario.id == *id) {
-            let known: Vec<&str> = scenarios.iter().map(|s| s.id.as_str()).collect();
-            return Err(PlanError(format!(
-                "no scenario {id:?} in data/scenarios: there are {}",
-                known.join(", ")
-            )));
-        }
+) -> Result<Vec<PlannedScenario>> {
+    let known: Vec<String> = scenarios.iter().map(|s| s.id.clone()).collect();
+    names::check(Kind::Scenario, wanted, &known)?;
+    if let Some(id) = profile.scenarios.keys().find(|id| !known.contains(id)) {
+        bail!(
+            "data/profiles/{}.toml: no scenario {id:?} in data/scenarios: there are {}",
+            profile.id,
+            known.join(", ")
+        );
     }
     for id in wanted {
         if !profile.scenarios.contains_key(id) {
-            return Err(PlanError(format!(
+            bail!(
                 "profile {:?} gives scenario {id:?} no size: add [scenarios.{id}] to data/profiles/{}.toml",
-                profile.id, profile.id
-            )));
+                profile.id,
+                profile.id
+            );
         }
     }
     Ok(scenarios
@@ -280,7 +260,7 @@ mod tests {
         ]
     }
 
-    fn ids(engines: &[&str]) -> Result<Vec<String>, PlanError> {
+    fn ids(engines: &[&str]) -> Result<Vec<String>> {
         let engines: Vec<String> = engines.iter().map(|e| (*e).to_owned()).collect();
         let chosen = choose_targets(&targets(), &["cpu".to_owned()], &engines)?;
         Ok(chosen.into_iter().map(|target| target.id).collect())
@@ -292,7 +272,9 @@ mod tests {
         assert_eq!(ids(&["a"]).unwrap(), ["a.cpu.f32"]);
         assert_eq!(ids(&["a+mutant.cpu.f32"]).unwrap(), ["a+mutant.cpu.f32"]);
         assert_eq!(ids(&["b.cuda.f32"]).unwrap(), ["b.cuda.f32"]);
-        assert!(ids(&["c"]).unwrap_err().0.contains("the engines are a, b"));
+        let unknown = ids(&["c"]).unwrap_err();
+        assert!(names::is_unknown(&unknown), "{unknown}");
+        assert!(unknown.to_string().contains("there are a, b"), "{unknown}");
     }
 
     fn sizes(prompt_tokens: &[u32], concurrency: &[u32]) -> Sizes {

@@ -1,6 +1,7 @@
 //! Where everything lies: the paths of a checkout, and the data files loaded
 //! from them.
 
+use crate::names::{Kind, UnknownName};
 use anyhow::{Context, Result};
 use schema::bundle::Bundle;
 use schema::hypothesis::Hypotheses;
@@ -188,13 +189,12 @@ impl Repo {
             .collect()
     }
 
-    /// `data/profiles/<id>.toml`; an unknown id names those there are.
+    /// `data/profiles/<id>.toml`, or [`UnknownName`].
     pub fn profile(&self, id: &str) -> Result<Profile> {
         let dir = self.root.join("data/profiles");
         let path = dir.join(format!("{id}.toml"));
         if !path.is_file() {
-            let known = known_profiles(&dir);
-            anyhow::bail!("no profile {id:?}: there are {}", known.join(", "));
+            return Err(UnknownName::new(Kind::Profile, id, known_profiles(&dir)).into());
         }
         Ok(Profile::load(&path)?)
     }

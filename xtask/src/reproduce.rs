@@ -14,6 +14,7 @@ use crate::compare::{Comparison, Format};
 use crate::environment::{self, Difference, Kind};
 use crate::exclusive;
 use crate::fetch;
+use crate::names::{self, UnknownName};
 use crate::prompts::Prompts;
 use crate::provenance;
 use crate::repo::Repo;
@@ -160,28 +161,12 @@ fn header_alone(path: &Path) -> Result<Run> {
 
 /// The plan's cells of these engines and scenarios, whole and in the same order.
 fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<Plan> {
-    for wanted in engines {
-        let known = plan
-            .targets
-            .iter()
-            .any(|t| t.id == *wanted || t.engine == *wanted);
-        let targets: Vec<&str> = plan.targets.iter().map(|t| t.id.as_str()).collect();
-        ensure!(
-            known,
-            "no engine or target {wanted:?} in that run: it has {}",
-            targets.join(", ")
-        );
-    }
-    for wanted in scenarios {
-        let engines = plan.scenarios.iter().map(|s| s.id.clone());
-        let micro = plan.micro.suites.iter().map(|s| scenario_id(&s.id));
-        let ids: Vec<String> = engines.chain(micro).collect();
-        ensure!(
-            ids.contains(wanted),
-            "no scenario {wanted:?} in that run: it has {}",
-            ids.join(", ")
-        );
-    }
+    let of_run = UnknownName::in_that_run;
+    names::check_engines(engines, &plan.targets).map_err(of_run)?;
+    let of_engines = plan.scenarios.iter().map(|s| s.id.clone());
+    let micro = plan.micro.suites.iter().map(|s| scenario_id(&s.id));
+    let known: Vec<String> = of_engines.chain(micro).collect();
+    names::check(names::Kind::Scenario, scenarios, &known).map_err(of_run)?;
     let named = |list: &[String], id: &String| list.is_empty() || list.contains(id);
     plan.targets
         .retain(|t| named(engines, &t.id) || named(engines, &t.engine));

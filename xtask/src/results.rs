@@ -2,6 +2,7 @@
 //! published ones are packed files in `data/results/`.
 
 use crate::baselines;
+use crate::names::{Kind, UnknownName};
 use crate::repo::Repo;
 use anyhow::{Result, bail};
 use schema::run_files::{HEADER, SUFFIX};
@@ -51,7 +52,10 @@ impl Results {
         if run == "latest" {
             return match places.pop_last() {
                 Some((_, place)) => Ok(place),
-                None => bail!("there is no latest run: {}", self.known()),
+                None => bail!(
+                    "there is no latest run: no run is in {}: make one with `cargo xtask bench-all`",
+                    self.in_words(" or ")
+                ),
             };
         }
         if let Some(place) = places.remove(run) {
@@ -61,7 +65,16 @@ impl Results {
         if path.join(HEADER).is_file() || (run.ends_with(SUFFIX) && path.is_file()) {
             return Ok(path.to_owned());
         }
-        bail!("no run {run:?}: {}", self.known())
+        // The newest first: where none is near, they are the ones that are said.
+        let mut known: Vec<String> = places.into_keys().rev().collect();
+        known.extend(baselines::names(self.dir())?);
+        let list = match self.dirs.as_slice() {
+            [one] => format!("cargo xtask list runs --out {}", one.display()),
+            _ => "cargo xtask list runs".into(),
+        };
+        Err(UnknownName::new(Kind::Run, run, known)
+            .listed_by(list)
+            .into())
     }
 
     /// Where each run is, by id, which begins with its time: oldest first. A run that was
@@ -88,18 +101,9 @@ impl Results {
         places
     }
 
-    fn known(&self) -> String {
+    fn in_words(&self, between: &str) -> String {
         let dirs: Vec<String> = self.dirs.iter().map(|d| d.display().to_string()).collect();
-        let dirs = dirs.join(" or ");
-        let ids: Vec<String> = self.places().into_keys().collect();
-        match ids.as_slice() {
-            [] => format!("no run is in {dirs}: make one with `cargo xtask bench-all`"),
-            ids => format!(
-                "in {dirs} there are {}{}",
-                ids.join(", "),
-                baselines::listed(self.dir())
-            ),
-        }
+        dirs.join(between)
     }
 }
 

@@ -23,13 +23,16 @@ const COVERAGE: std::ops::RangeInclusive<f64> = 0.93..=0.97;
 const FALSE_POSITIVE_MAX: f64 = 0.05;
 
 /// What the command line says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Options {
     /// Experiments a row.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     pub experiments: u32,
     /// Print JSON.
+    #[arg(long)]
     pub json: bool,
-    /// Write the file of the methodology page.
+    /// Write data/simulation.json, which the methodology page prints.
+    #[arg(long, conflicts_with = "experiments")]
     pub write: bool,
 }
 

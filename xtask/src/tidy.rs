@@ -7,6 +7,7 @@ use crate::repo::Repo;
 use crate::versions;
 use anyhow::{Result, bail};
 use std::path::Path;
+use std::process::ExitCode;
 use xshell::{Shell, cmd};
 
 /// A file longer than this is asked what its second subject is.
@@ -51,6 +52,16 @@ pub fn command(repo: &Repo) -> Result<()> {
         return Ok(());
     }
     bail!("{} untidy:\n{}", complaints.len(), complaints.join("\n"))
+}
+
+/// The same as a JSON array of complaints. Exit status 1 where there are any.
+pub fn as_json(repo: &Repo) -> Result<ExitCode> {
+    let complaints = tidy(&repo.root)?;
+    println!("{}", serde_json::to_string_pretty(&complaints)?);
+    Ok(match complaints.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 /// All complaints about the checkout at `root`.

@@ -57,6 +57,8 @@ fn large(world: &mut World, index: usize) {
             id: id.into(),
             name: "Synthetic 1B".into(),
             parameters: 1_235_814_400,
+            size_mb: 0,
+            gated: false,
             about: "invented, of real size.".into(),
             source: Source::Embedded,
         });
@@ -129,6 +131,8 @@ fn nothing_is_recommended_on_a_small_model_and_the_page_says_what_would() {
         id: "made-here".into(),
         name: "Made here".into(),
         parameters: 1_000_000_000,
+        size_mb: 0,
+        gated: false,
         about: String::new(),
         source: Source::Embedded,
     });

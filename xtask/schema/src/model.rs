@@ -25,6 +25,12 @@ pub struct Model {
     pub name: String,
     /// Parameters, tied embeddings once.
     pub parameters: u64,
+    /// About how large all of its files are together (MB); 0 = not known.
+    #[serde(default)]
+    pub size_mb: u64,
+    /// Whether its hub may ask to accept its terms first, which takes a token.
+    #[serde(default)]
+    pub gated: bool,
     /// What it is for and what its numbers may be used for.
     pub about: String,
     /// Where its files come from.
@@ -162,6 +168,8 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/models.toml");
         let models = Models::load(&path).unwrap();
         assert!(models.get("tiny-llama").is_some());
+        let sizes = models.models.iter().map(|model| model.size_mb);
+        assert!(sizes.min() > Some(0), "a model has no size");
         let Source::Trained { weights } = &models.get("tiny-stories").unwrap().source else {
             panic!("tiny-stories is trained");
         };

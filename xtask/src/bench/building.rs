@@ -2,6 +2,7 @@
 
 use super::first_look::FirstLook;
 use crate::build::{self, Programs};
+use crate::engine::EngineFailure;
 use crate::micro::MicroPrograms;
 use crate::repo::Repo;
 use crate::watch;
@@ -9,7 +10,10 @@ use crate::watch::event;
 use anyhow::Result;
 use schema::plan::Plan;
 use schema::registry::{Registry, Target};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most programs that are named before a run.
+const NAMES_MAX: usize = 6;
 
 /// What is to be built.
 pub(super) struct Building<'a> {
@@ -19,7 +23,7 @@ pub(super) struct Building<'a> {
 }
 
 impl<'a> Building<'a> {
-    /// For a plan; says at once what that is and how long it should take.
+    /// For a plan.
     pub(super) fn of(
         repo: &'a Repo,
         registry: &'a Registry,
@@ -34,8 +38,37 @@ impl<'a> Building<'a> {
         }
         let first = look.map_or(&[][..], |look| &look.targets);
         let stage = build::Stage::new(repo, registry, &targets, &wanted, first)?;
-        eprint!("{}", stage.announcement());
         Ok(Self { stage, micro, look })
+    }
+
+    /// What has nothing to run on here, what is to be built and how long that should take, in
+    /// a few lines.
+    pub(super) fn announcement(&self) -> String {
+        let lacking = self.lacking();
+        let lacking: String = lacking.map(|(id, why)| format!("{id}: {why}\n")).collect();
+        lacking + &self.stage.announcement(NAMES_MAX)
+    }
+
+    fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
+        self.micro.lacking().chain(self.stage.lacking())
+    }
+
+    /// The same of a dry run: also what is known to be missing, what is there, and the name of
+    /// every program.
+    pub(super) fn report(&self) -> String {
+        let unavailable: Vec<String> = together(self.lacking())
+            .chain(self.stage.missing())
+            .collect();
+        let mut text = String::new();
+        if !unavailable.is_empty() {
+            text.push_str("Not available here:\n");
+            text.extend(unavailable.iter().map(|line| format!("  {line}\n")));
+        }
+        let there = self.stage.there();
+        if !there.is_empty() {
+            text.push_str(&format!("Built before: {}\n", there.join(", ")));
+        }
+        text + &self.stage.announcement(usize::MAX)
     }
 
     /// Build it, with a first look in between where there is to be one.
@@ -50,6 +83,19 @@ impl<'a> Building<'a> {
     }
 }
 
+/// A line for each reason, with all whose reason it is.
+fn together<'a>(
+    lacking: impl Iterator<Item = (&'a str, &'a EngineFailure)>,
+) -> impl Iterator<Item = String> {
+    let mut of: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (id, why) in lacking {
+        let why = why.reason.replace(&format!("name {id} in"), "name it in");
+        of.entry(why).or_default().push(id);
+    }
+    of.into_iter()
+        .map(|(why, ids)| format!("{}: {why}", ids.join(", ")))
+}
+
 /// A judge whose program is built anyway costs nothing; one there should be.
 fn judges(registry: &Registry, plan: &Plan) -> Vec<Target> {
     let planned = plan.targets.iter().map(|t| registry.program_id(t));
@@ -61,5 +107,32 @@ fn judges(registry: &Registry, plan: &Plan) -> Vec<Target> {
     match free.is_empty() {
         true => others.into_iter().skip(1).collect(),
         false => free,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::record::Status;
+
+    #[test]
+    fn what_lacks_the_same_is_said_together() {
+        let failure = |id: &str, why: &str| {
+            let reason = format!("{why}: install it, or name {id} in full");
+            EngineFailure::new(Status::Unavailable, reason)
+        };
+        let all = [
+            ("a", failure("a", "no GPU")),
+            ("gpu", failure("gpu", "no gpu")),
+            ("b", failure("b", "no GPU")),
+        ];
+        let lines = together(all.iter().map(|(id, why)| (*id, why)));
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            [
+                "a, b: no GPU: install it, or name it in full",
+                "gpu: no gpu: install it, or name it in full"
+            ]
+        );
     }
 }

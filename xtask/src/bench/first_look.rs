@@ -3,12 +3,12 @@
 //! like any other, of a profile of its own, kept apart from the others: no `latest` means it, no
 //! page compares with it, and its report is not the report.
 
-use super::{Options, create, measure};
+use super::{Options, create, measure, planned};
 use crate::plan::profile_targets;
 use crate::repo::Repo;
 use crate::results::Results;
 use crate::{interrupt, page, watch};
-use anyhow::{Error, Result};
+use anyhow::Result;
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl<'a> FirstLook<'a> {
         Ok(Some(Self {
             repo,
             registry,
-            targets: profile_targets(&look, &registry.targets(), &[]).map_err(Error::msg)?,
+            targets: profile_targets(&look, &registry.targets(), &[])?,
             profile: look.id,
             runs_dir: runs_dir.join(DIR),
         }))
@@ -70,12 +70,10 @@ impl<'a> FirstLook<'a> {
             profile: Some(self.profile.clone()),
             ..Options::default()
         };
-        let opened = create(
-            self.repo,
-            self.registry,
-            &Results::at(&self.runs_dir),
-            &options,
-        )?;
+        let (repo, registry) = (self.repo, self.registry);
+        let results = Results::at(&self.runs_dir);
+        let planned = planned(repo, registry, &results, &options)?;
+        let opened = create(repo, registry, &self.runs_dir, &options, planned)?;
         let run = measure(self.repo, self.registry, &opened)?;
         let banner = banner(&self.names(left));
         page::render_apart(self.repo, run, &self.repo.first_look_dir(), &banner)

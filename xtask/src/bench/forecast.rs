@@ -52,6 +52,22 @@ fn measures_s(profile: &Profile) -> Option<f64> {
     }
 }
 
+/// What a profile's measuring takes, with all of its targets; empty where that isn't known.
+pub(super) fn in_words(profile: &Profile) -> String {
+    let Some(takes_s) = measures_s(profile) else {
+        return String::new();
+    };
+    let at_most = match profile.budget_s {
+        budget_s if budget_s > takes_s => format!(", at most {}", about(budget_s)),
+        _ => String::new(),
+    };
+    format!(
+        "All of profile {} measures for about {}{at_most}, once everything is built\n",
+        profile.id,
+        about(takes_s)
+    )
+}
+
 /// Say how long all that is left takes, as far as the pilot says, and tell whoever looks of
 /// what comes after measuring. `judge`: who will judge the outputs; `micro`: what is on disk
 /// of the micro suites.
@@ -145,6 +161,10 @@ mod tests {
         assert_eq!(measures_s(&profile), Some(600.0));
         profile.measure_min = 5.0;
         assert_eq!(measures_s(&profile), Some(300.0), "less than it may");
+        assert_eq!(
+            in_words(&profile),
+            "All of profile smoke measures for about 5 min, at most 10 min, once everything is built\n"
+        );
         // Nobody can be asked in a test, and who says yes isn't.
         assert!(consent(&profile, &Options::default()).is_ok());
     }

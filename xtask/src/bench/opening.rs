@@ -7,6 +7,7 @@ use super::{Opened, Options, forecast};
 use crate::devices;
 use crate::exclusive;
 use crate::micro;
+use crate::names;
 use crate::plan;
 use crate::prompts::Prompts;
 use crate::provenance::{binaries, provenance};
@@ -18,20 +19,30 @@ use crate::whole::write_json;
 use crate::{doctor, fetch, shard, watch};
 use anyhow::{Context, Error, Result, bail};
 use schema::budget::Budget;
+use schema::micro::MicroRegistry;
 use schema::origin::Origin;
 use schema::plan::Plan;
-use schema::registry::Registry;
+use schema::profile::Profile;
+use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
 use schema::run_files::RunFiles;
 use std::path::Path;
 
-/// A new run: everything decided and written down before anything is measured.
-pub(crate) fn create(
+/// A new run as it is asked for: decided, while nothing is locked, built or written yet.
+pub(crate) struct Planned {
+    pub(super) profile: Profile,
+    pub(super) plan: Plan,
+    /// The run whose decision on what there is time for is taken over, and that.
+    decided: Option<(String, Budget)>,
+}
+
+/// Decide what a new run is. Whatever the user named wrongly is refused here.
+pub(crate) fn planned(
     repo: &Repo,
     registry: &Registry,
     results: &Results,
     options: &Options,
-) -> Result<Opened> {
+) -> Result<Planned> {
     let profile = match &options.profile {
         Some(id) => repo.profile(id)?,
         None => repo.profile(&default_profile(repo, registry)?)?,
@@ -40,23 +51,69 @@ pub(crate) fn create(
         Some(wanted) => profile.with_invocations(wanted).map_err(Error::msg)?,
         None => profile,
     };
+    check_model(repo, &profile, options.choice.model.as_ref())?;
     let scenarios = repo.scenarios()?;
     let wrong = stats::metrics::validate(&scenarios);
     if !wrong.is_empty() {
         bail!("data/scenarios: {}", wrong.join("; "));
     }
-    let mut plan = plan::plan(
-        &profile,
-        &scenarios,
-        &registry.targets(),
-        &options.choice,
-        threads(),
-    )?;
-    let suites = repo.suites()?;
-    plan.micro = micro::plan(&profile, &suites, &repo.micro_registry()?, &options.choice)?;
+    let targets = registry.targets();
+    let choice = &options.choice;
+    let mut plan = plan::plan(&profile, &scenarios, &targets, choice, threads())?;
+    let programs = repo.micro_registry()?;
+    if plan.targets.is_empty() {
+        check_contenders(&choice.engines, &targets, &programs)?;
+    }
+    plan.micro = micro::plan(&profile, &repo.suites()?, &programs, choice)?;
     let decided = shard::prepare(&plan, results, options)?;
+    Ok(Planned {
+        profile,
+        plan,
+        decided,
+    })
+}
+
+/// The model is one of data/models.toml. That a profile names another is no mistake of the
+/// command line.
+fn check_model(repo: &Repo, profile: &Profile, named: Option<&String>) -> Result<()> {
+    let models = repo.models()?;
+    if let Some(named) = named {
+        names::check_models(std::slice::from_ref(named), &models)?;
+    } else if models.get(&profile.model).is_none() {
+        bail!(
+            "data/profiles/{}.toml: no model {:?} in data/models.toml: `cargo xtask list models` lists what there is",
+            profile.id,
+            profile.model
+        );
+    }
+    Ok(())
+}
+
+/// Where only micro suites were asked for, their variants are named too.
+fn check_contenders(
+    engines: &[String],
+    targets: &[Target],
+    programs: &MicroRegistry,
+) -> Result<()> {
+    let variants = || programs.suites.iter().flat_map(|suite| &suite.variants);
+    let is_variant =
+        |name: &String| variants().any(|variant| variant.engine == *name || variant.id == *name);
+    let others = engines.iter().filter(|name| !is_variant(name));
+    let others: Vec<String> = others.cloned().collect();
+    Ok(names::check_engines(&others, targets)?)
+}
+
+/// A new run: everything decided and written down before anything is measured.
+pub(crate) fn create(
+    repo: &Repo,
+    registry: &Registry,
+    runs_dir: &Path,
+    options: &Options,
+    planned: Planned,
+) -> Result<Opened> {
+    let (profile, decided) = (planned.profile, planned.decided);
     forecast::consent(&profile, options)?;
-    let look = FirstLook::of(repo, registry, results.dir(), &profile, options)?;
+    let look = FirstLook::of(repo, registry, runs_dir, &profile, options)?;
     let origin = Origin {
         shard: options.shard,
         budget_from: decided.as_ref().map(|(from, _)| from.clone()),
@@ -65,8 +122,8 @@ pub(crate) fn create(
     begin(
         repo,
         registry,
-        results.dir(),
-        plan,
+        runs_dir,
+        planned.plan,
         origin,
         decided.map(|(_, budget)| budget),
         look.as_ref(),
@@ -79,24 +136,16 @@ pub(crate) fn create(
 pub(crate) fn begin(
     repo: &Repo,
     registry: &Registry,
-    results_dir: &Path,
+    runs_dir: &Path,
     plan: Plan,
     origin: Origin,
     budget: Option<Budget>,
     look: Option<&FirstLook>,
 ) -> Result<Opened> {
-    eprintln!(
-        "Profile {}: {} targets × {} scenarios and {} micro suites, {} invocations, model {}, {} threads",
-        plan.profile,
-        plan.targets.len(),
-        plan.scenarios.len(),
-        plan.micro.suites.len(),
-        plan.invocations,
-        plan.model,
-        plan.threads
-    );
+    eprintln!("{}", headline(&plan));
     watch::emit(Event::Title(title(&plan)));
     let building = Building::of(repo, registry, &plan, look)?;
+    eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
     fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
     load_golden(repo, &plan.model)?; // before the long work, not after it
@@ -137,9 +186,9 @@ pub(crate) fn begin(
         provenance,
         origin,
     };
-    let run_dir = results_dir.join(&id);
-    std::fs::create_dir_all(results_dir)
-        .with_context(|| format!("{} can't be made", results_dir.display()))?;
+    let run_dir = runs_dir.join(&id);
+    std::fs::create_dir_all(runs_dir)
+        .with_context(|| format!("{} can't be made", runs_dir.display()))?;
     std::fs::create_dir(&run_dir)
         .with_context(|| format!("{} can't be made", run_dir.display()))?;
     let held = exclusive::run(&run_dir)?;
@@ -171,6 +220,7 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
     devices::name_in_full(&header.argv);
     watch::emit(Event::Title(title(&header.plan)));
     let building = Building::of(repo, registry, &header.plan, None)?;
+    eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
     fetch::ensure(repo, std::slice::from_ref(&header.plan.model))?;
     let programs = building.programs()?;
@@ -211,6 +261,20 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
         prompts,
         _held: held,
     })
+}
+
+/// How much a plan is, in a line.
+pub(super) fn headline(plan: &Plan) -> String {
+    format!(
+        "Profile {}: {} targets × {} scenarios and {} micro suites, {} invocations, model {}, {} threads",
+        plan.profile,
+        plan.targets.len(),
+        plan.scenarios.len(),
+        plan.micro.suites.len(),
+        plan.invocations,
+        plan.model,
+        plan.threads
+    )
 }
 
 /// A plan in a few words.

@@ -32,6 +32,7 @@ pub use tracer::{tracer, tracer_file};
 use crate::devices;
 use crate::engine::{EngineFailure, Program, isa};
 use crate::micro::MicroPrograms;
+use crate::names;
 use crate::repo::Repo;
 use crate::watch;
 use anyhow::{Result, bail};
@@ -120,6 +121,9 @@ pub fn build<'a>(
         if !devices::keep_lacking(&mut lacking, target.id.clone(), registry, of) {
             runnable.push(target);
         }
+    }
+    for (id, failure) in &lacking {
+        eprintln!("{id}: {failure}");
     }
     let mut programs = compile(repo, registry, runnable)?;
     programs.lacking = lacking;
@@ -288,15 +292,7 @@ pub fn choose(
     cuda: bool,
 ) -> Result<Vec<Target>> {
     let all = registry.targets();
-    let known = |name: &&String| all.iter().any(|t| t.id == **name || t.engine == **name);
-    if let Some(name) = names.iter().find(|name| !known(name)) {
-        let engines = registry.engines.iter().map(|engine| engine.id.as_str());
-        let engines: Vec<&str> = engines.collect();
-        bail!(
-            "no engine or target {name:?} in engines/engines.toml: the engines are {}",
-            engines.join(", ")
-        );
-    }
+    names::check_engines(names, &all)?;
     let wanted = |target: &Target| {
         let engine = registry.engine(&target.engine);
         let needs = engine.map_or(&[][..], |e| e.build_for(&target.backend).needs());
@@ -438,9 +434,6 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }]
         let none = choose(&registry, &cpu, &["b".to_owned()], true).unwrap_err();
         assert!(none.to_string().contains("CUDA"), "{none}");
         let unknown = choose(&registry, &cpu, &["c".to_owned()], false).unwrap_err();
-        assert!(
-            unknown.to_string().contains("the engines are a, b"),
-            "{unknown}"
-        );
+        assert!(unknown.to_string().contains("there are a, b"), "{unknown}");
     }
 }

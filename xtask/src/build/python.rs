@@ -40,6 +40,18 @@ pub fn has_environment(repo: &Repo, requirements: &Path) -> bool {
     std::fs::read(requirements).is_ok_and(|text| sha256_hex(&text) == made_from)
 }
 
+/// Why the environment can't be had here, where that can be seen without making it.
+pub fn missing(repo: &Repo, requirements: &str) -> Option<String> {
+    let file = repo.root.join(requirements);
+    if let Some(shell) = shell() {
+        return given(&shell, &file).err().map(|failure| failure.reason);
+    }
+    if has_environment(repo, &file) {
+        return None;
+    }
+    version(&python()).err().map(|failure| failure.reason)
+}
+
 /// Make the environment if it isn't there, and say how to start the program.
 pub fn build(repo: &Repo, script: &str, requirements: &str) -> Result<Program, EngineFailure> {
     let venv = environment(repo, requirements)?;
@@ -113,8 +125,20 @@ fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf, EngineFailure
 
 /// Make an environment if it isn't there or its requirements changed.
 pub fn environment_at(venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
-    let python = std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into());
-    environment_of(&python, venv, requirements)
+    environment_of(&python(), venv, requirements)
+}
+
+/// The Python that environments are made by.
+fn python() -> String {
+    std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into())
+}
+
+/// What it calls itself.
+fn version(python: &str) -> Result<String, EngineFailure> {
+    let output = Command::new(python).arg("--version").output().map_err(|error| {
+        unavailable(format!("{python} can't be started ({error}): install Python 3.10 or later with its venv module"))
+    })?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The same with a Python's name. One is whole where its stamp is: the stamp goes first and
@@ -158,9 +182,7 @@ fn provision(
     requirements: &Path,
     text: &str,
 ) -> Result<(), EngineFailure> {
-    let version = Command::new(python).arg("--version").output().map_err(|error| {
-        unavailable(format!("{python} can't be started ({error}): install Python 3.10 or later with its venv module"))
-    })?;
+    let version = version(python)?;
     let packages = text
         .lines()
         .filter(|line| line.contains("==") && !line.starts_with('#'))
@@ -172,7 +194,7 @@ fn provision(
     eprintln!(
         "Making the Python environment {} with {} from {}: {packages} packages{much}",
         venv.display(),
-        String::from_utf8_lossy(&version.stdout).trim(),
+        version,
         requirements.display()
     );
     let made = Command::new(python)

@@ -20,8 +20,6 @@ use std::time::Instant;
 /// be worth its own.
 const COMPILED_S: f64 = 5.0;
 const LEFT_S: f64 = 60.0;
-/// Most programs that are named in one line.
-const NAMES_MAX: usize = 6;
 
 /// What a run needs built.
 pub struct Stage<'a> {
@@ -85,15 +83,36 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// What is to be built, in a few lines; empty where all of it is there.
-    pub fn announcement(&self) -> String {
+    /// What has nothing to run on here, and why.
+    pub fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
+        let lacking = self.programs.lacking.iter();
+        lacking.map(|(id, failure)| (id.as_str(), failure))
+    }
+
+    /// Programs that can't be had here, as far as that is known before anything is compiled or
+    /// downloaded: a line each.
+    pub fn missing(&self) -> impl Iterator<Item = String> {
+        let why = move |job: &Job| Some(format!("{}: {}", job.id, missing(self.repo, &job.how)?));
+        self.jobs.iter().filter_map(why)
+    }
+
+    /// The programs that were built here before.
+    pub fn there(&self) -> Vec<&str> {
+        let is_there = |job: &&Job| job.is_there && missing(self.repo, &job.how).is_none();
+        let there = self.jobs.iter().filter(is_there);
+        there.map(|job| job.id.as_str()).collect()
+    }
+
+    /// What is to be built, in a few lines; empty where all of it is there. At most so many
+    /// programs are named.
+    pub fn announcement(&self, names_max: usize) -> String {
         let left = || self.jobs.iter().filter(|job| !job.is_there);
         let is_python = |job: &&Job| matches!(job.how, Build::Python { .. });
         let (downloads, builds): (Vec<&Job>, Vec<&Job>) = left().partition(is_python);
         let mut lines = String::new();
         if !builds.is_empty() {
             let names: Vec<&str> = builds.iter().map(|job| job.id.as_str()).collect();
-            let (named, others) = names.split_at(names.len().min(NAMES_MAX));
+            let (named, others) = names.split_at(names.len().min(names_max));
             let more = match others.len() {
                 0 => String::new(),
                 n => format!(" and {n} more"),
@@ -202,6 +221,18 @@ fn is_there(repo: &Repo, id: &str, how: &Build) -> bool {
         Build::Python { requirements, .. } => {
             python::has_environment(repo, &repo.root.join(requirements))
         }
+    }
+}
+
+/// Why a program can't be had here, where that can be seen without making it.
+fn missing(repo: &Repo, how: &Build) -> Option<String> {
+    match how {
+        Build::Cargo { .. } => None,
+        Build::Prebuilt { path, .. } => {
+            let file = repo.root.join(path);
+            (!file.is_file()).then(|| format!("{} is not there", file.display()))
+        }
+        Build::Python { requirements, .. } => python::missing(repo, requirements),
     }
 }
 
@@ -335,7 +366,7 @@ build = { kind = "cargo", package = "l", bin = "l-micro" }"#,
             let micro = std::slice::from_ref(&micro);
             Stage::new(&repo, &registry, &targets, micro, &look).unwrap()
         };
-        let said = stage().announcement();
+        let said = stage().announcement(6);
         let lines: Vec<&str> = said.lines().collect();
         assert!(lines[0].starts_with("To be built, about "), "{said}");
         assert!(lines[0].ends_with(": look, look-micro, dear"), "{said}");
@@ -346,7 +377,20 @@ build = { kind = "cargo", package = "l", bin = "l-micro" }"#,
             std::fs::create_dir_all(program.parent().unwrap()).unwrap();
             std::fs::write(program, "").unwrap();
         }
-        let said = stage().announcement();
+        let stage = stage();
+        let said = stage.announcement(6);
         assert!(said.starts_with("To be downloaded"), "{said}");
+        assert_eq!(stage.there(), ["look", "dear", "look-micro"]);
+    }
+
+    #[test]
+    fn a_prebuilt_program_that_is_not_there_is_seen_before_it_is_needed() {
+        let repo = Repo::at("/nowhere".into());
+        let how = Build::Prebuilt {
+            path: "bin/x".into(),
+            needs: vec![],
+        };
+        let why = missing(&repo, &how);
+        assert_eq!(why.as_deref(), Some("/nowhere/bin/x is not there"));
     }
 }

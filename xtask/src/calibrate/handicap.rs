@@ -34,7 +34,6 @@ pub(super) fn command(repo: &Repo, asked: &super::Options) -> Result<ExitCode> {
         .handicap
         .as_ref()
         .context("engines/engines.toml has no [handicap]: there is no difference of known size")?;
-    let _only_one = exclusive::machine()?;
     // Nobody should take such a run for a result, so it isn't kept among them.
     let records = repo.build_dir.join("calibrate");
     let profile = repo.profile(&asked.profile)?;
@@ -49,7 +48,9 @@ pub(super) fn command(repo: &Repo, asked: &super::Options) -> Result<ExitCode> {
         invocations: asked.invocations.or(usual),
         ..bench::Options::default()
     };
-    let opened = bench::create(repo, &registry, &Results::at(&records), &options)?;
+    let planned = bench::planned(repo, &registry, &Results::at(&records), &options)?;
+    let _only_one = exclusive::machine()?;
+    let opened = bench::create(repo, &registry, &records, &options, planned)?;
     let run = bench::measure(repo, &registry, &opened)?;
     let findings = findings(
         &run,

@@ -43,8 +43,7 @@ fn lacking(registry: &Registry, backend: &str, id: &str) -> Option<EngineFailure
     ))
 }
 
-/// Keep in `all`, under `key`, why nothing is to be compiled for `id`, and say it the first
-/// time; whether that is so.
+/// Keep in `all`, under `key`, why nothing is to be compiled for `id`; whether that is so.
 pub fn keep_lacking<K: Ord>(
     all: &mut BTreeMap<K, EngineFailure>,
     key: K,
@@ -54,10 +53,7 @@ pub fn keep_lacking<K: Ord>(
     let Some(failure) = lacking(registry, backend, id) else {
         return false;
     };
-    let said = format!("{id}: {failure}");
-    if all.insert(key, failure).is_none() {
-        eprintln!("{said}");
-    }
+    all.insert(key, failure);
     true
 }
 

@@ -52,12 +52,12 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if repo.bundle()?.is_some() {
         bail!("this is a bundle already: make another from a checkout");
     }
-    if let Some(status) = cpu::built_for_another(repo, options)? {
-        return Ok(status);
-    }
     let registry = repo.registry()?;
     let usual = repo.profile("cpu")?.backends;
     let chosen = build::choose(&registry, &usual, &options.engines, options.cuda)?;
+    if let Some(status) = cpu::built_for_another(repo, options)? {
+        return Ok(status);
+    }
     let chosen: Vec<Target> = chosen.into_iter().filter(|t| packs(&registry, t)).collect();
     let helpers = helpers(&registry);
     // They run elsewhere.

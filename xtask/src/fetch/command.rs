@@ -1,14 +1,35 @@
 //! `cargo xtask fetch`, and the same for stages that need a model to be there.
 
-use super::{Bar, How, Options, Verify, fetch};
+use super::{Bar, How, Verify, fetch};
 use crate::repo::Repo;
 use anyhow::Result;
 use models::ModelSpec;
 
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Model ids of data/models.toml; none: the tiny ones.
+    pub models: Vec<String>,
+    /// Hash every byte again, instead of trusting size and time of files verified before.
+    #[arg(long)]
+    pub full: bool,
+    /// Print what is where as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Fetch by hand (where none are named, the small ones), and say what is where.
-pub fn command(repo: &Repo, ids: &[String], full: bool) -> Result<()> {
-    let ids = ModelSpec::named_or_small(ids);
-    let files = fetch_into(repo, &ids, if full { Verify::Full } else { Verify::Stamp })?;
+pub fn command(repo: &Repo, options: &Options) -> Result<()> {
+    let ids = ModelSpec::named_or_small(&options.models);
+    let verify = match options.full {
+        true => Verify::Full,
+        false => Verify::Stamp,
+    };
+    let files = fetch_into(repo, &ids, verify)?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&files)?);
+        return Ok(());
+    }
     for file in files {
         let how = match file.how {
             How::Present => "present",
@@ -33,10 +54,10 @@ pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
 }
 
 fn fetch_into(repo: &Repo, ids: &[String], verify: Verify) -> Result<Vec<super::FetchedFile>> {
-    let options = Options {
+    let options = super::Options {
         verify,
         interrupted: crate::interrupt::requested,
-        ..Options::from_env()
+        ..super::Options::from_env()
     };
     fetch(
         &repo.models()?,
@@ -46,4 +67,30 @@ fn fetch_into(repo: &Repo, ids: &[String], verify: Verify) -> Result<Vec<super::
         &options,
         &mut Bar::stderr(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_names_every_field_as_scripts_know_it() {
+        let file = super::super::FetchedFile {
+            model: "m".into(),
+            name: "config.json".into(),
+            sha256: "00ff".into(),
+            size_bytes: 7,
+            how: How::Downloaded,
+        };
+        assert_eq!(
+            serde_json::to_value(file).unwrap(),
+            serde_json::json!({
+                "model": "m",
+                "name": "config.json",
+                "sha256": "00ff",
+                "size_bytes": 7,
+                "how": "downloaded",
+            })
+        );
+    }
 }

@@ -42,6 +42,14 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
     }
 }
 
+/// Megabytes that are only about right: `117 MB`, `3.8 GB`.
+pub(crate) fn about_size(megabytes: u64) -> String {
+    match megabytes {
+        0..1000 => format!("{megabytes} MB"),
+        _ => human_bytes(megabytes * 1_000_000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +64,6 @@ mod tests {
     fn bytes_for_people() {
         assert_eq!(human_bytes(999), "999 B");
         assert_eq!(human_bytes(2_500_000_000), "2.5 GB");
+        assert_eq!([117, 3800].map(about_size), ["117 MB", "3.8 GB"]);
     }
 }

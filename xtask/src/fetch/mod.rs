@@ -20,15 +20,18 @@ mod lock;
 mod progress;
 mod stamp;
 
-pub use command::{command, ensure};
+pub use command::{Options as CommandOptions, command, ensure};
+pub(crate) use disk::about_size;
 pub use disk::free_bytes;
 pub use hash::sha256_of_file;
 pub use hub::Hub;
 pub use lock::LockFile;
 pub use progress::{Bar, Progress, Silent};
 
-use anyhow::{Context, Result, bail};
-use schema::model::{Models, Source};
+use crate::names;
+use anyhow::{Context, Result};
+use schema::model::{Model, Models, Source};
+use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -70,7 +73,7 @@ pub enum Verify {
 }
 
 /// One file of a fetched model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FetchedFile {
     /// Model id.
     pub model: String,
@@ -85,7 +88,8 @@ pub struct FetchedFile {
 }
 
 /// Where a file came from this time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum How {
     /// It was here.
     Present,
@@ -109,19 +113,14 @@ pub fn fetch(
     options: &Options,
     progress: &mut dyn Progress,
 ) -> Result<Vec<FetchedFile>> {
+    names::check_models(ids, models)?;
     std::fs::create_dir_all(models_dir)
         .with_context(|| format!("can't make the models directory {}", models_dir.display()))?;
     let _only_one = exclusive(models_dir, progress)?;
     let mut lock = LockFile::open(lock_path)?;
     let mut fetched = Vec::new();
     for id in ids {
-        let Some(model) = models.get(id) else {
-            let known: Vec<_> = models.models.iter().map(|m| m.id.as_str()).collect();
-            bail!(
-                "no model {id:?} in data/models.toml: there are {}",
-                known.join(", ")
-            );
-        };
+        let model = known(models, id)?;
         let dir = models_dir.join(id);
         let of_model = match &model.source {
             Source::Embedded => embedded::fetch(id, None, &dir, &mut lock, options, progress),
@@ -138,18 +137,24 @@ pub fn fetch(
 /// Names of the model's files that are not in `models_dir`: what `fetch` would
 /// have to get. Looks only, verifies nothing.
 pub fn missing(models: &Models, id: &str, models_dir: &Path) -> Result<Vec<String>> {
-    let model = models
-        .get(id)
-        .with_context(|| format!("no model {id:?} in data/models.toml"))?;
-    let names = match &model.source {
-        Source::Embedded | Source::Trained { .. } => embedded::file_names(id)?,
-        Source::Hub { files } => files.iter().map(|file| file.name.clone()).collect(),
-    };
     let dir = models_dir.join(id);
-    Ok(names
+    Ok(file_names(models, id)?
         .into_iter()
         .filter(|name| !dir.join(name).is_file())
         .collect())
+}
+
+/// Names of all of the model's files.
+pub fn file_names(models: &Models, id: &str) -> Result<Vec<String>> {
+    Ok(match &known(models, id)?.source {
+        Source::Embedded | Source::Trained { .. } => embedded::file_names(id)?,
+        Source::Hub { files } => files.iter().map(|file| file.name.clone()).collect(),
+    })
+}
+
+fn known<'a>(models: &'a Models, id: &str) -> Result<&'a Model> {
+    let known = models.get(id);
+    known.with_context(|| format!("no model {id:?} in data/models.toml"))
 }
 
 /// Held while fetching, so that two fetches don't write the same file.

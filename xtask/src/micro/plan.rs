@@ -1,12 +1,14 @@
 //! Suites + programs + profile + seed → what is measured of the micro suites, and in
 //! which order. Pure.
 
-use crate::plan::{Choice, PlanError, SplitMix64};
+use crate::names::{Kind, UnknownName};
+use crate::plan::{Choice, SplitMix64};
 use crate::random::hash;
+use anyhow::{Result, anyhow, bail};
 use schema::micro::registry::Contenders;
 use schema::micro::{
     DIR, MicroLaunch, MicroPlan, MicroRegistry, PlannedSuite, Suite, SuiteCase, Variant, asks_for,
-    is_micro,
+    is_micro, scenario_id,
 };
 use schema::profile::{MicroSizes, Profile};
 use schema::twin::twin_name;
@@ -18,36 +20,43 @@ pub fn plan(
     suites: &[Suite],
     registry: &MicroRegistry,
     choice: &Choice,
-) -> Result<MicroPlan, PlanError> {
+) -> Result<MicroPlan> {
     let wanted: Vec<&String> = choice.scenarios.iter().filter(|s| is_micro(s)).collect();
     if wanted.is_empty() && !choice.scenarios.is_empty() {
         return Ok(MicroPlan::default());
     }
+    let is_suite = |wanted: &str| suites.iter().any(|suite| asks_for(wanted, &suite.id));
+    if let Some(unknown) = wanted.iter().find(|wanted| !is_suite(wanted))
+        && !suites.is_empty()
+    {
+        let known = suites.iter().map(|suite| scenario_id(&suite.id)).collect();
+        return Err(UnknownName::new(Kind::Scenario, unknown, known).into());
+    }
     let Some(sizes) = &profile.micro else {
         return match wanted.first() {
             None => Ok(MicroPlan::default()),
-            Some(wanted) => Err(PlanError(format!(
+            Some(wanted) => bail!(
                 "profile {:?} has no size for {wanted:?}: add [micro] to data/profiles/{0}.toml",
                 profile.id
-            ))),
+            ),
         };
     };
     for wanted in &wanted {
         if !sizes.suites.keys().any(|suite| asks_for(wanted, suite)) {
             let known = sizes.suites.keys().map(|s| format!("{DIR}/{s}"));
-            return Err(PlanError(format!(
+            bail!(
                 "no micro suite {wanted:?} in profile {:?}: there are {DIR}/*, {}",
                 profile.id,
                 known.collect::<Vec<_>>().join(", ")
-            )));
+            );
         }
     }
     if registry.suites.is_empty() {
         return match wanted.first() {
             None => Ok(MicroPlan::default()),
-            Some(wanted) => Err(PlanError(format!(
+            Some(wanted) => bail!(
                 "no programs for {wanted:?}: engines/micro.toml names none here (a bundle has no micro suites; run them from a checkout)"
-            ))),
+            ),
         };
     }
     let mut planned = Vec::new();
@@ -58,11 +67,11 @@ pub fn plan(
         planned.extend(suite(profile, sizes, id, cases, suites, registry, choice)?);
     }
     if planned.is_empty() && !wanted.is_empty() {
-        return Err(PlanError(format!(
+        bail!(
             "nothing to run: no micro variant of {} on {}",
             choice.engines.join(", "),
             backends(profile, sizes).join(" or ")
-        )));
+        );
     }
     let launches = order(&planned, profile.invocations, profile.seed);
     Ok(MicroPlan {
@@ -80,13 +89,8 @@ fn suite(
     suites: &[Suite],
     registry: &MicroRegistry,
     choice: &Choice,
-) -> Result<Option<PlannedSuite>, PlanError> {
-    let fail = |what: String| {
-        PlanError(format!(
-            "data/profiles/{}.toml: [micro.suites] {what}",
-            profile.id
-        ))
-    };
+) -> Result<Option<PlannedSuite>> {
+    let fail = |what: String| anyhow!("data/profiles/{}.toml: [micro.suites] {what}", profile.id);
     let suite = suites.iter().find(|suite| suite.id == id);
     let suite = suite.ok_or_else(|| fail(format!("{id}: not in data/scenarios/{DIR}")))?;
     let contenders = registry.suites.iter().find(|suite| suite.id == id);
@@ -112,10 +116,11 @@ fn suite(
     }
     for variant in variants.iter().chain([&contenders.reference]) {
         if !suite.limits.contains_key(&variant.precision) {
-            return Err(PlanError(format!(
+            bail!(
                 "data/scenarios/{DIR}/{id}.toml: [limits] has none for {:?}, which {:?} computes in",
-                variant.precision, variant.id
-            )));
+                variant.precision,
+                variant.id
+            );
         }
     }
     let ns = |ms: f64| (ms * 1e6) as u64;

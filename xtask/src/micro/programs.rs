@@ -55,6 +55,12 @@ impl MicroPrograms {
         Ok(wanted)
     }
 
+    /// What has nothing to run on here, and why.
+    pub fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
+        let lacking = self.lacking.iter();
+        lacking.map(|((_, id), failure)| (id.as_str(), failure))
+    }
+
     /// These too.
     pub fn extend(&mut self, others: Self) {
         self.made.extend(others.made);

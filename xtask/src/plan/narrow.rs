@@ -1,6 +1,7 @@
 //! Which targets run a scenario: where a profile names some, those alone.
 
-use super::{Choice, PlanError};
+use super::Choice;
+use anyhow::{Result, bail};
 use schema::plan::PlannedScenario;
 use schema::profile::Profile;
 use schema::registry::Target;
@@ -13,29 +14,32 @@ pub(super) fn narrow_targets(
     mut scenarios: Vec<PlannedScenario>,
     targets: &[Target],
     choice: &Choice,
-) -> Result<Vec<PlannedScenario>, PlanError> {
+) -> Result<Vec<PlannedScenario>> {
     for scenario in &mut scenarios {
         if !choice.engines.is_empty() {
             scenario.targets.clear();
         }
         let known = |id: &&String| targets.iter().any(|target| target.id == **id);
         if let Some(id) = scenario.targets.iter().find(|id| !known(id)) {
-            return Err(PlanError(format!(
+            bail!(
                 "data/profiles/{}.toml: [scenarios.{}] names {id:?}, which is no target of the profile",
-                profile.id, scenario.id
-            )));
+                profile.id,
+                scenario.id
+            );
         }
         if scenario.load.is_open() != profile.scenarios[&scenario.id].has_rates() {
-            return Err(PlanError(format!(
+            bail!(
                 "data/profiles/{}.toml: [scenarios.{}] needs load_percent where the scenario is an open loop, and only there",
-                profile.id, scenario.id
-            )));
+                profile.id,
+                scenario.id
+            );
         }
         if scenario.turns && scenario.load != LoadShape::Serial {
-            return Err(PlanError(format!(
+            bail!(
                 "data/profiles/{}.toml: [scenarios.{}] has turns, which only a load of one request at a time can take",
-                profile.id, scenario.id
-            )));
+                profile.id,
+                scenario.id
+            );
         }
     }
     Ok(scenarios)

@@ -14,6 +14,7 @@ use crate::doctor::Gpu;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::exclusive;
+use crate::names::{self, UnknownName};
 use crate::prompts::Prompts;
 use crate::repo::Repo;
 use crate::verify::question::load_for_cases;
@@ -52,9 +53,10 @@ pub struct Tracing<'a> {
 
 /// `cargo xtask trace`: exit status 3 where a target could not be traced.
 pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCode> {
-    let _only_one = exclusive::machine()?;
     // Before anything is built for it.
     let run = Run::load(run_dir)?;
+    names::check_engines(engines, &run.header.plan.targets).map_err(UnknownName::in_that_run)?;
+    let _only_one = exclusive::machine()?;
     if let Err(why) = here().and_then(|()| targets(&run.header.plan, &run.verify, engines)) {
         println!("No kernels traced: {why}");
         return Ok(ExitCode::SUCCESS);

@@ -9,6 +9,7 @@ mod install;
 use crate::build;
 use crate::engine::Program;
 use crate::engine::start::launch;
+use crate::names::{self, Kind};
 use crate::repo::Repo;
 use crate::whole::write_json;
 use anyhow::{Context, Result, bail, ensure};
@@ -126,6 +127,8 @@ fn begin(repo: &Repo, registry: &TrainRegistry, options: &Options) -> Result<(Ru
     let first = registry.backends.first().context(
         "engines/train.toml names no trainer: a bundle has none, a checkout of the repository has",
     )?;
+    let known: Vec<String> = ModelSpec::all().into_iter().map(|spec| spec.id).collect();
+    names::check(Kind::Model, std::slice::from_ref(&options.model), &known)?;
     let seed = options
         .seed
         .or_else(|| ModelSpec::named(&options.model).map(|spec| spec.seed));

@@ -44,6 +44,14 @@ pub struct Options {
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let models = ModelSpec::named_or_small(&options.models);
+    let targets = match options.mutants {
+        true => Vec::new(), // they are hidden, and no profile's
+        false => profile_targets(
+            &repo.profile(&options.profile)?,
+            &registry.targets(),
+            &options.engines,
+        )?,
+    };
     watch::emit(Event::Title(models.join(", ")));
     watch::stage(Stage::Fetch);
     fetch::ensure(repo, &models)?;
@@ -51,11 +59,6 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if options.mutants {
         return mutants::run(repo, &registry);
     }
-    let targets = profile_targets(
-        &repo.profile(&options.profile)?,
-        &registry.targets(),
-        &options.engines,
-    )?;
     let judges = registry.judges();
     let judges = judges.iter().filter(|_| options.bless);
     let programs = build::build(repo, &registry, targets.iter().chain(judges))?;

@@ -28,6 +28,7 @@ pub mod words;
 
 pub use control::checkpoint;
 
+use crate::names;
 use crate::repo::Repo;
 use crate::say;
 use anyhow::Result;
@@ -170,7 +171,8 @@ pub fn session(tui: bool, work: impl FnOnce() -> Result<ExitCode>) -> Result<Exi
 }
 
 /// The command is over: its error is shown, unless the user wanted it to stop; its
-/// exit status. 1 = failed, or stdout did not take what was printed, 130 = interrupted.
+/// exit status. 1 = failed, or stdout did not take what was printed, 2 = a name that nothing has,
+/// 130 = interrupted.
 pub fn conclude(result: Result<ExitCode>) -> ExitCode {
     let result = result.and_then(|code| say::whole().map(|()| code));
     let code = match result {
@@ -181,7 +183,10 @@ pub fn conclude(result: Result<ExitCode>) -> ExitCode {
         }
         Err(failed) => {
             error(format!("{failed:#}"));
-            ExitCode::FAILURE
+            match names::is_unknown(&failed) {
+                true => ExitCode::from(names::EXIT_STATUS),
+                false => ExitCode::FAILURE,
+            }
         }
     };
     emit(Event::Over);

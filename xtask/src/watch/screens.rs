@@ -66,7 +66,7 @@ fn script(until: &str) -> State {
             line("Parity: quick.cpu.f32 verified"),
             end(Mark::Done, ""),
             line("Parity: slow.cpu.q8_0 verified"),
-            line("Measuring 8 of 8 launches into data/results/20260102-030405-cpu-1a2b"),
+            line("Measuring 8 of 8 launches into runs/20260102-030405-cpu-1a2b"),
             Event::Stage(Stage::Measure),
             group("single_request", &["quick.cpu.f32", "slow.cpu.q8_0"], 2),
             group("sustained", &["quick.cpu.f32", "slow.cpu.q8_0"], 2),

@@ -117,6 +117,8 @@ pub fn list(id: &str, source: Source) -> Models {
         id: id.into(),
         name: id.into(),
         parameters: 1,
+        size_mb: 0,
+        gated: false,
         about: String::new(),
         source,
     };

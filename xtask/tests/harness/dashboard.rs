@@ -259,7 +259,7 @@ fn every_command_logs_its_errors() {
     let log_name = log.display().to_string();
     let alias = [("TEST_BURN_ERROR_LOG", &*log_name)];
     let no_profile = checkout.xtask(&["bench", "--profile", "nope"], &alias);
-    assert_eq!(no_profile.status.code(), Some(1), "{}", text(&no_profile));
+    assert_eq!(no_profile.status.code(), Some(2), "{}", text(&no_profile));
     let no_run = checkout.xtask(&["compare", "a", "b"], &alias);
     assert_eq!(no_run.status.code(), Some(2), "{}", text(&no_run));
     let usage = checkout.xtask(&["bench", "--nope"], &alias);

@@ -33,20 +33,8 @@ fn bad_input_is_one_clear_error() {
     fails(&bench, &["tiny-lama", "data/models.toml"]);
     checkout.profile(PROFILE);
     fails(
-        &["bench", "--profile", "tset"],
-        &["no profile \"tset\"", "test"],
-    );
-    fails(
-        &["bench", "--profile", "test", "--engines", "cnadle"],
-        &["\"cnadle\"", "fake"],
-    );
-    fails(
         &["bench", "--profile", "test", "--scenarios", "memory"],
         &["gives scenario \"memory\" no size"],
-    );
-    fails(
-        &["bench", "--resume", "yesterday"],
-        &["no run \"yesterday\""],
     );
     fails(&["export", "latest"], &["there is no latest run"]);
 

@@ -2,9 +2,11 @@
 //! checkout of its own in a temporary directory. Nothing here asserts a
 //! wall-clock time; timing is compared with what `fake` says it really emitted.
 
+mod bare;
 mod checkout;
 mod compare;
 mod dashboard;
+mod dry_run;
 mod faults;
 mod fleet;
 mod input;
@@ -12,6 +14,7 @@ mod isa;
 mod matrix;
 mod merge;
 mod micro;
+mod names;
 mod open_loop;
 mod printing;
 mod programs;

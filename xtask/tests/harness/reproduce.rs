@@ -116,12 +116,12 @@ fn another_model_or_plan_is_refused_and_says_which() {
     refused(
         same(),
         &["--engines", "cnadle"],
-        &["\"cnadle\"", "it has fake.cpu.f32"],
+        &["\"cnadle\" in that run", "there are fake."],
     );
     refused(
         same(),
         &["--scenarios", "x"],
-        &["\"x\"", "it has concurrent, single_request"],
+        &["\"x\" in that run", "there are concurrent, single_request."],
     );
     checkout.write("copy.json", "{");
     refused(checkout.path("copy.json"), &[], &["copy.json:1"]);

@@ -244,6 +244,8 @@ pub fn world(runs: Vec<Run>) -> World {
                 id: "tiny-llama".into(),
                 name: "Tiny Llama (synthetic)".into(),
                 parameters: 1_234_567,
+                size_mb: 0,
+                gated: false,
                 about: "it is made from a seed, and its numbers compare overheads only.".into(),
                 source: Source::Embedded,
             }],

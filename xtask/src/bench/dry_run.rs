@@ -1,0 +1,270 @@
+//! `--dry-run`: what a run would build, fetch and measure, as far as that can be known
+//! without doing any of it. It looks and says; it builds, fetches, locks and writes nothing,
+//! and makes no directory.
+
+use super::building::Building;
+use super::first_look::FirstLook;
+use super::opening::{Planned, headline};
+use super::{Asked, Options, forecast};
+use crate::repo::Repo;
+use crate::run::pending::pending;
+use crate::watch::words::about;
+use crate::{devices, fetch, micro, shard};
+use anyhow::{Context, Result};
+use schema::micro::{MicroLog, PlannedSuite};
+use schema::model::{Model, Source};
+use schema::plan::{Launch, Plan};
+use schema::registry::Registry;
+use schema::run::Run;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a dry run ends with.
+const END: &str = "A dry run: nothing was built, fetched, measured, locked or written.\n";
+
+/// All there is to say.
+pub(super) fn text(
+    repo: &Repo,
+    registry: &Registry,
+    results_dir: &Path,
+    options: &Options,
+    asked: &Asked,
+) -> Result<String> {
+    let text = match asked {
+        Asked::New(planned) => new(repo, registry, results_dir, options, planned)?,
+        Asked::Earlier(run_dir) => earlier(repo, registry, run_dir)?,
+    };
+    Ok(text + END)
+}
+
+fn new(
+    repo: &Repo,
+    registry: &Registry,
+    results_dir: &Path,
+    options: &Options,
+    planned: &Planned,
+) -> Result<String> {
+    let plan = &planned.plan;
+    let look = FirstLook::of(repo, registry, results_dir, &planned.profile, options)?;
+    let ours = |block| options.shard.is_none_or(|shard| shard.has(block));
+    let launches = plan.launches.iter().filter(|l| ours(l.invocation));
+    let launches: Vec<&Launch> = launches.collect();
+    let mut text = headline(plan) + "\n";
+    text += &Building::of(repo, registry, plan, look.as_ref())?.report();
+    text += &model(repo, plan)?;
+    text += &to_measure(plan, &launches);
+    if options.shard.is_some() {
+        text += "These are the blocks of one shard\n";
+    }
+    if !plan.targets.is_empty() {
+        text += &forecast::in_words(&planned.profile);
+    }
+    text += &suites(plan, &[], ours);
+    text += &format!("Records would go into {}\n", results_dir.display());
+    Ok(text)
+}
+
+fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
+    let run = Run::load(run_dir)?;
+    let (header, plan) = (&run.header, &run.header.plan);
+    shard::refuse_merged(header)?;
+    devices::name_in_full(&header.argv);
+    let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
+    let launches = plan.launches.iter().filter(|l| ours(l.invocation));
+    let launches: Vec<&Launch> = launches.collect();
+    let mut text = format!(
+        "Run {} would be gone on with\n{}\n",
+        header.id,
+        headline(plan)
+    );
+    text += &Building::of(repo, registry, plan, None)?.report();
+    text += &model(repo, plan)?;
+    text += &match run.verify.is_empty() {
+        true => to_measure(plan, &launches),
+        false => {
+            let logs = [run.launches, run.twins].concat();
+            let budget = run.budget.as_ref();
+            let mut left = pending(plan, &logs, &run.verify, budget, &run.capacities);
+            left.retain(|pending| ours(pending.launch.invocation));
+            format!("Launches left to be measured: {}\n", left.len())
+        }
+    };
+    text += &suites(plan, &run.micro, ours);
+    text += &format!("Records would go into {}\n", run_dir.display());
+    Ok(text)
+}
+
+/// Whether the model is here, else how and how much of it is got; and which targets it has no
+/// weights for.
+fn model(repo: &Repo, plan: &Plan) -> Result<String> {
+    let models = repo.models()?;
+    let id = &plan.model;
+    let model = models.get(id).context("a plan's model was looked up")?;
+    let names = fetch::file_names(&models, id)?;
+    let missing = fetch::missing(&models, id, &repo.models_dir)?;
+    let mut text = match missing.as_slice() {
+        [] => format!("Model {id}: here\n"),
+        missing => to_fetch(model, missing, names.len()),
+    };
+    for target in &plan.targets {
+        // Of weights in parts, the index is named as the whole would be.
+        if !names.iter().any(|name| name.starts_with(&target.weights)) {
+            text += &format!("  {}: {id} has no {}\n", target.id, target.weights);
+        }
+    }
+    Ok(text)
+}
+
+fn to_fetch(model: &Model, missing: &[String], files: usize) -> String {
+    let how = match (&model.source, model.gated) {
+        (Source::Embedded | Source::Trained { .. }, _) => "made here",
+        (Source::Hub { .. }, false) => "downloaded",
+        (Source::Hub { .. }, true) => "downloaded, perhaps with a token in HF_TOKEN",
+    };
+    let id = &model.id;
+    if missing.len() < files {
+        return format!("Model {id}: to be {how}: {}\n", missing.join(", "));
+    }
+    match model.size_mb {
+        0 => format!("Model {id}: to be {how}\n"),
+        mb => format!("Model {id}: to be {how}, about {}\n", fetch::about_size(mb)),
+    }
+}
+
+/// Cells, launches, and how many requests these are at least.
+fn to_measure(plan: &Plan, launches: &[&Launch]) -> String {
+    let of_scenario = |measured: bool| -> usize {
+        let scenarios = plan.scenarios.iter().map(|scenario| {
+            let targets = plan.targets.iter().filter(|t| scenario.runs(&t.id)).count();
+            match measured {
+                true => targets * scenario.measured_cases().count(),
+                false => targets * scenario.cases.len(),
+            }
+        });
+        scenarios.sum()
+    };
+    if plan.targets.is_empty() {
+        return String::new();
+    }
+    let (cells, measured) = (of_scenario(false), of_scenario(true));
+    let shared = match cells - measured {
+        0 => String::new(),
+        shared => format!(" ({shared} of them measured by another's equal load)"),
+    };
+    let twins = match plan.noise_floor {
+        true => ", and those of two targets that run twice",
+        false => "",
+    };
+    let mut blocks: Vec<u32> = launches.iter().map(|l| l.invocation).collect();
+    blocks.dedup();
+    format!(
+        "To be measured: {cells} cells{shared} by {} launches in {} blocks{twins}\n{}",
+        launches.len(),
+        blocks.len(),
+        samples(plan, launches)
+    )
+}
+
+/// How many requests there will be, and of the cell that has fewest.
+fn samples(plan: &Plan, launches: &[&Launch]) -> String {
+    let mut of_cell: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
+    for launch in launches {
+        let scenario = plan.scenarios.iter().find(|s| s.id == launch.scenario);
+        let cases = scenario.into_iter().flat_map(|scenario| &scenario.cases);
+        for case in cases.filter(|case| launch.cases.contains(&case.id)) {
+            let cell = (&*launch.target, &*launch.scenario, &*case.id);
+            *of_cell.entry(cell).or_default() += u64::from(case.requests);
+        }
+    }
+    match of_cell.values().min() {
+        None => String::new(),
+        Some(least) => format!(
+            "Samples: {} requests or more, {least} or more of each cell\n",
+            of_cell.values().sum::<u64>()
+        ),
+    }
+}
+
+/// What is left of the micro suites.
+fn suites(plan: &Plan, logs: &[MicroLog], ours: impl Fn(u32) -> bool) -> String {
+    let all = &plan.micro;
+    if all.is_empty() {
+        return String::new();
+    }
+    let launches = all.launches.iter().filter(|l| ours(l.invocation));
+    let launches: Vec<&PlannedSuite> = launches.filter_map(|l| all.suite(&l.suite)).collect();
+    let samples = |suite: &&PlannedSuite| suite.cases.len() as u64 * u64::from(suite.samples);
+    let ids: Vec<&str> = all.suites.iter().map(|suite| suite.id.as_str()).collect();
+    format!(
+        "Micro suites ({}): {} launches, {} samples; what is left takes about {}\n",
+        ids.join(", "),
+        launches.len(),
+        launches.iter().map(samples).sum::<u64>(),
+        about(micro::expected_s(plan, logs, ours))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::pending::tests::plan;
+
+    #[test]
+    fn cells_launches_and_samples_are_counted() {
+        let mut plan = plan();
+        plan.targets = vec![schema::registry::Target {
+            id: "t".into(),
+            engine: "t".into(),
+            variant: String::new(),
+            backend: "cpu".into(),
+            precision: "f32".into(),
+            weights: "w".into(),
+            hidden: false,
+        }];
+        let launches: Vec<&Launch> = plan.launches.iter().collect();
+        // Two cases of 20 requests in two blocks.
+        assert_eq!(
+            to_measure(&plan, &launches),
+            "To be measured: 2 cells by 2 launches in 2 blocks\n\
+             Samples: 80 requests or more, 40 or more of each cell\n"
+        );
+        let half = samples(&plan, &launches[..1]);
+        assert!(half.contains("20 or more of each"), "{half}");
+        assert_eq!(samples(&plan, &[]), "");
+        let twins = Plan {
+            noise_floor: true,
+            ..plan.clone()
+        };
+        assert!(to_measure(&twins, &launches).contains("run twice"));
+        assert_eq!(suites(&plan, &[], |_| true), "", "it has none");
+    }
+
+    #[test]
+    fn what_is_to_be_fetched_is_said_with_its_size() {
+        let mut model = Model {
+            id: "m".into(),
+            name: "M".into(),
+            parameters: 1,
+            size_mb: 3800,
+            gated: false,
+            about: String::new(),
+            source: Source::Embedded,
+        };
+        let missing = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(
+            to_fetch(&model, &missing, 2),
+            "Model m: to be made here, about 3.8 GB\n"
+        );
+        assert_eq!(
+            to_fetch(&model, &missing, 3),
+            "Model m: to be made here: a, b\n"
+        );
+        model.source = Source::Hub { files: vec![] };
+        model.gated = true;
+        model.size_mb = 0;
+        assert_eq!(
+            to_fetch(&model, &missing, 2),
+            "Model m: to be downloaded, perhaps with a token in HF_TOKEN\n"
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! The first page of `--help`: the verbs by what they are for, each with its first sentence.
+
+use super::Verb;
+use crate::table::{WIDTH_MAX, fitted};
+use clap::builder::Styles;
+use clap::{Command, Subcommand};
+
+/// The verbs by what they are for. One that stands nowhere here is shown after the others.
+const GROUPS: [(&str, &[&str]); 4] = [
+    (
+        "Run",
+        &[
+            "bench-all",
+            "bench",
+            "fetch",
+            "build",
+            "verify",
+            "trace",
+            "reproduce",
+            "merge",
+        ],
+    ),
+    (
+        "Inspect",
+        &[
+            "list",
+            "doctor",
+            "compare",
+            "export",
+            "calibrate",
+            "bench-adapters",
+        ],
+    ),
+    ("Publish", &["publish", "site", "dist"]),
+    (
+        "Repository",
+        &["test", "tidy", "simulate", "train", "completions"],
+    ),
+];
+
+/// Clap's own order of things, but for the verbs.
+pub(super) fn template() -> String {
+    let styles = Styles::styled();
+    let header = styles.get_header();
+    let verbs = groups(&Verb::augment_subcommands(Command::new("xtask")));
+    let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
+    for (name, verbs) in verbs {
+        text += &format!("\n{header}{name}:{header:#}\n{verbs}");
+    }
+    text + &format!(
+        "\n{header}Options:{header:#}\n{{options}}\n\n`cargo xtask VERB --help` shows a verb's options and an example.\n"
+    )
+}
+
+/// Every group's name and its verbs, a line each.
+fn groups(command: &Command) -> Vec<(&'static str, String)> {
+    let shown: Vec<&Command> = command
+        .get_subcommands()
+        .filter(|verb| !verb.is_hide_set())
+        .collect();
+    let names = shown.iter().map(|verb| verb.get_name().len());
+    let width = names.max().unwrap_or(0);
+    let line = |verb: &&Command| {
+        let about = verb.get_about().map(ToString::to_string);
+        let about = about.unwrap_or_default();
+        let first = about.split(". ").next().unwrap_or_default();
+        [format!("{:<width$}", verb.get_name()), first.to_owned()]
+    };
+    let mut groups = Vec::new();
+    for (name, verbs) in GROUPS {
+        let known = |name: &&str| shown.iter().find(|verb| verb.get_name() == *name);
+        let rows: Vec<[String; 2]> = verbs.iter().filter_map(known).map(line).collect();
+        groups.push((name, indented(rows)));
+    }
+    let grouped = |name: &str| GROUPS.iter().any(|(_, verbs)| verbs.contains(&name));
+    let others = shown.iter().filter(|verb| !grouped(verb.get_name()));
+    let others: Vec<[String; 2]> = others.map(line).collect();
+    if !others.is_empty() {
+        groups.push(("Others", indented(others)));
+    }
+    groups
+}
+
+fn indented(rows: Vec<[String; 2]>) -> String {
+    let text = fitted(rows, WIDTH_MAX - 2);
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Cli;
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    fn verbs() -> Vec<Command> {
+        let mut command = Cli::command();
+        command.build();
+        let verbs = command.get_subcommands();
+        verbs
+            .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
+            .cloned()
+            .collect()
+    }
+
+    #[test]
+    fn every_verb_is_in_one_group_and_every_name_is_a_verb() {
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, verbs)| *verbs)
+            .copied()
+            .collect();
+        let verbs = verbs();
+        let mut all: Vec<&str> = verbs.iter().map(Command::get_name).collect();
+        grouped.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(grouped, all);
+    }
+
+    #[test]
+    fn the_first_page_has_the_groups_and_fits_a_hundred_columns() {
+        let text = Cli::command().render_help().to_string();
+        for (name, _) in GROUPS {
+            assert!(text.contains(&format!("\n{name}:\n")), "{text}");
+        }
+        for verb in verbs() {
+            let line = format!("\n  {} ", verb.get_name());
+            assert_eq!(text.matches(&line).count(), 1, "{line:?} in {text}");
+        }
+        assert!(text.contains("--version"), "{text}");
+        assert!(!text.contains('{') && !text.contains("Others:"), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+        // A verb's own page is clap's.
+        let list = Cli::try_parse_from(["xtask", "list", "--help"]);
+        let list = list.err().map(|help| help.to_string()).unwrap_or_default();
+        assert!(
+            list.contains("--json") && !list.contains("Inspect:"),
+            "{list}"
+        );
+    }
+
+    /// The words of an example after `cargo xtask`, as a shell would give them.
+    fn words(line: &str) -> Option<Vec<String>> {
+        let (_, command) = line.split_once("cargo xtask ")?;
+        let ends = [" #", " > ", " | "].map(|end| command.find(end));
+        let end = ends.into_iter().flatten().min().unwrap_or(command.len());
+        let words = command[..end].split_whitespace();
+        Some(
+            words
+                .map(|word| word.trim_matches('\'').to_owned())
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn every_verb_has_an_example_and_every_example_can_be_parsed() {
+        for verb in verbs() {
+            let name = verb.get_name();
+            let after = verb.get_after_help().map(ToString::to_string);
+            let after = after.unwrap_or_default();
+            let lines = after
+                .lines()
+                .skip_while(|line| !line.starts_with("Example"));
+            let lines = lines.take_while(|line| !line.is_empty());
+            let examples: Vec<Vec<String>> = lines.filter_map(words).collect();
+            let own = examples.iter().filter(|words| words[0] == name);
+            assert!(own.count() > 0, "{name} has no example: {after}");
+            for words in examples {
+                let all = std::iter::once("xtask").chain(words.iter().map(String::as_str));
+                let parsed = Cli::try_parse_from(all);
+                let fault = parsed.err().map(|error| error.to_string());
+                assert_eq!(fault, None, "{words:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn examples_end_where_a_shell_takes_over() {
+        let of = |line: &str| words(line).map(|words| words.join(" "));
+        assert_eq!(of("HF_TOKEN=… cargo xtask fetch a"), Some("fetch a".into()));
+        assert_eq!(of("  cargo xtask export > x"), Some("export".into()));
+        assert_eq!(of("  cargo xtask bench a   # why"), Some("bench a".into()));
+        assert_eq!(of("no command"), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! `cargo xtask list`: what there is to choose from, by the names that every other verb
+//! takes. It reads data/, engines/ and the headers of runs, and nothing else.
+
+mod rows;
+
+use crate::repo::Repo;
+use crate::results::Results;
+use crate::table::{WIDTH_MAX, fitted};
+use anyhow::Result;
+use clap::ValueEnum;
+use rows::Row;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+/// Most names of a kind where all kinds are listed.
+const NAMES_MAX: usize = 12;
+
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// What to list; by default a few names of everything.
+    #[arg(value_enum)]
+    pub kind: Option<Kind>,
+    /// Directory of the runs, where it isn't runs and data/results.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print JSON: an array of objects, or without a word an object of such arrays.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Inference engines, with what each is.
+    Engines,
+    /// An engine, a backend and a precision each, and the profiles that run them.
+    Targets,
+    /// What is asked of an engine, and the micro suites.
+    Scenarios,
+    /// How much is measured, and how long that takes.
+    Profiles,
+    /// Models, their sizes, and whether they are here.
+    Models,
+    /// Runs on disk, the newest first.
+    Runs,
+    /// What is measured, for `compare --metric`.
+    Metrics,
+}
+
+impl Kind {
+    /// As on the command line.
+    fn id(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// List it.
+pub fn command(repo: &Repo, options: &Options) -> Result<()> {
+    let runs = Results::of(repo, options.out.as_deref());
+    match (options.kind, options.json) {
+        (Some(kind), true) => print_json(&Listing::of(repo, &runs, kind)?.json),
+        (Some(kind), false) => {
+            print!("{}", Listing::of(repo, &runs, kind)?.text());
+            Ok(())
+        }
+        (None, true) => {
+            let mut all = Map::new();
+            for kind in Kind::value_variants() {
+                all.insert(kind.id(), Listing::of(repo, &runs, *kind)?.json);
+            }
+            print_json(&Value::Object(all))
+        }
+        (None, false) => {
+            print!("{}", overview(repo, &runs)?);
+            println!("\n`cargo xtask list {}` says more of one kind", words());
+            Ok(())
+        }
+    }
+}
+
+fn words() -> String {
+    let kinds: Vec<String> = Kind::value_variants()
+        .iter()
+        .map(|kind| kind.id())
+        .collect();
+    kinds.join("|")
+}
+
+fn print_json(value: &Value) -> Result<()> {
+    println!("{}", serde_json::to_string_pretty(value)?);
+    Ok(())
+}
+
+/// Every kind with its number and a few names.
+fn overview(repo: &Repo, runs: &Results) -> Result<String> {
+    let mut rows = Vec::new();
+    for kind in Kind::value_variants() {
+        let listing = Listing::of(repo, runs, *kind)?;
+        let ids: Vec<&str> = listing.rows.iter().map(|row| row[0].as_str()).collect();
+        let (named, others) = ids.split_at(ids.len().min(NAMES_MAX));
+        let more = match others.len() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        rows.push([kind.id(), ids.len().to_string(), named.join(", ") + &more]);
+    }
+    Ok(fitted(rows, WIDTH_MAX))
+}
+
+/// All of a kind.
+struct Listing {
+    head: Vec<String>,
+    /// Those that aren't hidden; the first cell is the id.
+    rows: Vec<Vec<String>>,
+    hidden: usize,
+    json: Value,
+}
+
+impl Listing {
+    fn of(repo: &Repo, runs: &Results, kind: Kind) -> Result<Self> {
+        match kind {
+            Kind::Engines => Self::from_rows(&rows::engines(repo)?),
+            Kind::Targets => Self::from_rows(&rows::targets(repo)?),
+            Kind::Scenarios => Self::from_rows(&rows::scenarios(repo)?),
+            Kind::Profiles => Self::from_rows(&rows::profiles(repo)?),
+            Kind::Models => Self::from_rows(&rows::models(repo)?),
+            Kind::Runs => Self::from_rows(&rows::runs(runs)),
+            Kind::Metrics => Self::from_rows(&rows::metrics()),
+        }
+    }
+
+    fn from_rows<R: Row>(all: &[R]) -> Result<Self> {
+        let shown = all.iter().filter(|row| !row.is_hidden());
+        let rows: Vec<Vec<String>> = shown.map(Row::cells).collect();
+        Ok(Self {
+            head: R::HEAD.iter().map(|name| (*name).to_owned()).collect(),
+            hidden: all.len() - rows.len(),
+            rows,
+            json: serde_json::to_value(all)?,
+        })
+    }
+
+    fn text(&self) -> String {
+        if self.rows.is_empty() {
+            return "There is none\n".into();
+        }
+        let all = std::iter::once(&self.head).chain(&self.rows);
+        let hidden = match self.hidden {
+            0 => String::new(),
+            n => format!("\n{n} more are hidden, to be chosen only by name: --json has them\n"),
+        };
+        fitted(all, WIDTH_MAX) + &hidden
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Listing> {
+        let repo = Repo::find().unwrap();
+        let runs = Results::of(&repo, None);
+        let kinds = Kind::value_variants().iter();
+        kinds
+            .map(|kind| Listing::of(&repo, &runs, *kind).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn every_listing_fits_a_hundred_columns() {
+        for listing in all() {
+            let text = listing.text();
+            for line in text.lines() {
+                assert!(line.chars().count() <= 100, "{line}");
+            }
+            assert!(
+                listing
+                    .rows
+                    .iter()
+                    .all(|row| row.len() == listing.head.len())
+            );
+        }
+        let repo = Repo::find().unwrap();
+        let text = overview(&repo, &Results::of(&repo, None)).unwrap();
+        assert_eq!(text.lines().filter(|l| !l.starts_with(' ')).count(), 7);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn json_has_the_same_names_as_the_text_and_the_hidden_ones() {
+        for listing in all() {
+            let items = listing.json.as_array().unwrap();
+            assert_eq!(items.len(), listing.rows.len() + listing.hidden);
+            let ids: Vec<&str> = items.iter().map(|i| i["id"].as_str().unwrap()).collect();
+            for row in &listing.rows {
+                assert!(ids.contains(&row[0].as_str()), "{}", row[0]);
+            }
+        }
+    }
+
+    #[test]
+    fn where_there_is_nothing_that_is_said() {
+        let listing = Listing::from_rows(&rows::runs(&Results::at("/nowhere".as_ref()))).unwrap();
+        assert_eq!(listing.text(), "There is none\n");
+        assert_eq!(listing.json, serde_json::json!([]));
+    }
+}

@@ -1,0 +1,395 @@
+//! One item of each kind: its fields in JSON, which keep their names, and its cells in a
+//! table.
+
+use crate::fetch;
+use crate::plan::profile_targets;
+use crate::repo::Repo;
+use crate::results::Results;
+use crate::watch;
+use anyhow::Result;
+use schema::device::Device;
+use schema::micro::scenario_id;
+use schema::model::Source;
+use schema::run::RunHeader;
+use serde::Serialize;
+use stats::analysis::MetricId;
+use stats::metrics::Better;
+
+/// What a listing is of.
+pub(super) trait Row: Serialize {
+    /// What stands above the cells.
+    const HEAD: &'static [&'static str];
+    /// For a table; the id first.
+    fn cells(&self) -> Vec<String>;
+    /// Whether it is chosen only by name, and so is in no table.
+    fn is_hidden(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Engine {
+    id: String,
+    name: String,
+    about: String,
+    homepage: String,
+    /// Ids of its targets, hidden ones too.
+    targets: Vec<String>,
+    #[serde(skip)]
+    shown_targets: usize,
+    hidden: bool,
+}
+
+impl Row for Engine {
+    const HEAD: &'static [&'static str] = &["engine", "targets", "about"];
+
+    fn cells(&self) -> Vec<String> {
+        let targets = self.shown_targets.to_string();
+        vec![self.id.clone(), targets, self.about.clone()]
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.hidden
+    }
+}
+
+pub(super) fn engines(repo: &Repo) -> Result<Vec<Engine>> {
+    let registry = repo.registry()?;
+    let targets = registry.targets();
+    let engines = registry.engines.iter().map(|engine| {
+        let own = || targets.iter().filter(|target| target.engine == engine.id);
+        Engine {
+            id: engine.id.clone(),
+            name: engine.name.clone(),
+            about: engine.about.clone(),
+            homepage: engine.homepage.clone(),
+            targets: own().map(|target| target.id.clone()).collect(),
+            shown_targets: own().filter(|target| !target.hidden).count(),
+            hidden: engine.hidden,
+        }
+    });
+    Ok(engines.collect())
+}
+
+#[derive(Serialize)]
+pub(super) struct Target {
+    id: String,
+    engine: String,
+    variant: String,
+    backend: String,
+    precision: String,
+    weights: String,
+    /// What it runs on, one of these; none: a processor.
+    devices: Vec<Device>,
+    /// Ids of the profiles that run it.
+    profiles: Vec<String>,
+    hidden: bool,
+}
+
+impl Row for Target {
+    const HEAD: &'static [&'static str] = &[
+        "target",
+        "engine",
+        "backend",
+        "precision",
+        "device",
+        "profiles",
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let device = |device: &Device| match device {
+            Device::VulkanDevice => "Vulkan",
+            Device::CudaDriver => "NVIDIA",
+            Device::Metal => "Metal",
+        };
+        let devices: Vec<&str> = self.devices.iter().map(device).collect();
+        let devices = match devices.as_slice() {
+            [] => "CPU".to_owned(),
+            devices => devices.join(" or "),
+        };
+        let known = [&self.id, &self.engine, &self.backend, &self.precision];
+        let known = known.map(String::clone);
+        [known.as_slice(), &[devices, or_dash(&self.profiles)]].concat()
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.hidden
+    }
+}
+
+fn or_dash(names: &[String]) -> String {
+    match names {
+        [] => "-".into(),
+        names => names.join(", "),
+    }
+}
+
+pub(super) fn targets(repo: &Repo) -> Result<Vec<Target>> {
+    let registry = repo.registry()?;
+    let profiles = profiles(repo)?;
+    let targets = registry.targets().into_iter().map(|target| Target {
+        devices: registry
+            .backends
+            .get(&target.backend)
+            .cloned()
+            .unwrap_or_default(),
+        profiles: profiles
+            .iter()
+            .filter(|profile| profile.targets.contains(&target.id))
+            .map(|profile| profile.id.clone())
+            .collect(),
+        id: target.id,
+        engine: target.engine,
+        variant: target.variant,
+        backend: target.backend,
+        precision: target.precision,
+        weights: target.weights,
+        hidden: target.hidden,
+    });
+    Ok(targets.collect())
+}
+
+#[derive(Serialize)]
+pub(super) struct Scenario {
+    id: String,
+    version: u32,
+    title: String,
+    question: String,
+    /// Whether it is a micro suite.
+    micro: bool,
+    /// Ids of the profiles that give it a size.
+    profiles: Vec<String>,
+}
+
+impl Row for Scenario {
+    const HEAD: &'static [&'static str] = &["scenario", "question"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.id.clone(), self.question.clone()]
+    }
+}
+
+pub(super) fn scenarios(repo: &Repo) -> Result<Vec<Scenario>> {
+    let profiles = profiles(repo)?;
+    let sized_by = |id: &String| -> Vec<String> {
+        let sizing = profiles
+            .iter()
+            .filter(|profile| profile.scenarios.contains(id));
+        sizing.map(|profile| profile.id.clone()).collect()
+    };
+    let scenarios = repo.scenarios()?.into_iter().map(|scenario| Scenario {
+        profiles: sized_by(&scenario.id),
+        id: scenario.id,
+        version: scenario.version,
+        title: scenario.title,
+        question: scenario.question,
+        micro: false,
+    });
+    let suites = repo.suites()?.into_iter().map(|suite| Scenario {
+        profiles: sized_by(&scenario_id(&suite.id)),
+        id: scenario_id(&suite.id),
+        version: suite.version,
+        title: suite.title,
+        question: suite.question,
+        micro: true,
+    });
+    Ok(scenarios.chain(suites).collect())
+}
+
+#[derive(Serialize)]
+pub(super) struct Profile {
+    id: String,
+    about: String,
+    publishable: bool,
+    model: String,
+    /// About how long measuring takes on two cores (min); 0 = not known.
+    measure_min: f64,
+    /// How long it may take at most (s); 0 = any.
+    budget_s: f64,
+    invocations: u32,
+    /// Ids of the targets that it runs.
+    targets: Vec<String>,
+    /// Ids of its scenarios and micro suites.
+    scenarios: Vec<String>,
+}
+
+impl Row for Profile {
+    const HEAD: &'static [&'static str] = &["profile", "model", "targets", "time", "about"];
+
+    fn cells(&self) -> Vec<String> {
+        let time = match (self.measure_min, self.budget_s) {
+            (min, _) if min > 0.0 => watch::words::about(60.0 * min),
+            (_, budget_s) if budget_s > 0.0 => format!("≤ {}", watch::words::about(budget_s)),
+            _ => "-".into(),
+        };
+        let targets = self.targets.len().to_string();
+        let (id, model, about) = (self.id.clone(), self.model.clone(), self.about.clone());
+        vec![id, model, targets, time, about]
+    }
+}
+
+pub(super) fn profiles(repo: &Repo) -> Result<Vec<Profile>> {
+    let all = repo.registry()?.targets();
+    let profiles = repo.profiles()?.into_iter().map(|profile| {
+        // Where a bundle has none of its targets, it runs none.
+        let targets = profile_targets(&profile, &all, &[]).unwrap_or_default();
+        let suites = profile.micro.iter().flat_map(|micro| micro.suites.keys());
+        let suites = suites.map(|suite| scenario_id(suite));
+        Profile {
+            targets: targets.into_iter().map(|target| target.id).collect(),
+            scenarios: profile.scenarios.keys().cloned().chain(suites).collect(),
+            id: profile.id,
+            about: profile.about,
+            publishable: profile.publishable,
+            model: profile.model,
+            measure_min: profile.measure_min,
+            budget_s: profile.budget_s,
+            invocations: profile.invocations,
+        }
+    });
+    Ok(profiles.collect())
+}
+
+#[derive(Serialize)]
+pub(super) struct Model {
+    id: String,
+    name: String,
+    about: String,
+    parameters: u64,
+    /// About how large all of its files are together (MB); 0 = not known.
+    size_mb: u64,
+    /// Whether its hub may ask to accept its terms first, which takes a token.
+    gated: bool,
+    /// Whether it is made on this machine, where others are downloaded.
+    made_here: bool,
+    /// Whether all of its files are here; whether they are the right ones, `fetch` says.
+    present: bool,
+}
+
+impl Row for Model {
+    const HEAD: &'static [&'static str] = &["model", "parameters", "size", "here", "from"];
+
+    fn cells(&self) -> Vec<String> {
+        let size = match self.size_mb {
+            0 => "-".into(),
+            mb => fetch::about_size(mb),
+        };
+        let from = match (self.made_here, self.gated) {
+            (true, _) => "made here",
+            (false, false) => "downloaded",
+            (false, true) => "downloaded, may take a token in HF_TOKEN",
+        };
+        let here = if self.present { "yes" } else { "no" };
+        let parameters = format!("{:.1} M", self.parameters as f64 / 1e6);
+        vec![self.id.clone(), parameters, size, here.into(), from.into()]
+    }
+}
+
+pub(super) fn models(repo: &Repo) -> Result<Vec<Model>> {
+    let all = repo.models()?;
+    let models = all.models.iter().map(|model| -> Result<Model> {
+        let missing = fetch::missing(&all, &model.id, &repo.models_dir)?;
+        Ok(Model {
+            id: model.id.clone(),
+            name: model.name.clone(),
+            about: model.about.trim().replace('\n', " "),
+            parameters: model.parameters,
+            size_mb: model.size_mb,
+            gated: model.gated,
+            made_here: !matches!(model.source, Source::Hub { .. }),
+            present: missing.is_empty(),
+        })
+    });
+    models.collect()
+}
+
+#[derive(Serialize)]
+pub(super) struct Run {
+    id: String,
+    started: String,
+    profile: String,
+    model: String,
+    /// Ids of its targets.
+    targets: Vec<String>,
+    /// Which part of a plan it is, e.g. `1/2`; null for a whole one.
+    shard: Option<String>,
+    /// Whether its profile's numbers may be published, and it is a whole run of a clean
+    /// checkout.
+    publishable: bool,
+}
+
+impl Row for Run {
+    const HEAD: &'static [&'static str] = &["run", "profile", "targets", "started", "publishable"];
+
+    fn cells(&self) -> Vec<String> {
+        let publishable = match (self.publishable, &self.shard) {
+            (true, _) => "yes".into(),
+            (false, None) => "no".into(),
+            (false, Some(shard)) => format!("no, shard {shard}"),
+        };
+        let targets = self.targets.len().to_string();
+        let (id, profile, started) = (self.id.clone(), self.profile.clone(), self.started.clone());
+        vec![id, profile, targets, started, publishable]
+    }
+}
+
+/// The newest first. One whose header can't be read is named and left out.
+pub(super) fn runs(results: &Results) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for (id, place) in results.places().into_iter().rev() {
+        let header = match RunHeader::load(&place) {
+            Ok(header) => header,
+            Err(error) => {
+                watch::warn(format!("left out of the list: {error}"));
+                continue;
+            }
+        };
+        let shard = header.origin.shard.map(|shard| shard.to_string());
+        let is_clean = header.provenance.git_dirty == Some(false);
+        runs.push(Run {
+            id,
+            started: header.started,
+            profile: header.plan.profile,
+            model: header.plan.model,
+            publishable: header.plan.publishable && is_clean && shard.is_none(),
+            targets: header.plan.targets.into_iter().map(|t| t.id).collect(),
+            shard,
+        });
+    }
+    runs
+}
+
+#[derive(Serialize)]
+pub(super) struct Metric {
+    id: &'static str,
+    unit: &'static str,
+    title: &'static str,
+    /// `lower`, `higher` or `neither`.
+    better: &'static str,
+    definition: &'static str,
+}
+
+impl Row for Metric {
+    const HEAD: &'static [&'static str] = &["metric", "better", "definition"];
+
+    fn cells(&self) -> Vec<String> {
+        let definition = format!("{}. {}", self.title, self.definition);
+        vec![self.id.into(), self.better.into(), definition]
+    }
+}
+
+pub(super) fn metrics() -> Vec<Metric> {
+    let all = MetricId::ALL.into_iter().map(MetricId::describe);
+    all.map(|metric| Metric {
+        id: metric.name,
+        unit: metric.unit,
+        title: metric.title,
+        better: match metric.better {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+            Better::Neither => "neither",
+        },
+        definition: metric.definition,
+    })
+    .collect()
+}

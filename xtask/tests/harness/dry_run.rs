@@ -1,0 +1,151 @@
+//! `--dry-run` says what would be done, and leaves every file and directory as it was; and
+//! `list` says what there is.
+
+use crate::bare::Bare;
+use crate::checkout::text;
+use crate::synthetic::Synthetic;
+use serde_json::Value;
+
+/// What a dry run prints to stdout; it is well and changes nothing.
+fn dry_run(bare: &Bare, arguments: &[&str]) -> String {
+    let before = bare.tree();
+    let output = bare.xtask(arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert_eq!(bare.tree(), before, "{arguments:?}");
+    let said = String::from_utf8(output.stdout).expect("it is text");
+    assert!(said.contains("nothing was built, fetched"), "{said}");
+    said
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
+    let bare = Bare::new();
+    bare.write("target/programs/lmrs/lmrs-bench", "");
+    let said = dry_run(&bare, &["bench-all", "--profile", "cpu", "--dry-run"]);
+    let words = [
+        "Profile cpu: 12 targets × 5 scenarios",
+        "Not available here:\n  pytorch: /nonexistent/python3 can't be started",
+        "Built before: lmrs\n",
+        "To be built, about ",
+        "Model tiny-llama: to be made here, about 117 MB\n",
+        "To be measured: 168 cells (",
+        " launches in 5 blocks, and those of two targets that run twice\n",
+        " requests or more, 100 or more of each cell\n",
+        "All of profile cpu measures for about 20 min, at most 45 min",
+        "Micro suites (sdpa, tokenizer): ",
+        "Records would go into ",
+    ];
+    for word in words {
+        assert!(said.contains(word), "it does not say {word:?}: {said}");
+    }
+}
+
+#[test]
+fn what_is_chosen_and_what_is_here_changes_what_it_says() {
+    let bare = Bare::new();
+    let files = ["config.json", "tokenizer.json", "tokenizer_config.json"];
+    for file in files
+        .into_iter()
+        .chain(["model.safetensors", "model-q8_0.gguf"])
+    {
+        bare.write(&format!("models/tiny-llama/{file}"), "");
+    }
+    let narrowed = [
+        "bench",
+        "--dry-run",
+        "--profile",
+        "cpu",
+        "--engines",
+        "lmrs",
+        "--scenarios",
+        "single_request",
+        "--shard",
+        "1/2",
+    ];
+    let said = dry_run(&bare, &narrowed);
+    assert!(said.contains("These are the blocks of one shard"), "{said}");
+    let missing = "model-f32.gguf, model-f16.gguf, model-q4_k_m.gguf\n";
+    assert!(said.contains(missing), "{said}");
+    assert!(!said.contains("pytorch"), "it isn't asked for: {said}");
+    assert!(!said.contains("Micro suites"), "nor are they: {said}");
+    let larger = ["bench", "--dry-run", "--model", "llama-3.2-1b-shape"];
+    let said = dry_run(&bare, &[&larger[..], &["--profile", "cpu"]].concat());
+    let lacks = "  llamacpp.cpu.f16: llama-3.2-1b-shape has no model-f16.gguf\n";
+    assert!(said.contains(lacks), "{said}");
+    // What would be refused is refused.
+    let before = bare.tree();
+    let output = bare.xtask(&["bench", "--dry-run", "--model", "phi-3-mini"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("there is no golden for phi-3-mini"));
+    assert_eq!(bare.tree(), before);
+}
+
+#[test]
+fn a_dry_run_of_an_earlier_run_says_what_is_left_of_it() {
+    let bare = Bare::new();
+    let run = Synthetic::new("20260101-000000-cpu-1a2b", &["candle.cpu.f32"]);
+    let dir = run.write(&bare.path("data/results"));
+    let resumed = ["bench-all", "--resume", "latest", "--dry-run"];
+    let said = dry_run(&bare, &resumed);
+    assert!(
+        said.contains("Run 20260101-000000-cpu-1a2b would be gone on with"),
+        "{said}"
+    );
+    assert!(said.contains("Launches left to be measured: 0\n"), "{said}");
+    let record = dir.join("candle.cpu.f32/single_request.i3.jsonl");
+    std::fs::remove_file(record).expect("it was written");
+    let said = dry_run(&bare, &resumed);
+    assert!(said.contains("Launches left to be measured: 1\n"), "{said}");
+}
+
+#[test]
+fn lists_are_json_with_names_that_stay() {
+    let bare = Bare::new();
+    let run = Synthetic::new("20260101-000000-cpu-1a2b", &["candle.cpu.f32"]);
+    run.write(&bare.path("data/results"));
+    let before = bare.tree();
+    let list = |arguments: &[&str]| {
+        let output = bare.xtask(&[&["list", "--json"][..], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        serde_json::from_slice::<Value>(&output.stdout).expect("it is JSON alone")
+    };
+    let all = list(&[]);
+    let kinds = all.as_object().expect("an object by kind");
+    assert_eq!(kinds.len(), 7, "{:?}", kinds.keys());
+    let fields = [
+        ("engines", "id name about homepage targets hidden"),
+        (
+            "targets",
+            "id engine variant backend precision weights devices profiles hidden",
+        ),
+        ("scenarios", "id version title question micro profiles"),
+        (
+            "profiles",
+            "id about publishable model measure_min budget_s invocations targets scenarios",
+        ),
+        (
+            "models",
+            "id name about parameters size_mb gated made_here present",
+        ),
+        ("runs", "id started profile model targets shard publishable"),
+        ("metrics", "id unit title better definition"),
+    ];
+    for (kind, names) in fields {
+        assert_eq!(list(&[kind]), all[kind]);
+        let item = all[kind][0].as_object().expect("an object");
+        let mut wanted: Vec<&str> = names.split(' ').collect();
+        wanted.sort_unstable();
+        let mut have: Vec<&str> = item.keys().map(String::as_str).collect();
+        have.sort_unstable();
+        assert_eq!(have, wanted, "{kind}");
+    }
+    assert_eq!(all["runs"][0]["publishable"], true);
+    assert_eq!(all["models"][0]["present"], false);
+    let elsewhere = list(&["runs", "--out", "nowhere"]);
+    assert_eq!(elsewhere, serde_json::json!([]));
+    let candle = |target: &&Value| target["id"] == "candle.cuda.bf16";
+    let targets = all["targets"].as_array().expect("an array");
+    let candle = targets.iter().find(candle).expect("it is a target");
+    assert_eq!(candle["devices"], serde_json::json!(["cuda_driver"]));
+    assert_eq!(bare.tree(), before);
+}
