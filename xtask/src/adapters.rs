@@ -6,6 +6,7 @@
 use crate::build;
 use crate::engine::Program;
 use crate::engine::start::launch;
+use crate::exclusive;
 use crate::fetch;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
@@ -40,6 +41,7 @@ pub struct Options {
 /// Run it. Exit status 3 where an adapter costs more than it may.
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
+    let _only_one = exclusive::machine()?;
     fetch::ensure(repo, std::slice::from_ref(&options.model))?;
     let model_dir = repo.model_dir(&options.model);
     let prompt = Prompts::new(&model_dir, 1)?
