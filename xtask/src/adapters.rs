@@ -6,6 +6,7 @@
 use crate::build;
 use crate::engine::Program;
 use crate::engine::start::launch;
+use crate::exclusive;
 use crate::fetch;
 use crate::names::{self, Kind};
 use crate::prompts::Prompts;
@@ -51,6 +52,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let engines: Vec<String> = registry.engines.iter().map(|e| e.id.clone()).collect();
     names::check(Kind::Engine, &options.engines, &engines)?;
+    let _only_one = exclusive::machine()?;
     fetch::ensure(repo, std::slice::from_ref(&options.model))?;
     let model_dir = repo.model_dir(&options.model);
     let prompt = Prompts::new(&model_dir, 1)?

@@ -11,6 +11,7 @@ mod truth;
 
 use crate::build;
 use crate::engine::Program;
+use crate::exclusive;
 use crate::repo::Repo;
 use crate::whole::write_json;
 use anyhow::{Context, Result, bail};
@@ -78,6 +79,7 @@ fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     let Some(known) = &registry.instrument else {
         bail!("engines/engines.toml has no [instrument]: there is nothing to calibrate against");
     };
+    let _only_one = exclusive::machine()?;
     let instrument = Instrument::ready(repo, &registry, known)?;
     let calibration = instrument.calibrate(if quick { QUICK } else { FULL })?;
     match json {
