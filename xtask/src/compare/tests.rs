@@ -140,8 +140,7 @@ fn what_changed_is_there_the_worst_first() {
         broken,
     ]);
     let said = text::text(&changed, false);
-    let verdict =
-        "B fails at 1 cell that worked in A; otherwise B is slower in 2 and faster in 1 of 4 cells.";
+    let verdict = "B fails at 1 cell that worked in A; otherwise B is slower in 2 and faster in 1 of 4 cells.";
     assert_eq!(said.lines().next(), Some(verdict));
     let table: Vec<&str> = said.lines().filter(|l| l.contains(".cpu.q8_0")).collect();
     let order = ["engine0", "engine4", "engine3", "engine1"];
