@@ -2,8 +2,8 @@
 # Puts the shards of each machine together and holds the result against the newest run of
 # such a machine that is published here. The verdict goes to verdict.md and to the job's
 # summary. A regression fails nothing: whoever reads the pull request decides.
-# In: shards/shard-<label>-<i>of<n>/<run>/, RUNNERS (a JSON list of labels), XTASK (a
-# program, where it isn't `cargo xtask`). Out: data/results/, verdict.md.
+# In: shards/shard-<label>-<i>of<n>/<run>/, RUNNERS (a JSON list of labels), SHARDS (a JSON list
+# of i/n), XTASK (a program, where it isn't `cargo xtask`). Out: data/results/, verdict.md.
 set -euo pipefail
 
 xtask() {
@@ -14,18 +14,19 @@ xtask() {
     fi
 }
 
-# What makes two runs' numbers those of one machine.
+# What makes two runs' numbers those of one machine, of a run.json.
 host() {
-    jq -c '[.provenance.facts.cpu_model, .provenance.facts.gpu, .plan.profile, .plan.model]' "$1"
+    jq -c '[.provenance.facts.cpu_model, .provenance.facts.gpu, .plan.profile, .plan.model]'
 }
 
 # The newest published run like the one in $1; nothing where there is none.
 published() {
-    local like newest='' header
-    like=$(host "$1/run.json")
-    for header in data/results/*/run.json; do
-        if [ -e "$header" ] && [ "$(host "$header")" = "$like" ]; then
-            newest=$(basename "$(dirname "$header")")
+    local like newest='' packed id
+    like=$(host <"$1/run.json")
+    for packed in data/results/*.tar.zst; do
+        id=$(basename "$packed" .tar.zst)
+        if [ -e "$packed" ] && [ "$(tar --zstd -xOf "$packed" "$id/run.json" | host)" = "$like" ]; then
+            newest=$id
         fi
     done
     printf '%s' "$newest"
@@ -34,27 +35,40 @@ published() {
 mkdir -p data/results
 : >verdict.md
 verdict=none
-for label in $(jq -r '.[]' <<<"$RUNNERS"); do
+# Assigned first, so that a list which is none ends this.
+named_labels=$(jq -r '.[]' <<<"$RUNNERS")
+named_shards=$(jq -r '.[]' <<<"$SHARDS")
+mapfile -t labels <<<"$named_labels"
+mapfile -t parts <<<"$named_shards"
+for label in "${labels[@]}"; do
     printf '## %s\n\n' "$label" >>verdict.md
     runs=()
-    for header in shards/shard-"$label"-*/*/run.json; do
-        if [ -e "$header" ]; then
-            runs+=("$(dirname "$header")")
+    # By their exact names: another label may begin with this one.
+    for shard in "${parts[@]}"; do
+        found=0
+        for header in shards/"shard-$label-${shard/\//of}"/*/run.json; do
+            if [ -e "$header" ]; then
+                runs+=("$(dirname "$header")")
+                found=1
+            fi
+        done
+        if [ "$found" -eq 0 ]; then
+            printf 'Nothing was measured of shard %s.\n\n' "$shard" >>verdict.md
         fi
     done
     if [ "${#runs[@]}" -eq 0 ]; then
-        printf 'Nothing was measured.\n\n' >>verdict.md
         continue
     fi
     before=$(published "${runs[0]}")
     if [ "${#runs[@]}" -eq 1 ]; then
-        cp -r "${runs[0]}" data/results/
-        after=$(basename "${runs[0]}")
+        run=${runs[0]}
     else
         # 3: merged, but a target failed, which is in the record.
-        xtask merge "${runs[@]}" --out data/results || test $? -eq 3
-        after=latest
+        xtask merge "${runs[@]}" --out "merged/$label" || test $? -eq 3
+        run=$(echo "merged/$label"/*)
     fi
+    after=$(basename "$run")
+    xtask publish "$run" --to data/results
     if [ -z "$before" ]; then
         printf 'The first run of such a machine: there is nothing to compare it with.\n\n' >>verdict.md
         continue

@@ -24,12 +24,13 @@ fn main() -> Result<()> {
     };
     let mut world = common::world(vec![common::run("cpu", 5, requests)]);
     let dir = tempfile::tempdir()?;
-    let bytes = write(&world.runs[0], dir.path())?;
+    let dir = dir.path().join(&world.runs[0].header.id);
+    let bytes = write(&world.runs[0], &dir)?;
     world.runs[0].launches.clear();
     println!("{} MiB peak while the records were made up", peak_mib()?);
 
     let start = Instant::now();
-    let files = Run::load(dir.path())?;
+    let files = Run::load(&dir)?;
     println!(
         "{:.2} s to read {bytes} bytes",
         start.elapsed().as_secs_f64()
@@ -59,6 +60,7 @@ fn main() -> Result<()> {
 
 /// The run's header and its launches as records below `dir`; how many bytes they are.
 fn write(run: &Run, dir: &Path) -> Result<u64> {
+    std::fs::create_dir_all(dir)?;
     serde_json::to_writer(File::create(dir.join("run.json"))?, &run.header)?;
     let mut bytes = 0;
     for log in &run.launches {

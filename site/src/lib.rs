@@ -76,7 +76,7 @@ pub struct Publishing<'a> {
     pub base_url: Option<&'a str>,
     /// A picture of the index for link previews (PNG), where one could be taken.
     pub picture: Option<&'a [u8]>,
-    /// The raw records of the first run, packed (`.tar.gz`), where asked for.
+    /// The raw records of the first run, packed (`.tar.zst`), where asked for.
     pub records: Option<&'a [u8]>,
     /// What stands above everything on every page, in place of what is said of a profile
     /// with too few samples.

@@ -5,6 +5,7 @@
 
 use crate::build;
 use crate::engine::Program;
+use crate::engine::start::launch;
 use crate::fetch;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use schema::registry::Target;
 use serde_json::{Value, json};
 use std::io::Write;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 
 /// An adapter may cost this much of the engine's throughput.
 const RATIO_MIN: f64 = 0.98;
@@ -176,15 +177,12 @@ struct Once {
 /// One process, one request, one JSON object back.
 fn once(program: &Program, ask: &Value) -> Result<Once> {
     let name = program.argv.join(" ");
-    let (file, arguments) = program.argv.split_first().context("a program has a name")?;
-    let mut child = Command::new(file)
-        .args(arguments)
-        .envs(program.variables())
+    let mut command = program.command();
+    command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .with_context(|| format!("{name} can't be started"))?;
+        .stderr(Stdio::null());
+    let mut child = launch(command).with_context(|| format!("{name} can't be started"))?;
     let mut stdin = child.stdin.take().expect("stdin is piped");
     stdin.write_all(ask.to_string().as_bytes())?;
     drop(stdin);

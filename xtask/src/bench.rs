@@ -12,12 +12,12 @@ pub(crate) use opening::{begin, create, reopen};
 
 use crate::build::Programs;
 use crate::deadline;
-use crate::exclusive::exclusive;
+use crate::exclusive;
 use crate::micro;
 use crate::plan::Choice;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
-use crate::results;
+use crate::results::Results;
 use crate::run::capacity;
 use crate::run::pending::pending;
 use crate::run::pilot;
@@ -31,7 +31,8 @@ use judging::check_outputs;
 use schema::origin::Shard;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ pub struct Options {
     pub choice: Choice,
     /// More launches of each target than the profile's.
     pub invocations: Option<u32>,
-    /// Directory that runs are recorded in; `None` = `data/results`.
+    /// Directory that runs are recorded in; `None` = `runs`.
     pub out: Option<PathBuf>,
     /// Run id (or `latest`) to complete.
     pub resume: Option<String>,
@@ -69,38 +70,39 @@ pub struct Options {
 /// Run it.
 pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let began = Instant::now();
-    let results_dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    let results = Results::of(repo, options.out.as_deref());
     if let Some(why) = no_gpu_for(repo, options)? {
         println!("{why}");
         return Ok(ExitCode::SUCCESS);
     }
     let registry = repo.registry()?;
     if let Some(name) = &options.save {
-        baselines::check(&results_dir, &results::ids(&results_dir), name)?;
+        let ids: Vec<String> = results.places().into_keys().collect();
+        baselines::check(results.dir(), &ids, name)?;
     }
-    let _only_one = exclusive(repo)?;
+    let _only_one = exclusive::machine()?;
     let opened = match &options.resume {
-        Some(run) => reopen(repo, &registry, &results::find(&results_dir, run)?)?,
-        None => create(repo, &registry, &results_dir, options)?,
+        Some(run) => reopen(repo, &registry, &results.find(run)?)?,
+        None => create(repo, &registry, &results, options)?,
     };
     if let Some(after) = options.stop_after {
         // Only now: who is told to go on with a run must find one.
         deadline::set(began + after);
     }
-    let done = to_the_end(repo, &registry, &results_dir, options, &opened);
+    let done = to_the_end(repo, &registry, &results, options, &opened);
     if done.is_err() && deadline::has_stopped() {
         let verb = if options.site { "bench-all" } else { "bench" };
         let save = options.save.iter();
         let save: String = save.map(|name| format!(" --save {name}")).collect();
         println!(
             "Time is up; what was measured is kept. Go on with `cargo xtask {verb} --resume {}{save}`",
-            opened.1.id
+            opened.header.id
         );
         return Ok(ExitCode::from(TIME_IS_UP));
     }
     let code = done?;
     if let Some(name) = &options.save {
-        println!("{}", baselines::save(&results_dir, name, &opened.1.id)?);
+        println!("{}", baselines::save(results.dir(), name, &opened.header.id)?);
     }
     Ok(code)
 }
@@ -126,32 +128,31 @@ fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
 fn to_the_end(
     repo: &Repo,
     registry: &Registry,
-    results_dir: &Path,
+    results: &Results,
     options: &Options,
     opened: &Opened,
 ) -> Result<ExitCode> {
-    let (run_dir, shard) = (opened.0.clone(), opened.1.origin.shard);
+    let (run_dir, shard) = (opened.run_dir.clone(), opened.header.origin.shard);
     let mut run = measure(repo, registry, opened)?;
     // One part of a plan traces for all.
     if options.site && shard.is_none_or(|shard| shard.has(0)) {
         // Last, and in launches of its own: tracing slows down what it looks at.
         watch::stage(Stage::Trace);
-        let (run_dir, header, programs, prompts) = opened;
         let tracing = Tracing {
             repo,
-            plan: &header.plan,
-            run_dir,
-            programs,
-            prompts,
+            plan: &opened.header.plan,
+            run_dir: &run_dir,
+            programs: &opened.programs,
+            prompts: &opened.prompts,
         };
         tracing.of_run(&[], false)?;
-        run = Run::load(run_dir)?;
+        run = Run::load(&run_dir)?;
     }
     let summary = Summary::of(repo, &run.clone().own_part())?;
     let report = match options.site && shard.is_none() {
         true => {
             watch::stage(Stage::Render);
-            Some(page::render_with(repo, results_dir, run)?)
+            Some(page::render_with(repo, results, run)?)
         }
         false => None,
     };
@@ -170,9 +171,9 @@ fn to_the_end(
 }
 
 /// Verify, measure and check what is still to be done of a run, and load it.
-/// Only one run may measure on a machine at a time: see [`exclusive`].
+/// Only one run may measure on a machine at a time: see [`exclusive::machine`].
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
-    let (run_dir, header, programs, _) = opened;
+    let (run_dir, header, programs) = (&opened.run_dir, &opened.header, &opened.programs);
     let engines = match header.plan.targets.is_empty() {
         true => Ok(()),
         false => measure_engines(repo, registry, opened),
@@ -186,11 +187,11 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
 }
 
 fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<()> {
-    let (run_dir, header, programs, prompts) = opened;
+    let (run_dir, header, prompts) = (&opened.run_dir, &opened.header, &opened.prompts);
     let plan = &header.plan;
     watch::stage(Stage::Calibrate);
     calibrate::of_run(repo, registry, run_dir)?;
-    let programs = &verify_targets(repo, plan, run_dir, programs)?;
+    let programs = &verify_targets(repo, plan, run_dir, &opened.programs)?;
     let model_dir = repo.model_dir(&plan.model);
     let loaded = Run::load(run_dir)?;
     let budget = match loaded.budget {
@@ -259,4 +260,11 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<
 }
 
 /// A run with its header written, and what it takes to measure it.
-pub(crate) type Opened = (PathBuf, RunHeader, Programs, Prompts);
+pub(crate) struct Opened {
+    pub(crate) run_dir: PathBuf,
+    pub(crate) header: RunHeader,
+    pub(crate) programs: Programs,
+    pub(crate) prompts: Prompts,
+    /// Nobody else writes into its directory meanwhile.
+    _held: File,
+}

@@ -2,9 +2,10 @@
 //! is its module's.
 
 use crate::repo::Repo;
+use crate::results::Results;
 use crate::{
     adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, merge, page, plan,
-    reproduce, results, run, say, simulate, test, tidy, train, verify, watch,
+    publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -105,7 +106,7 @@ enum Verb {
         /// How.
         #[arg(long, value_enum, default_value = "json")]
         format: export::Format,
-        /// Directory of the runs, where it isn't data/results.
+        /// Directory of the runs, where it isn't runs and data/results.
         #[arg(long)]
         out: Option<PathBuf>,
     },
@@ -127,6 +128,9 @@ enum Verb {
         after_help = "Example:\n  cargo xtask reproduce latest\n  cargo xtask reproduce ../record/run.json --scenarios single_request"
     )]
     Reproduce(reproduce::Options),
+    /// Pack a run into one file in data/results, which is what the published site shows.
+    #[command(after_help = "Example:\n  cargo xtask publish latest")]
+    Publish(publish::Options),
     /// Render target/site from the records.
     #[command(
         after_help = "Example:\n  cargo xtask site\n  cargo xtask site --serve\n  cargo xtask site latest --base-url https://example.org/bench --records"
@@ -145,7 +149,7 @@ enum Verb {
         /// before is traced again.
         #[arg(long, value_delimiter = ',')]
         engines: Vec<String>,
-        /// Directory of the runs, where it isn't data/results.
+        /// Directory of the runs, where it isn't runs and data/results.
         #[arg(long)]
         out: Option<PathBuf>,
     },
@@ -211,7 +215,7 @@ struct BenchArgs {
     /// Begin nothing new after so many minutes: exit status 4, and --resume goes on.
     #[arg(long, value_name = "MINUTES")]
     stop_after: Option<u32>,
-    /// Record into this directory instead of data/results.
+    /// Record into this directory instead of runs.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Show a dashboard; without a terminal, plain progress all the same.
@@ -331,17 +335,18 @@ impl Cli {
                 })
             }
             Verb::Export { run, format, out } => {
-                let dir = out.unwrap_or_else(|| repo.results_dir());
-                let run = schema::run::Run::load(&results::find(&dir, &run)?)?;
+                let place = Results::of(&repo, out.as_deref()).find(&run)?;
+                let run = schema::run::Run::load(&place)?;
                 export::command(&run, &repo.scenarios()?, &repo.registry()?, format).map(done)
             }
             Verb::Compare(options) => judged(compare::command(&repo, &options)),
             Verb::Merge(options) => merge::command(&repo, &options),
             Verb::Reproduce(options) => judged(reproduce::command(&repo, &options)),
+            Verb::Publish(options) => publish::command(&repo, &options),
             Verb::Site(options) => page::command(&repo, &options),
             Verb::Trace { run, engines, out } => {
-                let dir = out.unwrap_or_else(|| repo.results_dir());
-                run::trace::command(&repo, &results::find(&dir, &run)?, &engines)
+                let place = Results::of(&repo, out.as_deref()).find(&run)?;
+                run::trace::command(&repo, &place, &engines)
             }
             Verb::Simulate(args) => simulate::command(&repo, &args.options()),
             Verb::Train(options) => train::command(&repo, &options),

@@ -1,29 +1,41 @@
-//! SIGINT and SIGTERM: ask once politely, so that a run can close its record,
-//! stop its engine and say how to go on. A second signal ends the process.
+//! SIGINT, SIGTERM and SIGHUP (the terminal is gone): ask once politely, so that a run can
+//! close its record, stop its engine and say how to go on. A second signal ends the process.
 
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 static BEFORE_EXIT: OnceLock<fn()> = OnceLock::new();
 
-extern "C" fn on_signal(signal: libc::c_int) {
+fn on_signal(signal: libc::c_int) {
     if REQUESTED.swap(true, Ordering::SeqCst) {
         if let Some(before_exit) = BEFORE_EXIT.get() {
             before_exit();
         }
-        // SAFETY: `_exit` is async-signal-safe and takes no pointers.
-        unsafe { libc::_exit(128 + signal) };
+        low_level::exit(128 + signal);
     }
 }
 
-/// Install the handlers. Call once, at the start.
+/// Install the handlers. Call once, at the start. Whoever starts us by nohup(1) doesn't want
+/// us to hear of the terminal.
 pub fn install() {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: `on_signal` only touches atomics, `_exit` and what `before_exit` was
-        // given, all of which are allowed in a signal handler, and it lives as long as
-        // the program.
-        unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
+    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+        // SAFETY: `on_signal` only touches atomics, `exit` and what `before_exit` was given,
+        // all of which are allowed in a signal handler.
+        unsafe { low_level::register(signal, move || on_signal(signal)) }
+            .expect("a program may handle these signals");
+    }
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: zeros are a value of it, which the call overwrites; it changes no handler.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut now);
+        now.sa_sigaction == libc::SIG_IGN
     }
 }
 

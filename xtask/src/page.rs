@@ -4,15 +4,16 @@
 
 mod authored;
 mod picture;
-mod records;
 mod serve;
 
+use crate::publish;
 use crate::repo::Repo;
-use crate::results;
+use crate::results::Results;
 use anyhow::{Result, bail, ensure};
 use schema::plan::Plan;
 use schema::prices::Prices;
 use schema::run::Run;
+use schema::run_files::RunFiles;
 use schema::simulation::Simulation;
 use site::Publishing;
 use site::authored::Authored;
@@ -26,7 +27,7 @@ pub struct Options {
     /// Run id, path, or `latest` to show first; none: of those that may be published
     /// the one with the most scenarios, and of equals the newest.
     pub run: Option<String>,
-    /// Directory of the runs, where it isn't data/results.
+    /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Serve it on this machine and render again whenever a page, a text or a record
@@ -60,26 +61,26 @@ fn base_url(text: &str) -> Result<String> {
 
 /// The verb.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    let results = Results::of(repo, options.out.as_deref());
     if options.serve {
-        return serve::serve(repo, &dir, options);
+        return serve::serve(repo, &results, options);
     }
-    println!("{}", render_options(repo, &dir, options)?.display());
+    println!("{}", render_options(repo, &results, options)?.display());
     Ok(ExitCode::SUCCESS)
 }
 
 /// Render as the options say.
-fn render_options(repo: &Repo, results_dir: &Path, options: &Options) -> Result<PathBuf> {
-    let first = choose(results_dir, options.run.as_deref())?;
+fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<PathBuf> {
+    let runs = choose(results, options.run.as_deref())?;
     let authored = match options.serve {
         true => authored::read(&repo.root.join("site"))?,
         false => Authored::new(),
     };
     let records = match options.records {
         true => {
-            let id = &first.header.id;
-            let dir = results::find(results_dir, options.run.as_deref().unwrap_or(id))?;
-            Some(records::pack(&dir, id)?)
+            let id = &runs[0].header.id;
+            let place = results.find(options.run.as_deref().unwrap_or(id))?;
+            Some(publish::pack(&RunFiles::open(&place)?)?)
         }
         false => None,
     };
@@ -88,7 +89,7 @@ fn render_options(repo: &Repo, results_dir: &Path, options: &Options) -> Result<
         records: records.as_deref(),
         ..Publishing::default()
     };
-    let index = render(repo, results_dir, first, publishing, &authored)?;
+    let index = write(repo, &runs, publishing, &authored, &repo.site_dir())?;
     // A picture is of the page as it is, so the page is rendered twice.
     let picture = match options.base_url {
         Some(_) => picture::of(&index)?,
@@ -101,33 +102,43 @@ fn render_options(repo: &Repo, results_dir: &Path, options: &Options) -> Result<
         picture: Some(&picture),
         ..publishing
     };
-    let first = choose(results_dir, options.run.as_deref())?;
-    render(repo, results_dir, first, publishing, &authored)
+    write(repo, &runs, publishing, &authored, &repo.site_dir())
 }
 
-/// Render the site of the runs in `results_dir`, the chosen one first: `run`, or
+/// Render the site of all runs, the chosen one first: `run`, or
 /// else the broadest that may be published, or else the broadest.
-pub fn site(repo: &Repo, results_dir: &Path, run: Option<&str>) -> Result<PathBuf> {
-    render_with(repo, results_dir, choose(results_dir, run)?)
+pub fn site(repo: &Repo, results: &Results, run: Option<&str>) -> Result<PathBuf> {
+    let runs = choose(results, run)?;
+    write(
+        repo,
+        &runs,
+        Publishing::default(),
+        &Authored::new(),
+        &repo.site_dir(),
+    )
 }
 
-/// The run to show first.
-fn choose(results_dir: &Path, run: Option<&str>) -> Result<Run> {
-    Ok(match run {
-        Some(run) => Run::load(&results::find(results_dir, run)?)?,
-        None => {
-            let mut runs = load_all(results_dir, None);
-            // Of equals the first, which is the newest.
-            runs.sort_by_key(|run| Reverse(breadth(&run.header.plan)));
-            match runs.into_iter().next() {
-                Some(run) => run,
-                None => bail!(
-                    "{} holds no run to show: make one with `cargo xtask bench-all`",
-                    results_dir.display()
-                ),
-            }
-        }
-    })
+/// All runs that can be shown, that first which is to be.
+fn choose(results: &Results, run: Option<&str>) -> Result<Vec<Run>> {
+    if let Some(run) = run {
+        return Ok(before_others(results, Run::load(&results.find(run)?)?));
+    }
+    let mut runs = load_all(results, None);
+    // Of equals the first, which is the newest; the others stay newest first.
+    let breadths = runs.iter().map(|run| Reverse(breadth(&run.header.plan)));
+    let Some((broadest, _)) = breadths.enumerate().min_by_key(|(_, breadth)| *breadth) else {
+        bail!(
+            "{} holds no run to show: make one with `cargo xtask bench-all`",
+            results.dir().display()
+        );
+    };
+    runs[..=broadest].rotate_right(1);
+    Ok(runs)
+}
+
+fn before_others(results: &Results, first: Run) -> Vec<Run> {
+    let others = load_all(results, Some(&first.header.id));
+    std::iter::once(first).chain(others).collect()
 }
 
 /// How much of the benchmark a plan is: whether it may be published, and how many
@@ -137,9 +148,10 @@ fn breadth(plan: &Plan) -> (bool, usize) {
 }
 
 /// Render with `first` shown; the path of the index page.
-pub fn render_with(repo: &Repo, results_dir: &Path, first: Run) -> Result<PathBuf> {
+pub fn render_with(repo: &Repo, results: &Results, first: Run) -> Result<PathBuf> {
+    let runs = before_others(results, first);
     let publishing = Publishing::default();
-    render(repo, results_dir, first, publishing, &Authored::new())
+    write(repo, &runs, publishing, &Authored::new(), &repo.site_dir())
 }
 
 /// Render one run into a directory of its own, with a banner above everything; the path of
@@ -150,18 +162,6 @@ pub fn render_apart(repo: &Repo, run: Run, dir: &Path, banner: &str) -> Result<P
         ..Publishing::default()
     };
     write(repo, &[run], publishing, &Authored::new(), dir)
-}
-
-fn render(
-    repo: &Repo,
-    results_dir: &Path,
-    first: Run,
-    publishing: Publishing,
-    authored: &Authored,
-) -> Result<PathBuf> {
-    let others = load_all(results_dir, Some(&first.header.id));
-    let runs: Vec<Run> = std::iter::once(first).chain(others).collect();
-    write(repo, &runs, publishing, authored, &repo.site_dir())
 }
 
 fn write(
@@ -199,14 +199,13 @@ fn write(
 
 /// All runs that can be loaded, newest first, but `except`. One that can't is
 /// named and left out: an old record must not keep a new one from being shown.
-fn load_all(results_dir: &Path, except: Option<&str>) -> Vec<Run> {
+fn load_all(results: &Results, except: Option<&str>) -> Vec<Run> {
     let mut runs = Vec::new();
-    for id in results::ids(results_dir)
-        .into_iter()
-        .rev()
-        .filter(|id| except != Some(id))
-    {
-        match Run::load(&results_dir.join(&id)) {
+    for (id, place) in results.places().into_iter().rev() {
+        if except == Some(&id) {
+            continue;
+        }
+        match Run::load(&place) {
             Ok(run) if run.header.origin.shard.is_some() => {
                 crate::watch::warn(format!(
                     "left out of the report: {id} is a shard; merge it with the others"

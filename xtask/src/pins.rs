@@ -10,7 +10,7 @@ use schema::registry::Registry;
 use schema::run::sha256_hex;
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
+use xshell::{Shell, cmd};
 
 /// Everything that is here now.
 pub fn read(repo: &Repo, registry: &Registry) -> Pins {
@@ -120,8 +120,9 @@ fn record_sha256(packages: &Path, package: &str, prefix: &str) -> Option<String>
 /// `12.8.93`, as the compiler says it.
 fn nvcc_version(home: &Path) -> Option<String> {
     let nvcc = home.join("bin/nvcc");
-    let output = Command::new(nvcc).arg("--version").output().ok()?;
-    parse_nvcc(&String::from_utf8_lossy(&output.stdout))
+    let shell = Shell::new().ok()?;
+    let said = cmd!(shell, "{nvcc} --version").ignore_stderr().read();
+    parse_nvcc(&said.ok()?)
 }
 
 fn parse_nvcc(said: &str) -> Option<String> {

@@ -13,7 +13,6 @@ use schema::registry::{Build, Registry};
 use schema::run::{Provenance, sha256_hex};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use xshell::{Shell, cmd};
 
 /// All of it, for a plan.
@@ -92,14 +91,11 @@ pub fn same_sources(root: &Path, a: &str, b: &str) -> Option<bool> {
     if !is_hash(a) || !is_hash(b) {
         return None;
     }
-    let status = Command::new("git")
-        .args(["diff", "--quiet", a, b, "--", "."])
-        .args(DECIDES_NOTHING)
-        .current_dir(root)
-        .stderr(Stdio::null())
-        .status()
-        .ok()?;
-    match status.code()? {
+    let shell = Shell::new().ok()?;
+    let _dir = shell.push_dir(root);
+    let command = cmd!(shell, "git diff --quiet {a} {b} -- . {DECIDES_NOTHING...}");
+    let output = command.ignore_status().ignore_stderr().output().ok()?;
+    match output.status.code()? {
         0 => Some(true),
         1 => Some(false),
         _ => None,

@@ -67,8 +67,13 @@ impl Repo {
         Ok(Bundle::load(&self.root)?)
     }
 
-    /// `data/results`.
-    pub fn results_dir(&self) -> PathBuf {
+    /// `runs`: new runs, which git ignores.
+    pub fn runs_dir(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// `data/results`: published runs, packed.
+    pub fn published_dir(&self) -> PathBuf {
         self.root.join("data/results")
     }
 

@@ -12,12 +12,12 @@
 use crate::bench;
 use crate::compare::{Comparison, Format};
 use crate::environment::{self, Difference, Kind};
-use crate::exclusive::exclusive;
+use crate::exclusive;
 use crate::fetch;
 use crate::prompts::Prompts;
 use crate::provenance;
 use crate::repo::Repo;
-use crate::results;
+use crate::results::Results;
 use crate::shard::plan_sha256;
 use anyhow::{Context, Result, bail, ensure};
 use schema::micro::scenario_id;
@@ -43,7 +43,7 @@ pub struct Options {
     /// Go on though this checkout isn't what the run was made from.
     #[arg(long)]
     pub anyway: bool,
-    /// Directory of the runs, where it isn't data/results.
+    /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print JSON.
@@ -53,13 +53,13 @@ pub struct Options {
 
 /// Do it again and judge.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let results_dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
-    let (original, origin) = original(&results_dir, &options.run)?;
+    let results = Results::of(repo, options.out.as_deref());
+    let (original, origin) = original(&results, &options.run)?;
     let header = &original.header;
     let plan = narrowed(header.plan.clone(), &options.engines, &options.scenarios)?;
     let registry = repo.registry()?;
     let scenarios = repo.scenarios()?;
-    let _only_one = exclusive(repo)?;
+    let _only_one = exclusive::machine()?;
     fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
     let now = surroundings(repo, &header.provenance, &header.plan)?;
     let remarks = allow(repo, header, &now, options.anyway)?;
@@ -73,8 +73,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         eprintln!("the record's environment is had again by `{command}`");
     }
     let budget = original.budget.clone();
-    let opened = bench::begin(repo, &registry, &results_dir, plan, origin, budget, None)?;
-    let run_dir = opened.0.clone();
+    let opened = bench::begin(repo, &registry, results.dir(), plan, origin, budget, None)?;
+    let run_dir = opened.run_dir.clone();
     let again = bench::measure(repo, &registry, &opened)?;
     let comparison = Comparison::of(original, again, &scenarios, None);
     print!("{}", comparison.print(Format::of(options.json), false)?);
@@ -98,14 +98,14 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
 
 /// The run to be done again, with its records where they are, and how the new one
 /// will name it.
-fn original(results_dir: &Path, name: &str) -> Result<(Run, Origin)> {
+fn original(results: &Results, name: &str) -> Result<(Run, Origin)> {
     let path = Path::new(name);
     let (run, file) = if path.is_file() && path.file_name() != Some("run.json".as_ref()) {
         (header_alone(path)?, path.to_owned())
     } else {
         let dir = match path.is_file() {
             true => path.parent().unwrap_or(path).to_owned(),
-            false => results::find(results_dir, name)?,
+            false => results.find(name)?,
         };
         (Run::load(&dir)?, dir.join("run.json"))
     };

@@ -9,7 +9,7 @@
 //! `--budget-from` one decision serves all, and none is measured in vain.
 
 use crate::bench::Options;
-use crate::results;
+use crate::results::Results;
 use anyhow::{Context, Result, bail};
 use schema::budget::Budget;
 use schema::origin::Shard;
@@ -21,7 +21,7 @@ use std::path::Path;
 /// where one was named.
 pub(crate) fn prepare(
     plan: &Plan,
-    results_dir: &Path,
+    results: &Results,
     options: &Options,
 ) -> Result<Option<(String, Budget)>> {
     if let Some(shard) = options.shard.filter(|shard| shard.of() > plan.invocations) {
@@ -33,7 +33,7 @@ pub(crate) fn prepare(
     }
     let named = options.budget_from.as_deref();
     named
-        .map(|run| decision(plan, &results::find(results_dir, run)?))
+        .map(|run| decision(plan, &results.find(run)?))
         .transpose()
 }
 

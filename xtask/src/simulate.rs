@@ -3,7 +3,8 @@
 //! sizes there are, the table, and the file that the methodology page prints.
 
 use crate::repo::Repo;
-use anyhow::{Context, Result};
+use crate::whole::write_whole;
+use anyhow::Result;
 use schema::profile::Profile;
 use schema::simulation::{PowerRow, Simulation, SimulationRow};
 use stats::simulate::{DIFFERENCE, LAG1, LOG_STDDEV, Setting, simulate, simulate_launches};
@@ -37,9 +38,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let result = run(&sizes(&repo.profiles()?), options.experiments);
     let text = serde_json::to_string_pretty(&result)? + "\n";
     if options.write {
-        let path = repo.simulation_path();
-        std::fs::write(&path, &text)
-            .with_context(|| format!("{} can't be written", path.display()))?;
+        write_whole(&repo.simulation_path(), &text)?;
     }
     print!("{}", if options.json { text } else { table(&result) });
     Ok(match broken(&result).is_empty() {

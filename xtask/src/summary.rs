@@ -76,7 +76,11 @@ pub struct Places<'a> {
 pub fn is_fault(status: Status) -> bool {
     !matches!(
         status,
-        Status::Ok | Status::Unavailable | Status::Unsupported | Status::OverBudget
+        Status::Ok
+            | Status::Unavailable
+            | Status::Unsupported
+            | Status::Unverified
+            | Status::OverBudget
     )
 }
 

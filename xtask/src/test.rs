@@ -3,11 +3,13 @@
 
 use crate::engine::isa;
 use crate::repo::Repo;
+use crate::results::Results;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use xshell::{Shell, cmd};
 
 /// Run everything; `quick` leaves out what needs built engines, `all_engines` adds
 /// the tests of those that take long to build.
@@ -150,7 +152,8 @@ fn python_tests(repo: &Repo) -> Result<()> {
     } else {
         "python3".into()
     };
-    if Command::new(&python).arg("--version").output().is_err() {
+    let shell = Shell::new()?;
+    if cmd!(shell, "{python} --version").output().is_err() {
         eprintln!("   skipped: no python3 on this machine");
         return Ok(());
     }
@@ -166,11 +169,14 @@ fn python_tests(repo: &Repo) -> Result<()> {
                 .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
                 .any(|name| is_test(&name));
         if has_tests {
-            run(Command::new(&python)
-                .args(["-m", "unittest", "discover", "--start-directory"])
-                .arg(&dir)
-                .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
-                .current_dir(&dir))?;
+            let _dir = shell.push_dir(&dir);
+            cmd!(
+                shell,
+                "{python} -m unittest discover --start-directory {dir}"
+            )
+            .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
+            .quiet()
+            .run()?;
         }
     }
     Ok(())
@@ -196,12 +202,13 @@ fn readme(repo: &Repo) -> Result<()> {
             repo.build_dir.join("release").display(),
             std::env::var("PATH").unwrap_or_default()
         );
-        run(Command::new("bash")
-            .args(["-euo", "pipefail", "-c", &command])
-            .env("PATH", path)
-            .current_dir(&repo.root)
-            .stdout(Stdio::null()))
-        .with_context(|| format!("README.md says `{command}`"))?;
+        let shell = Shell::new()?;
+        let _dir = shell.push_dir(&repo.root);
+        let bash = cmd!(shell, "bash -euo pipefail -c {command}").env("PATH", path);
+        bash.ignore_stdout()
+            .quiet()
+            .run()
+            .with_context(|| format!("README.md says `{command}`"))?;
     }
     Ok(())
 }
@@ -268,7 +275,7 @@ fn as_tested(command: &str) -> Option<String> {
 /// The same records rendered twice give the same bytes.
 fn renders_equal(repo: &Repo) -> Result<()> {
     let render = || -> Result<std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>> {
-        crate::page::site(repo, &repo.results_dir(), Some("latest"))?;
+        crate::page::site(repo, &Results::of(repo, None), Some("latest"))?;
         let mut files = std::collections::BTreeMap::new();
         collect(&repo.site_dir(), &mut files)?;
         Ok(files)
@@ -324,13 +331,12 @@ fn browser(repo: &Repo) -> Result<()> {
         eprintln!("   skipped: no {} on this machine", missing.join(", "));
         return Ok(());
     }
-    run(Command::new("npm")
-        .args(["ci", "--silent", "--no-audit", "--no-fund"])
-        .current_dir(&dir))?;
-    run(Command::new("node")
-        .arg("check.mjs")
-        .arg(repo.site_dir())
-        .current_dir(&dir))
+    let (shell, pages) = (Shell::new()?, repo.site_dir());
+    let _dir = shell.push_dir(dir);
+    cmd!(shell, "npm ci --silent --no-audit --no-fund")
+        .quiet()
+        .run()?;
+    Ok(cmd!(shell, "node check.mjs {pages}").quiet().run()?)
 }
 
 fn which(tool: &str) -> bool {

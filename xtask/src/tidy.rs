@@ -5,9 +5,9 @@ mod workflows;
 
 use crate::repo::Repo;
 use crate::versions;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::path::Path;
-use std::process::Command;
+use xshell::{Shell, cmd};
 
 /// A file longer than this is asked what its second subject is.
 const LINES_MAX: usize = 450;
@@ -55,18 +55,13 @@ pub fn command(repo: &Repo) -> Result<()> {
 
 /// All complaints about the checkout at `root`.
 pub fn tidy(root: &Path) -> Result<Vec<String>> {
-    let output = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
-        .current_dir(root)
-        .output()
-        .context("git can't be started")?;
-    let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
+    let shell = Shell::new()?;
+    let _dir = shell.push_dir(root);
+    let names = cmd!(
+        shell,
+        "git ls-files -z --cached --others --exclude-standard"
+    )
+    .read()?;
     let mut complaints = Vec::new();
     let engines: Vec<String> = std::fs::read_dir(root.join("engines"))?
         .filter_map(|entry| entry.ok())

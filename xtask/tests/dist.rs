@@ -82,6 +82,7 @@ impl Unpacked {
             .args(arguments)
             .env_clear()
             .env("PATH", self.dir.path().join("bin"))
+            .env("BENCH_LOCK", self.dir.path().join("bench.lock"))
             .current_dir(self.dir.path())
             .output()
             .unwrap_or_else(|error| panic!("{program} can't be started: {error}"))
@@ -125,8 +126,10 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
     let output = bundle.run("bench-all", &["--profile", "smoke"]);
     let said = text(&output);
     assert!(output.status.success(), "{said}");
-    let results = bundle.top.join("data/results");
-    let run = xtask::results::find(&results, "latest").expect("a run was recorded");
+    let results = bundle.top.join("runs");
+    let run = xtask::results::Results::at(&results)
+        .find("latest")
+        .expect("a run was recorded");
     let run = Run::load(&run).expect("the records are valid");
     let repo = Repo::at(bundle.top.clone());
     let scenarios = repo.scenarios().expect("the scenarios are valid");

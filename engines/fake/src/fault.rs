@@ -61,12 +61,14 @@ pub enum Fault {
     Backwards,
     /// A clock at half speed: latencies look twice as good as they are.
     Liar,
+    /// Answers, and never stops answering.
+    Flood,
     /// A mebibyte of standard error per batch, to fill a pipe that nobody drains.
     FloodStderr,
 }
 
 /// Every fault and its variant.
-const NAMES: [(&str, Fault); 29] = [
+const NAMES: [(&str, Fault); 30] = [
     ("", Fault::None),
     ("ok", Fault::None),
     ("slow", Fault::Slow),
@@ -95,6 +97,7 @@ const NAMES: [(&str, Fault); 29] = [
     ("too_few", Fault::TooFew),
     ("backwards", Fault::Backwards),
     ("liar", Fault::Liar),
+    ("flood", Fault::Flood),
     ("flood_stderr", Fault::FloodStderr),
 ];
 

@@ -36,6 +36,9 @@ impl<W: Write> Spoiler<W> {
                 self.inner.write_all(b"\n")?;
             }
             Fault::Duplicate => self.answer(done.clone())?,
+            Fault::Flood => loop {
+                self.answer(done.clone())?;
+            },
             Fault::Drip => loop {
                 self.inner.write_all(b" ")?;
                 self.inner.flush()?;

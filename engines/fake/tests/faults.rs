@@ -181,6 +181,20 @@ fn faults_of_the_stream() {
 }
 
 #[test]
+fn a_flood_of_answers_ends_with_its_reader() {
+    let mut child = command().spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input("flood").as_bytes()).unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    // Five were asked for, after two lines of loading.
+    assert_eq!(
+        stdout.lines().take(1000).filter(Result::is_ok).count(),
+        1000
+    );
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_flood_on_standard_error_is_a_flood() {
     assert!(run("flood_stderr").stderr.len() > 4 << 20);
 }

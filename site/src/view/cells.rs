@@ -174,6 +174,7 @@ pub fn status_words(status: Status) -> &'static str {
         Status::Timeout => "timeout",
         Status::Crashed => "crashed",
         Status::WrongOutput => "wrong output",
+        Status::Unverified => "not verified that far",
         Status::ProtocolError => "protocol error",
         Status::BadTiming => "bad timing",
         Status::OverBudget => "over budget",

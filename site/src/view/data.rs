@@ -58,7 +58,7 @@ pub fn downloads(shown: &Shown, below: Option<&Shown>) -> Result<Vec<Download>> 
     all.extend(below.map(suites_csv).transpose()?);
     if let Some(records) = shown.input.publishing.records {
         all.push(Download {
-            path: format!("{dir}/records.tar.gz"),
+            path: format!("{dir}/records.tar.zst"),
             about: "The raw records: every request with every stamp, and what surrounds them"
                 .into(),
             media: "application/gzip",

@@ -276,7 +276,8 @@ fn traced() -> common::World {
     judged.status = Status::Ok;
     run.verify.insert(target.id.clone(), judged);
     run.header.plan.targets.push(target);
-    run.kernels = schema::kernels::TracedLaunch::load_all(&dir).expect("the record loads");
+    let files = schema::run_files::RunFiles::open(&dir).expect("it is a run's directory");
+    run.kernels = schema::kernels::TracedLaunch::load_all(&files).expect("the record loads");
     assert_eq!(run.kernels.len(), 1);
     world(vec![run])
 }

@@ -417,7 +417,7 @@ fn addresses_and_a_picture_stand_only_where_they_were_given() {
     assert!(engine.contains("og:url\" content=\"https://a.example/b/engine/burn.html\""));
     assert!(engine.contains("https://a.example/b/assets/preview.png"));
     assert_eq!(pages[site::PICTURE], b"png");
-    assert!(pages.keys().any(|path| path.ends_with("records.tar.gz")));
+    assert!(pages.keys().any(|path| path.ends_with("records.tar.zst")));
 }
 
 #[test]

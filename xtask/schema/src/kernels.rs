@@ -7,6 +7,7 @@
 
 use crate::error::DataError;
 use crate::run::{LaunchLog, sha256_hex};
+use crate::run_files::{RunFiles, read_regular};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -182,22 +183,28 @@ pub struct KernelTrace {
     pub end: Option<TraceEnd>,
 }
 
+/// Why there is no trace where one is looked for.
+const NOT_THERE: &str = "is not there: the process never started CUDA, so nothing was traced";
+
 impl KernelTrace {
     /// Load a trace. A last line cut short by a kill is left out; any other line that
     /// can't be read, or contradicts the others, is an error with its number.
     pub fn load(path: &Path) -> Result<Self, DataError> {
-        let bytes = std::fs::read(path).map_err(|error| {
-            let message = match error.kind() {
-                std::io::ErrorKind::NotFound => {
-                    "is not there: the process never started CUDA, so nothing was traced".into()
-                }
-                _ => format!("can't be read: {error}"),
-            };
-            DataError::new(path, message)
-        })?;
-        let text = std::str::from_utf8(&bytes)
+        if !path.exists() {
+            return Err(DataError::new(path, NOT_THERE));
+        }
+        let text = String::from_utf8(read_regular(path)?)
             .map_err(|e| DataError::new(path, format!("is no text: {e}")))?;
-        Self::parse(path, text)
+        Self::parse(path, &text)
+    }
+
+    /// The same of a run's files.
+    fn of_run(files: &RunFiles, name: &str) -> Result<Self, DataError> {
+        let path = files.path(name);
+        match files.text(name)? {
+            Some(text) => Self::parse(&path, &text),
+            None => Err(DataError::new(&path, NOT_THERE)),
+        }
     }
 
     /// The same from a text; `path` stands in errors.
@@ -305,17 +312,21 @@ pub struct TracedLaunch {
 impl TracedLaunch {
     /// The newest of every target of a run, by target id. A trace that can't be used is
     /// no error of the run: the reason stands in its place.
-    pub fn load_all(run_dir: &Path) -> Result<Vec<Self>, DataError> {
+    pub fn load_all(files: &RunFiles) -> Result<Vec<Self>, DataError> {
         let mut newest: Vec<Self> = Vec::new();
-        for path in requests_files(&run_dir.join(TRACES_DIR))? {
-            let Some(log) = LaunchLog::load(run_dir, &path)? else {
+        let is_requests = |name: &&str| {
+            name.starts_with(TRACES_DIR)
+                && name.ends_with(REQUESTS_SUFFIX)
+                && name.split('/').count() == 3
+        };
+        for name in files.names().filter(is_requests) {
+            let Some(log) = LaunchLog::load(files, name)? else {
                 continue; // killed before its first line
             };
-            let trace_path = trace_path(&path);
-            let file = trace_path.strip_prefix(run_dir).unwrap_or(&trace_path);
+            let file = trace_path(Path::new(name));
             let launch = Self {
-                file: file.to_owned(),
-                trace: KernelTrace::load(&trace_path),
+                trace: KernelTrace::of_run(files, &file.to_string_lossy()),
+                file,
                 log,
             };
             let same = |other: &Self| other.log.launch.target == launch.log.launch.target;
@@ -337,25 +348,6 @@ pub fn trace_path(requests: &Path) -> PathBuf {
     let name = requests.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(REQUESTS_SUFFIX).unwrap_or(&name);
     requests.with_file_name(format!("{stem}{TRACE_SUFFIX}"))
-}
-
-/// `kernels/<target>/*.requests.jsonl`, sorted; none where nothing was traced.
-fn requests_files(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let list = |dir: &Path| -> Result<Vec<PathBuf>, DataError> {
-        let entries = std::fs::read_dir(dir)
-            .map_err(|e| DataError::new(dir, format!("can't be listed: {e}")))?;
-        Ok(entries.filter_map(|e| Some(e.ok()?.path())).collect())
-    };
-    if !dir.is_dir() {
-        return Ok(Vec::new());
-    }
-    let mut files = Vec::new();
-    for target in list(dir)?.into_iter().filter(|path| path.is_dir()) {
-        let ours = |path: &PathBuf| path.to_string_lossy().ends_with(REQUESTS_SUFFIX);
-        files.extend(list(&target)?.into_iter().filter(ours));
-    }
-    files.sort();
-    Ok(files)
 }
 
 #[cfg(test)]

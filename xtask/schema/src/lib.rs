@@ -29,6 +29,7 @@ pub mod profile;
 pub mod record;
 pub mod registry;
 pub mod run;
+pub mod run_files;
 pub mod scenario;
 pub mod simulation;
 pub mod telemetry;

@@ -1,7 +1,8 @@
 //! JSON Lines files, and what the record files of all launches have in common.
 
-use crate::error::{DataError, read_text};
+use crate::error::DataError;
 use crate::run::sha256_hex;
+use crate::run_files::{MAX_LINE_BYTES, MAX_LINES, RunFiles};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
@@ -25,11 +26,14 @@ impl<S: Clone, E: DeserializeOwned> RecordFile<S, E> {
     /// A file that can't be read or isn't a record, or whose `launch` event isn't its
     /// first line alone.
     pub(crate) fn read(
-        run_dir: &Path,
-        path: &Path,
+        files: &RunFiles,
+        name: &str,
         launch: impl Fn(&E) -> Option<&S>,
     ) -> Result<Option<Self>, DataError> {
-        let text = read_text(path)?;
+        let path = &files.path(name);
+        let Some(text) = files.text(name)? else {
+            return Err(DataError::new(path, "is gone"));
+        };
         let mut events: Vec<(usize, E)> = (1..).zip(parse_lines(path, &text)?).collect();
         let Some((_, first)) = events.first() else {
             return Ok(None);
@@ -46,7 +50,7 @@ impl<S: Clone, E: DeserializeOwned> RecordFile<S, E> {
             return Err(DataError::at(path, *line, "a second `launch` event"));
         }
         Ok(Some(Self {
-            file: path.strip_prefix(run_dir).unwrap_or(path).to_owned(),
+            file: name.into(),
             sha256: sha256_hex(text.as_bytes()),
             launch: started,
             events,
@@ -54,35 +58,32 @@ impl<S: Clone, E: DeserializeOwned> RecordFile<S, E> {
     }
 }
 
-/// The `.jsonl` files of a directory, sorted by path.
-pub(crate) fn jsonl_files(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let entries =
-        std::fs::read_dir(dir).map_err(|e| DataError::new(dir, format!("can't be listed: {e}")))?;
-    let mut files: Vec<_> = entries
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|ext| ext == "jsonl"))
-        .collect();
-    files.sort();
-    Ok(files)
-}
-
-/// All whole lines of a JSON Lines file; none where the file isn't there.
-pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, DataError> {
-    match path.exists() {
-        true => parse_lines(path, &read_text(path)?),
-        false => Ok(Vec::new()),
+/// All whole lines of a JSON Lines file of a run; none where the file isn't there.
+pub(crate) fn read_lines<T: DeserializeOwned>(
+    files: &RunFiles,
+    name: &str,
+) -> Result<Vec<T>, DataError> {
+    match files.text(name)? {
+        Some(text) => parse_lines(&files.path(name), &text),
+        None => Ok(Vec::new()),
     }
 }
 
 /// A last line without its newline was cut while it was written, and is left out.
 fn parse_lines<T: DeserializeOwned>(path: &Path, text: &str) -> Result<Vec<T>, DataError> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole
-        .lines()
-        .enumerate()
-        .map(|(index, line)| {
-            serde_json::from_str(line)
-                .map_err(|e| DataError::at(path, index + 1, format!("not a record: {e}")))
-        })
-        .collect()
+    let parse = |(index, line): (usize, &str)| {
+        let wrong = |what: String| DataError::at(path, index + 1, what);
+        if line.len() > MAX_LINE_BYTES {
+            let limit = MAX_LINE_BYTES >> 20;
+            return Err(wrong(format!(
+                "over {limit} MiB: no record has a line as long"
+            )));
+        }
+        if index == MAX_LINES {
+            return Err(wrong(format!("no record has over {MAX_LINES} lines")));
+        }
+        serde_json::from_str(line).map_err(|e| wrong(format!("not a record: {e}")))
+    };
+    whole.lines().enumerate().map(parse).collect()
 }

@@ -199,6 +199,8 @@ pub enum Status {
     Crashed,
     /// It did not do the same work, so it was not timed or its times don't count.
     WrongOutput,
+    /// It is verified for shorter contexts than this needs, so it was not timed.
+    Unverified,
     /// What it said was not the protocol.
     ProtocolError,
     /// Its stamps contradict the harness's own.
@@ -220,6 +222,7 @@ impl Status {
             Status::Timeout => "timeout",
             Status::Crashed => "crashed",
             Status::WrongOutput => "wrong_output",
+            Status::Unverified => "unverified",
             Status::ProtocolError => "protocol_error",
             Status::BadTiming => "bad_timing",
             Status::OverBudget => "over_budget",

@@ -68,6 +68,10 @@ pub struct Engine {
     /// variable `BENCH_REAL_SERVER`.
     #[serde(default)]
     pub test_server: Option<Build>,
+    /// Variables of the user's that its programs read, beside those that every program sees:
+    /// names, or the beginning of names before a `*`.
+    #[serde(default)]
+    pub env: Vec<String>,
     /// Not part of a normal run: chosen only by name (fakes, mutants).
     #[serde(default)]
     pub hidden: bool,
@@ -390,6 +394,16 @@ impl Registry {
     /// The engine of that id.
     pub fn engine(&self, id: &str) -> Option<&Engine> {
         self.engines.iter().find(|engine| engine.id == id)
+    }
+
+    /// Variables of the user's that a program sees which is made like this: its engine's.
+    pub fn variables_for(&self, how: &Build) -> Vec<String> {
+        let is_its = |e: &&Engine| {
+            let direct = e.direct.iter().map(|direct| &direct.build);
+            e.builds().chain(direct).any(|build| build == how)
+        };
+        let engine = self.engines.iter().find(is_its);
+        engine.map_or(Vec::new(), |engine| engine.env.clone())
     }
 
     /// The locked requirements of the engines in Python, relative to the repository.

@@ -1,13 +1,15 @@
-//! A run: `data/results/<run-id>/run.json` and the record files beside it,
-//! loaded into one value that `stats` and `site` may trust.
+//! A run: `run.json` and the record files beside it, loaded into one value that `stats` and
+//! `site` may trust.
+
+mod references;
 
 use crate::adoption::Adoption;
 use crate::budget::Budget;
 use crate::calibration::Calibration;
 use crate::capacity::Capacity;
-use crate::error::{DataError, check_id, read_json};
+use crate::error::DataError;
 use crate::kernels::TracedLaunch;
-use crate::lines::{RecordFile, jsonl_files, read_lines};
+use crate::lines::{RecordFile, read_lines};
 use crate::micro::MicroLog;
 use crate::origin::Origin;
 use crate::pins::Pins;
@@ -16,6 +18,7 @@ use crate::record::{
     CaseEnd, CheckRecord, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry,
     Unanswered, VerifyRecord,
 };
+use crate::run_files::{HEADER, RunFiles};
 use crate::twin::twin_name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -138,59 +141,91 @@ impl Run {
         self
     }
 
-    /// Load a run's directory. A last line cut short by a kill is left out; any
-    /// other line that can't be read is an error with its number.
-    pub fn load(dir: &Path) -> Result<Self, DataError> {
-        let header_path = dir.join("run.json");
-        let header: RunHeader = read_json(&header_path)?;
-        if header.format != FORMAT {
-            return Err(DataError::new(
-                &header_path,
-                format!(
-                    "is format {}, this program reads format {FORMAT}",
-                    header.format
-                ),
-            ));
-        }
-        check_id(&header_path, "run", &header.id)?;
+    /// Load a run's directory, or a packed run. A last line cut short by a kill is left out;
+    /// any other line that can't be read is an error with its number.
+    ///
+    /// # Errors
+    /// What [`RunFiles`] refuses, a record that can't be read, and one that names what the
+    /// plan doesn't have.
+    pub fn load(place: &Path) -> Result<Self, DataError> {
+        Self::read(&RunFiles::open(place)?)
+    }
+
+    /// The same of files that are open.
+    ///
+    /// # Errors
+    /// As [`Run::load`]'s.
+    pub fn read(files: &RunFiles) -> Result<Self, DataError> {
+        let text = files.text(HEADER)?.unwrap_or_default();
+        let header = RunHeader::parse(&files.path(HEADER), files.id(), &text)?;
         let mut launches = Vec::new();
         let mut twins = Vec::new();
         for target in &header.plan.targets {
-            check_id(&header_path, "target", &target.id)?;
-            launches.extend(logs_of(dir, &target.id)?);
-            twins.extend(logs_of(dir, &twin_name(&target.id))?);
+            launches.extend(logs_of(files, &target.id)?);
+            twins.extend(logs_of(files, &twin_name(&target.id))?);
         }
-        let verify = read_lines::<VerifyRecord>(&dir.join("verify.jsonl"))?
+        let verify = read_lines::<VerifyRecord>(files, "verify.jsonl")?
             .into_iter()
             .map(|record| (record.target.clone(), record))
             .collect();
-        let checks = read_lines::<CheckRecord>(&dir.join("check.jsonl"))?
+        let checks = read_lines::<CheckRecord>(files, "check.jsonl")?
             .into_iter()
             .map(|c| ((c.target.clone(), c.scenario.clone(), c.case.clone()), c))
             .collect();
-        let budget = read_json_if_there(&dir.join("budget.json"))?;
-        let calibration = read_json_if_there(&dir.join("calibration.json"))?;
-        let capacities = read_lines(&dir.join("capacity.jsonl"))?;
-        let micro = MicroLog::load_all(dir, &header.plan.micro)?;
-        Ok(Self {
-            header,
+        let run = Self {
             launches,
             twins,
             verify,
-            budget,
-            capacities,
-            calibration,
             checks,
-            kernels: TracedLaunch::load_all(dir)?,
-            micro,
-        })
+            budget: read_json_if_there(files, "budget.json")?,
+            calibration: read_json_if_there(files, "calibration.json")?,
+            capacities: read_lines(files, "capacity.jsonl")?,
+            micro: MicroLog::load_all(files, &header.plan.micro)?,
+            kernels: TracedLaunch::load_all(files)?,
+            header,
+        };
+        references::check_records(&run, files)?;
+        Ok(run)
+    }
+}
+
+impl RunHeader {
+    /// Read a run's `run.json` alone.
+    ///
+    /// # Errors
+    /// A place that isn't a run, and a `run.json` that contradicts itself or its place.
+    pub fn load(place: &Path) -> Result<Self, DataError> {
+        let (id, text) = RunFiles::header(place)?;
+        Self::parse(&place.join(HEADER), &id, &text)
+    }
+
+    /// `id`: what the directory or packed file is called.
+    fn parse(path: &Path, id: &str, text: &str) -> Result<Self, DataError> {
+        let header: Self = serde_json::from_str(text)
+            .map_err(|error| DataError::at(path, error.line(), error.to_string()))?;
+        if header.format != FORMAT {
+            let message = format!(
+                "is format {}, this program reads format {FORMAT}",
+                header.format
+            );
+            return Err(DataError::new(path, message));
+        }
+        if header.id != id {
+            let message = format!(
+                "is of run {:?}, and lies in {id:?}: a run keeps its name, so call this {:?} again or remove the copy",
+                header.id, header.id
+            );
+            return Err(DataError::new(path, message));
+        }
+        references::check_plan(path, &header.plan)?;
+        Ok(header)
     }
 }
 
 impl LaunchLog {
     /// Load one record file; `None` where not even its first line was written whole.
-    pub fn load(run_dir: &Path, path: &Path) -> Result<Option<Self>, DataError> {
-        let read = RecordFile::read(run_dir, path, |event| match event {
+    pub(crate) fn load(files: &RunFiles, name: &str) -> Result<Option<Self>, DataError> {
+        let read = RecordFile::read(files, name, |event| match event {
             RecordEvent::Launch(launch) => Some(launch),
             _ => None,
         })?;
@@ -216,9 +251,10 @@ impl LaunchLog {
                 RecordEvent::Unanswered(request) => log.unanswered.push(request),
                 RecordEvent::Telemetry(reading) => log.telemetry.push(*reading),
                 RecordEvent::Readings(readings) => log.telemetry.extend(
-                    readings
-                        .unpack()
-                        .map_err(|why| DataError::at(path, line, why))?,
+                    files
+                        .count_readings(readings.t_ns.len())
+                        .and_then(|()| readings.unpack())
+                        .map_err(|why| DataError::at(&files.path(name), line, why))?,
                 ),
                 RecordEvent::CaseEnd(end) => log.case_ends.push(end),
                 RecordEvent::End(end) => log.end = Some(end),
@@ -229,22 +265,18 @@ impl LaunchLog {
 }
 
 /// The records under one name; none where nothing was launched under it.
-fn logs_of(run_dir: &Path, name: &str) -> Result<Vec<LaunchLog>, DataError> {
-    let dir = run_dir.join(name);
-    if !dir.is_dir() {
-        return Ok(Vec::new());
-    }
+fn logs_of(files: &RunFiles, dir: &str) -> Result<Vec<LaunchLog>, DataError> {
     let mut logs = Vec::new();
-    for path in jsonl_files(&dir)? {
-        let Some(log) = LaunchLog::load(run_dir, &path)? else {
+    for name in files.names_in(dir, ".jsonl") {
+        let Some(log) = LaunchLog::load(files, name)? else {
             continue;
         };
-        if log.launch.target != name {
+        if log.launch.target != dir {
             return Err(DataError::at(
-                &path,
+                &files.path(name),
                 1,
                 format!(
-                    "is a record of {}, and lies in the directory of {name}: put it back",
+                    "is a record of {}, and lies in the directory of {dir}: put it back",
                     log.launch.target
                 ),
             ));
@@ -263,6 +295,15 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-fn read_json_if_there<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, DataError> {
-    path.exists().then(|| read_json(path)).transpose()
+fn read_json_if_there<T: serde::de::DeserializeOwned>(
+    files: &RunFiles,
+    name: &str,
+) -> Result<Option<T>, DataError> {
+    let Some(text) = files.text(name)? else {
+        return Ok(None);
+    };
+    let value = serde_json::from_str(&text);
+    value
+        .map(Some)
+        .map_err(|error| DataError::at(&files.path(name), error.line(), error.to_string()))
 }

@@ -6,7 +6,7 @@
 //! left out loses nothing but resolution.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Declares [`Telemetry`]: every counter is optional and left out where absent.
@@ -25,6 +25,17 @@ macro_rules! telemetry {
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub $name: Option<$kind>,
             )+
+        }
+
+        impl Telemetry {
+            /// Set a counter by its name. One that this program doesn't know is left out.
+            fn set(&mut self, name: &str, value: Value) -> Result<(), serde_json::Error> {
+                match name {
+                    $(stringify!($name) => self.$name = Some(serde_json::from_value(value)?),)+
+                    _ => {}
+                }
+                Ok(())
+            }
         }
     };
 }
@@ -151,16 +162,12 @@ impl Readings {
 
     /// The readings again; an error names the column that can't be read.
     pub fn unpack(self) -> Result<Vec<Telemetry>, String> {
-        let mut rows: Vec<Map<String, Value>> = self
-            .t_ns
-            .iter()
-            .map(|&t_ns| {
-                Map::from_iter([
-                    ("case".to_owned(), Value::from(self.case.as_str())),
-                    ("t_ns".to_owned(), Value::from(t_ns)),
-                ])
-            })
-            .collect();
+        let reading = |&t_ns: &u64| Telemetry {
+            case: self.case.clone(),
+            t_ns,
+            ..Telemetry::default()
+        };
+        let mut rows: Vec<Telemetry> = self.t_ns.iter().map(reading).collect();
         for (name, values) in self.columns {
             if values.len() != rows.len() {
                 return Err(format!(
@@ -171,15 +178,12 @@ impl Readings {
             }
             for (row, value) in rows.iter_mut().zip(values) {
                 if !value.is_null() {
-                    row.insert(name.clone(), value);
+                    row.set(&name, value)
+                        .map_err(|e| format!("readings: column {name:?}: {e}"))?;
                 }
             }
         }
-        rows.into_iter()
-            .map(|row| {
-                serde_json::from_value(Value::Object(row)).map_err(|e| format!("readings: {e}"))
-            })
-            .collect()
+        Ok(rows)
     }
 }
 

@@ -6,6 +6,7 @@
 use super::{Options, create, measure};
 use crate::plan::profile_targets;
 use crate::repo::Repo;
+use crate::results::Results;
 use crate::{interrupt, page, watch};
 use anyhow::{Error, Result};
 use schema::profile::Profile;
@@ -20,7 +21,7 @@ pub(crate) struct FirstLook<'a> {
     repo: &'a Repo,
     registry: &'a Registry,
     profile: String,
-    results_dir: PathBuf,
+    runs_dir: PathBuf,
     /// What it measures.
     pub(super) targets: Vec<Target>,
 }
@@ -31,7 +32,7 @@ impl<'a> FirstLook<'a> {
     pub(super) fn of(
         repo: &'a Repo,
         registry: &'a Registry,
-        results_dir: &Path,
+        runs_dir: &Path,
         profile: &Profile,
         options: &Options,
     ) -> Result<Option<Self>> {
@@ -44,7 +45,7 @@ impl<'a> FirstLook<'a> {
             registry,
             targets: profile_targets(&look, &registry.targets(), &[]).map_err(Error::msg)?,
             profile: look.id,
-            results_dir: results_dir.join(DIR),
+            runs_dir: runs_dir.join(DIR),
         }))
     }
 
@@ -69,7 +70,12 @@ impl<'a> FirstLook<'a> {
             profile: Some(self.profile.clone()),
             ..Options::default()
         };
-        let opened = create(self.repo, self.registry, &self.results_dir, &options)?;
+        let opened = create(
+            self.repo,
+            self.registry,
+            &Results::at(&self.runs_dir),
+            &options,
+        )?;
         let run = measure(self.repo, self.registry, &opened)?;
         let banner = banner(&self.names(left));
         page::render_apart(self.repo, run, &self.repo.first_look_dir(), &banner)
@@ -174,12 +180,12 @@ mod tests {
         };
         let mut looks = 0;
         for profile in repo.profiles().unwrap() {
-            let dir = repo.results_dir();
+            let dir = repo.runs_dir();
             let look = FirstLook::of(&repo, &registry, &dir, &profile, &options).unwrap();
             let Some(look) = look else { continue };
             looks += 1;
             assert!(!look.targets.is_empty());
-            assert_eq!(look.results_dir, dir.join(DIR), "apart from the runs");
+            assert_eq!(look.runs_dir, dir.join(DIR), "apart from the runs");
             let own = repo.profile(&look.profile).unwrap();
             assert!(!own.publishable && own.first_look.is_none());
             assert_eq!(own.model, profile.model, "no other model is to be fetched");

@@ -5,14 +5,16 @@ use super::building::Building;
 use super::first_look::FirstLook;
 use super::{Opened, Options, forecast};
 use crate::devices;
+use crate::exclusive;
 use crate::micro;
 use crate::plan;
 use crate::prompts::Prompts;
 use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
-use crate::run::record::write_whole;
+use crate::results::Results;
 use crate::verify::command::{load_golden, threads};
 use crate::watch::event::{Event, Stage};
+use crate::whole::write_json;
 use crate::{doctor, fetch, shard, watch};
 use anyhow::{Context, Error, Result, bail};
 use schema::budget::Budget;
@@ -20,14 +22,14 @@ use schema::origin::Origin;
 use schema::plan::Plan;
 use schema::registry::Registry;
 use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
-use std::io::Write;
+use schema::run_files::RunFiles;
 use std::path::Path;
 
 /// A new run: everything decided and written down before anything is measured.
 pub(crate) fn create(
     repo: &Repo,
     registry: &Registry,
-    results_dir: &Path,
+    results: &Results,
     options: &Options,
 ) -> Result<Opened> {
     let profile = match &options.profile {
@@ -52,9 +54,9 @@ pub(crate) fn create(
     )?;
     let suites = repo.suites()?;
     plan.micro = micro::plan(&profile, &suites, &repo.micro_registry()?, &options.choice)?;
-    let decided = shard::prepare(&plan, results_dir, options)?;
+    let decided = shard::prepare(&plan, results, options)?;
     forecast::consent(&profile, options)?;
-    let look = FirstLook::of(repo, registry, results_dir, &profile, options)?;
+    let look = FirstLook::of(repo, registry, results.dir(), &profile, options)?;
     let origin = Origin {
         shard: options.shard,
         budget_from: decided.as_ref().map(|(from, _)| from.clone()),
@@ -63,7 +65,7 @@ pub(crate) fn create(
     begin(
         repo,
         registry,
-        results_dir,
+        results.dir(),
         plan,
         origin,
         decided.map(|(_, budget)| budget),
@@ -140,23 +142,31 @@ pub(crate) fn begin(
         .with_context(|| format!("{} can't be made", results_dir.display()))?;
     std::fs::create_dir(&run_dir)
         .with_context(|| format!("{} can't be made", run_dir.display()))?;
+    let held = exclusive::run(&run_dir)?;
     if let Some(budget) = &budget {
-        write_whole(&run_dir.join("budget.json"), &budget)?;
+        write_json(&run_dir.join("budget.json"), &budget)?;
     }
-    let path = run_dir.join("run.json");
-    let text = serde_json::to_string_pretty(&header)? + "\n";
-    std::fs::File::create_new(&path)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .with_context(|| format!("{} can't be written", path.display()))?;
-    Ok((run_dir, header, programs, prompts))
+    write_json(&run_dir.join("run.json"), &header)?;
+    Ok(Opened {
+        run_dir,
+        header,
+        programs,
+        prompts,
+        _held: held,
+    })
 }
 
 /// An earlier run, refused where it could not be gone on with honestly.
 pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Opened> {
-    let header = Run::load(run_dir)?.header;
+    let files = RunFiles::open(run_dir)?;
+    if files.is_packed() {
+        bail!(
+            "{} is published, and a published run never changes: start a new one",
+            run_dir.display()
+        );
+    }
+    let held = exclusive::run(run_dir)?;
+    let header = Run::read(&files)?.header;
     shard::refuse_merged(&header)?;
     devices::name_in_full(&header.argv);
     watch::emit(Event::Title(title(&header.plan)));
@@ -194,7 +204,13 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
             header.id
         );
     }
-    Ok((run_dir.to_owned(), header, programs, prompts))
+    Ok(Opened {
+        run_dir: run_dir.to_owned(),
+        header,
+        programs,
+        prompts,
+        _held: held,
+    })
 }
 
 /// A plan in a few words.

@@ -8,7 +8,7 @@ use schema::adoption::Adoption;
 use schema::registry::Build;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use xshell::{Shell, cmd};
 
 /// Program id → its costs, of every program that is there. A bundle's were measured
 /// where they were built.
@@ -63,11 +63,10 @@ fn targets_of(programs: &Programs, id: &str) -> Vec<String> {
 /// Size after `strip`; the file itself stays as it is.
 fn stripped_bytes(file: &Path) -> Option<u64> {
     let out = tempfile::NamedTempFile::new_in(file.parent()?).ok()?;
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(out.path()).arg(file);
-    let status = strip.output().ok()?.status;
-    let bytes = std::fs::metadata(out.path()).ok()?.len();
-    status.success().then_some(bytes)
+    let (shell, to) = (Shell::new().ok()?, out.path());
+    let strip = cmd!(shell, "strip -o {to} {file}").quiet();
+    strip.ignore_stderr().run().ok()?;
+    Some(std::fs::metadata(to).ok()?.len())
 }
 
 /// What Cargo says is linked or expanded.
@@ -82,22 +81,21 @@ fn tree(repo: &Repo, how: &Build) -> Option<String> {
     else {
         return None;
     };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .args(["tree", "--locked", "--offline", "--edges", "normal"])
-        .args(["--prefix", "none", "--package", package])
-        .arg("--manifest-path")
-        .arg(repo.root.join(manifest.as_deref().unwrap_or("Cargo.toml")))
-        .current_dir(&repo.root);
+    let shell = Shell::new().ok()?;
+    let _dir = shell.push_dir(&repo.root);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let manifest = manifest.as_deref().unwrap_or("Cargo.toml");
+    let mut tree = cmd!(
+        shell,
+        "{cargo} tree --locked --offline --edges normal --prefix none --package {package} --manifest-path {manifest}"
+    );
     if !default_features {
-        cargo.arg("--no-default-features");
+        tree = tree.arg("--no-default-features");
     }
     if !features.is_empty() {
-        cargo.args(["--features", &features.join(",")]);
+        tree = tree.arg("--features").arg(features.join(","));
     }
-    let output = cargo.output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then_some(text)
+    tree.ignore_stderr().read().ok()
 }
 
 /// Distinct `name version` in `cargo tree`'s lines, but those with a path: ours.
@@ -138,13 +136,17 @@ fn add_libraries(adoption: &mut Adoption, program: &Program) {
     let Some(file) = program.files.first() else {
         return;
     };
-    let Some(dynamic) = words_of(Command::new("readelf").arg("-d").arg(file)) else {
+    let Ok(shell) = Shell::new() else { return };
+    shell.set_var("LC_ALL", "C");
+    let dynamic = cmd!(shell, "readelf -d {file}").ignore_stderr().read();
+    let Ok(dynamic) = dynamic else {
         return;
     };
     adoption.libraries = needed(&dynamic);
     // The loader itself says what it would load, with the program's own variables.
-    let loaded = words_of(Command::new("ldd").arg(file).envs(program.env.clone()));
-    adoption.libraries_bytes = loaded.map(|text| {
+    let loader = cmd!(shell, "ldd {file}").envs(program.env.clone());
+    let loaded = loader.ignore_stderr().read();
+    adoption.libraries_bytes = loaded.ok().map(|text| {
         let files: BTreeSet<PathBuf> = loaded_files(&text)
             .iter()
             .filter_map(|file| std::fs::canonicalize(file).ok())
@@ -152,12 +154,6 @@ fn add_libraries(adoption: &mut Adoption, program: &Program) {
         let sizes = files.iter().filter_map(|file| std::fs::metadata(file).ok());
         sizes.map(|data| data.len()).sum()
     });
-}
-
-fn words_of(command: &mut Command) -> Option<String> {
-    let output = command.env("LC_ALL", "C").output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then_some(text)
 }
 
 /// The names in `readelf -d`'s `NEEDED` lines, without the C and C++ runtime.

@@ -250,7 +250,8 @@ fn make(
         } => python::build(repo, script, requirements).map(as_found),
     };
     let isa = isa::of(repo, registry, how);
-    made.map(|(program, built)| (program.with_isa(isa), built))
+    let passed = registry.variables_for(how);
+    made.map(|(program, built)| (program.with_isa(isa).with_passed(passed), built))
 }
 
 /// `cargo xtask build`: exit status 3 where something can't be built.

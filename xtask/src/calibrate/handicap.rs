@@ -5,9 +5,10 @@
 //! function that judges pairs on the site.
 
 use crate::bench;
-use crate::exclusive::exclusive;
+use crate::exclusive;
 use crate::plan::Choice;
 use crate::repo::Repo;
+use crate::results::Results;
 use anyhow::{Context, Result};
 use schema::registry::Handicap;
 use schema::run::Run;
@@ -33,7 +34,7 @@ pub(super) fn command(repo: &Repo, asked: &super::Options) -> Result<ExitCode> {
         .handicap
         .as_ref()
         .context("engines/engines.toml has no [handicap]: there is no difference of known size")?;
-    let _only_one = exclusive(repo)?;
+    let _only_one = exclusive::machine()?;
     // Nobody should take such a run for a result, so it isn't kept among them.
     let records = repo.build_dir.join("calibrate");
     let profile = repo.profile(&asked.profile)?;
@@ -48,7 +49,7 @@ pub(super) fn command(repo: &Repo, asked: &super::Options) -> Result<ExitCode> {
         invocations: asked.invocations.or(usual),
         ..bench::Options::default()
     };
-    let opened = bench::create(repo, &registry, &records, &options)?;
+    let opened = bench::create(repo, &registry, &Results::at(&records), &options)?;
     let run = bench::measure(repo, &registry, &opened)?;
     let findings = findings(
         &run,
@@ -65,7 +66,7 @@ pub(super) fn command(repo: &Repo, asked: &super::Options) -> Result<ExitCode> {
             }
         }
     }
-    eprintln!("Records: {}", opened.0.display());
+    eprintln!("Records: {}", opened.run_dir.display());
     Ok(match findings.iter().all(Finding::is_found) {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(3),

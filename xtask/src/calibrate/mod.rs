@@ -12,7 +12,7 @@ mod truth;
 use crate::build;
 use crate::engine::Program;
 use crate::repo::Repo;
-use crate::run::record::write_whole;
+use crate::whole::write_json;
 use anyhow::{Context, Result, bail};
 use schema::calibration::Calibration;
 use schema::registry::{self, Registry, Target};
@@ -103,7 +103,7 @@ pub fn of_run(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<()> {
     match calibration {
         Ok(calibration) => {
             eprintln!("{}", report::line(&calibration));
-            write_whole(&path, &calibration)
+            write_json(&path, &calibration)
         }
         Err(error) => {
             crate::watch::warn(format!(

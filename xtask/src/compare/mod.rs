@@ -14,7 +14,7 @@ mod text;
 
 use crate::environment::{self, Difference};
 use crate::repo::Repo;
-use crate::results;
+use crate::results::Results;
 use anyhow::{Result, bail};
 use schema::run::Run;
 use schema::scenario::Scenario;
@@ -36,7 +36,7 @@ pub struct Options {
     /// Compare on this metric instead of each scenario's leading one.
     #[arg(long)]
     pub metric: Option<String>,
-    /// Directory of the runs, where it isn't data/results.
+    /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print every cell and every difference, not only what changed.
@@ -73,10 +73,10 @@ impl Format {
 
 /// Compare and print.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let dir = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    let results = Results::of(repo, options.out.as_deref());
     let metric = options.metric.as_deref().map(metric).transpose()?;
-    let a = Run::load(&results::find(&dir, &options.a)?)?;
-    let b = Run::load(&results::find(&dir, &options.b)?)?;
+    let a = Run::load(&results.find(&options.a)?)?;
+    let b = Run::load(&results.find(&options.b)?)?;
     let comparison = Comparison::of(a, b, &repo.scenarios()?, metric);
     let format = match options.json {
         true => Format::Json,

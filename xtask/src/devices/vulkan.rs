@@ -1,6 +1,7 @@
 //! Which devices Vulkan has here. The loader runs the code of every driver that is
 //! installed, so it is asked in a process of its own, which may crash or hang without harm.
 
+use crate::engine::start::{launch, narrow};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char, c_void};
 use std::io::Read;
@@ -37,6 +38,7 @@ pub fn devices() -> &'static Answer {
         let this = this.map_err(|error| format!("this program can't be started again: {error}"))?;
         let mut command = Command::new(this);
         command.arg(VERB);
+        narrow(&mut command, &[]);
         answer(command, PATIENCE)
     })
 }
@@ -58,11 +60,11 @@ pub fn hardware(devices: &Answer) -> Result<String, String> {
 
 /// Start the process that asks and wait for its answer.
 fn answer(mut command: Command, patience: Duration) -> Answer {
-    let mut child = command
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
+        .stderr(Stdio::null());
+    let mut child = launch(command)
         .map_err(|error| format!("Vulkan can't be asked for its devices: {error}"))?;
     let deadline = Instant::now() + patience;
     let status = loop {

@@ -5,7 +5,8 @@ use super::Options;
 use crate::build::cargo_command;
 use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
+use xshell::{Shell, cmd};
 
 /// What a checkout's programs are compiled for.
 pub const NATIVE: &str = "native";
@@ -24,8 +25,9 @@ pub fn built_for_another(repo: &Repo, options: &Options) -> Result<Option<ExitCo
     if !wanted.chars().all(is_name) {
         bail!("--target-cpu {wanted:?}: `rustc --print target-cpus` lists the names");
     }
+    // In release, unlike the harness of a checkout: who has a bundle compiles it no more.
     let status = cargo_command()
-        .arg("xtask")
+        .args(["run", "--release", "--package", "xtask", "--"])
         .args(std::env::args_os().skip(1))
         .env(BUILT_FOR, wanted)
         .env("RUSTFLAGS", format!("-Ctarget-cpu={wanted}"))
@@ -43,11 +45,9 @@ pub fn built_for_another(repo: &Repo, options: &Options) -> Result<Option<ExitCo
 /// What programs for `cpu` need, in the kernel's spelling: of what the compiler may use
 /// all that this machine's kernel has a word for.
 pub fn flags(cpu: &str) -> Result<Vec<String>> {
-    let output = Command::new("rustc")
-        .args(["--print", "cfg", &format!("-Ctarget-cpu={cpu}")])
-        .stdin(Stdio::null())
-        .output()
-        .context("rustc can't be started")?;
+    let shell = Shell::new()?;
+    let asked = cmd!(shell, "rustc --print cfg -Ctarget-cpu={cpu}").ignore_status();
+    let output = asked.output().context("rustc can't be started")?;
     // Of a name that it doesn't know it only warns, and takes its default.
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() || said.contains("not a recognized processor") {

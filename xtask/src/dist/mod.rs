@@ -17,6 +17,7 @@ mod sbom;
 use crate::build::{self, Programs};
 use crate::provenance;
 use crate::repo::Repo;
+use crate::whole::write_whole;
 use anyhow::{Context, Result, bail};
 use part::Part;
 use schema::bundle::{self, Bundle};
@@ -158,8 +159,7 @@ fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<report::Row>> {
         };
         let bytes = archive::pack(name, part)?;
         let path = out.join(&file);
-        std::fs::write(&path, &bytes)
-            .with_context(|| format!("{} can't be written", path.display()))?;
+        write_whole(&path, &bytes)?;
         sums.push_str(&format!("{}  {file}\n", sha256_hex(&bytes)));
         rows.push(report::Row {
             part: part.name.clone(),
@@ -170,6 +170,6 @@ fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<report::Row>> {
         });
     }
     let path = out.join(format!("{name}.sha256"));
-    std::fs::write(&path, sums).with_context(|| format!("{} can't be written", path.display()))?;
+    write_whole(&path, sums)?;
     Ok(rows)
 }

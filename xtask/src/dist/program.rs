@@ -5,10 +5,10 @@ use super::part::Part;
 use super::{crates, registry};
 use crate::build::{Programs, libdevice_files};
 use crate::repo::Repo;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use schema::registry::{Need, Target};
 use std::path::Path;
-use std::process::Command;
+use xshell::{Shell, cmd};
 
 /// Add the programs of `targets` that could be built, each once, and say what is in them.
 pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part) -> Result<()> {
@@ -40,15 +40,11 @@ pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part
 /// A program's bytes without symbols and debug information; the file stays as it is.
 pub fn stripped(file: &Path) -> Result<Vec<u8>> {
     let out = tempfile::NamedTempFile::new().context("no temporary file can be made")?;
-    let output = Command::new("strip")
-        .arg("-o")
-        .arg(out.path())
-        .arg(file)
-        .output()
-        .context("strip can't be started: install binutils")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{} can't be stripped: {}", file.display(), said.trim());
-    }
+    let (shell, to) = (Shell::new()?, out.path());
+    let strip = cmd!(shell, "strip -o {to} {file}").quiet();
+    strip.run().with_context(|| {
+        let file = file.display();
+        format!("{file} can't be stripped (strip is one of the binutils)")
+    })?;
     Ok(std::fs::read(out.path())?)
 }

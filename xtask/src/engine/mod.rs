@@ -1,14 +1,17 @@
 //! Talking to an engine: a process on the other end of two pipes.
 //!
-//! `process` owns the operating system's side (start, pipes, death), `life` how a
-//! program begins and ends, `session` the protocol, `isa` which instructions its library
-//! may use. None knows which engine it is.
+//! `start` starts it with what it may see, `process` owns the rest of the operating system's
+//! side (pipes, death), `unread` holds what it says, `life` is how a program begins and ends,
+//! `session` the protocol, `isa` which instructions its library may use. None knows which
+//! engine it is.
 
 pub(crate) mod events;
 pub mod isa;
 pub(crate) mod life;
 pub mod process;
 pub mod session;
+pub(crate) mod start;
+mod unread;
 
 use schema::record::Status;
 use std::path::{Path, PathBuf};
@@ -21,9 +24,12 @@ pub struct Program {
     /// The same for a record: with paths relative to the repository, because where
     /// a checkout lay is nobody's business and would differ on every machine.
     pub argv_recorded: Vec<String>,
-    /// Variables it needs beside the harness's own, such as where its shared
+    /// Variables it needs beside the user's, such as where its shared
     /// libraries lie. Not recorded: they are paths of this machine.
     pub env: Vec<(String, String)>,
+    /// Variables of the user's that it sees beside those that every program does: names, or
+    /// the beginning of names before a `*`.
+    pub passed: Vec<String>,
     /// Which instructions its library may use, where that can be said.
     pub isa: Option<isa::Isa>,
     /// The files whose content is the program: the binary, or all of a script's modules.
@@ -49,6 +55,7 @@ impl Program {
             argv,
             argv_recorded,
             env: Vec::new(),
+            passed: Vec::new(),
             isa: None,
             files,
         }
@@ -60,7 +67,13 @@ impl Program {
         self
     }
 
-    /// All variables that it is started with beside ours.
+    /// The same program, which also sees these variables of the user's.
+    pub fn with_passed(mut self, passed: Vec<String>) -> Self {
+        self.passed = passed;
+        self
+    }
+
+    /// All variables that it is started with beside the user's.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         let limit = self.isa_limit().into_iter();
         let limit = limit.map(|limit| (limit.variable.as_str(), limit.value.as_str()));

@@ -3,14 +3,15 @@
 //! with everything it started when this value is dropped.
 
 use super::Program;
+use super::start::launch;
+use super::unread::Unread;
 use protocol::clock::now_ns;
 use schema::record::IsaLimit;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,7 @@ impl Input {
 pub struct Process {
     child: Child,
     stdin: Option<Input>,
-    output: Receiver<Output>,
+    output: Arc<Unread>,
     stderr: Arc<Mutex<VecDeque<String>>>,
     stderr_reader: Option<std::thread::JoinHandle<()>>,
     /// Just before it was started.
@@ -63,31 +64,28 @@ pub struct Process {
 }
 
 impl Process {
-    /// Start `program`. Its environment is ours and what it needs; its working
-    /// directory is ours.
+    /// Start `program`, with the variables that `start` lets it have, in our working directory.
     pub fn start(program: &Program) -> std::io::Result<Self> {
-        let (name, arguments) = program.argv.split_first().expect("a program has a name");
-        let mut command = Command::new(name);
+        let mut command = program.command();
         command
-            .args(arguments)
-            .envs(program.variables())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
         let start_ns = now_ns();
-        let mut child = command.spawn()?;
+        let mut child = launch(command)?;
         let stdin = child.stdin.take().expect("stdin is piped");
         widen_pipe(&stdin);
         let stdout = child.stdout.take().expect("stdout is piped");
         let stderr_pipe = child.stderr.take().expect("stderr is piped");
-        let (sender, output) = channel();
+        let output = Arc::new(Unread::default());
+        let unread = Arc::clone(&output);
         std::thread::spawn(move || {
             let mut reader = BufReader::with_capacity(1 << 16, stdout);
             loop {
                 let item = read_line(&mut reader);
                 let last = !matches!(item, Output::Line { .. });
-                if sender.send(item).is_err() || last {
+                if !unread.put(item) || last {
                     break;
                 }
             }
@@ -133,14 +131,7 @@ impl Process {
 
     /// What comes out next, or `None` at the deadline.
     pub fn read(&self, deadline: Instant) -> Option<Output> {
-        match self
-            .output
-            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
-        {
-            Ok(output) => Some(output),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Output::End),
-        }
+        self.output.take(deadline)
     }
 
     /// Whether the process itself is gone, though something it started may still
@@ -211,6 +202,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        self.output.leave();
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             self.kill_group();
             let _ = self.child.wait();

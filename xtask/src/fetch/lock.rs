@@ -2,9 +2,9 @@
 //! first fetched and compared ever after. It never changes an entry: that takes a
 //! person who deletes the line or installs another model, and a review of the diff.
 
+use crate::whole::write_whole;
 use anyhow::{Context, Result};
 use schema::model::ModelsLock;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const HEADER: &str = "\
@@ -57,7 +57,6 @@ impl LockFile {
         self.save()
     }
 
-    /// Written beside and renamed: a reader sees the old lock or the new one.
     fn save(&self) -> Result<()> {
         let what = || format!("can't write {}", self.path.display());
         let text = toml::to_string(&self.lock).with_context(what)?;
@@ -67,20 +66,8 @@ impl LockFile {
             .filter(|dir| !dir.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
         std::fs::create_dir_all(dir).with_context(what)?;
-        let mut file = tempfile::NamedTempFile::new_in(dir).with_context(what)?;
-        file.write_all(HEADER.as_bytes()).with_context(what)?;
-        file.write_all(text.as_bytes()).with_context(what)?;
-        file.as_file().sync_all().with_context(what)?;
-        make_readable(file.path()).with_context(what)?;
-        file.persist(&self.path).with_context(what)?;
-        Ok(())
+        write_whole(&self.path, format!("{HEADER}{text}"))
     }
-}
-
-/// Temporary files are private to their owner; a file for the repository isn't.
-fn make_readable(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644))
 }
 
 #[cfg(test)]

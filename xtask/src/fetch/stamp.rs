@@ -4,6 +4,7 @@
 //! It is a cache: delete it and everything is hashed again. It proves nothing
 //! against someone who forges times, which is what a full verification is for.
 
+use crate::whole::write_json;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,10 +68,7 @@ impl Stamps {
             return Ok(());
         }
         self.stamps.insert(name.to_owned(), stamp);
-        let text = serde_json::to_vec_pretty(&self.stamps).with_context(what)?;
-        let partial = self.path.with_extension("json.partial");
-        std::fs::write(&partial, text).with_context(what)?;
-        std::fs::rename(&partial, &self.path).with_context(what)
+        write_json(&self.path, &self.stamps)
     }
 }
 

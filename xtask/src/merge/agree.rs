@@ -13,6 +13,7 @@ use crate::run::pending::pending;
 use crate::shard::plan_sha256;
 use anyhow::{Result, bail, ensure};
 use schema::run::RunHeader;
+use schema::run_files::HEADER;
 
 /// An error that names both sides and what differs, or what a reader should know.
 pub(super) fn check(parts: &[Part]) -> Result<Vec<String>> {
@@ -25,7 +26,7 @@ pub(super) fn check(parts: &[Part]) -> Result<Vec<String>> {
         ensure!(
             plan_sha256(&header.plan)? == header.plan_sha256,
             "{}: the plan in it is not the one its plan_sha256 is of: the file was changed",
-            part.dir.join("run.json").display()
+            part.files.path(HEADER).display()
         );
     }
     let mut remarks = Vec::new();
@@ -120,7 +121,7 @@ fn blocks(parts: &[Part]) -> Result<()> {
         if let Some(log) = logs.find(foreign) {
             bail!(
                 "{}: is of block {}, which is not in {}",
-                part.dir.join(&log.file).display(),
+                part.files.path(&log.file.to_string_lossy()).display(),
                 log.launch.invocation,
                 part.id()
             );

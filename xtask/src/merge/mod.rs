@@ -13,12 +13,13 @@ mod write;
 
 use crate::doctor::Ceilings;
 use crate::repo::Repo;
-use crate::results;
+use crate::results::Results;
 use crate::summary::{Places, Summary};
 use anyhow::Result;
 use schema::origin::{Origin, Source};
 use schema::pins::Pins;
 use schema::run::{FORMAT, Provenance, Run, RunHeader, sha256_hex};
+use schema::run_files::{HEADER, RunFiles};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,28 +30,29 @@ pub struct Options {
     /// The shards: ids or directories.
     #[arg(required = true, num_args = 1.., value_name = "DIR")]
     pub runs: Vec<String>,
-    /// Make the run in this directory, and look ids up in it, instead of data/results.
+    /// Make the run in this directory, and look ids up in it, instead of runs.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
 /// One run to be merged.
 struct Part {
-    dir: PathBuf,
+    files: RunFiles,
     run: Run,
     /// Its blocks of the plan.
     blocks: Vec<u32>,
 }
 
 impl Part {
-    fn load(dir: PathBuf) -> Result<Self> {
-        let run = Run::load(&dir)?;
+    fn load(place: &Path) -> Result<Self> {
+        let files = RunFiles::open(place)?;
+        let run = Run::read(&files)?;
         let plan = &run.header.plan;
         let blocks = match run.header.origin.shard {
             Some(shard) => shard.blocks(plan),
             None => (0..plan.invocations).collect(),
         };
-        Ok(Self { dir, run, blocks })
+        Ok(Self { files, run, blocks })
     }
 
     fn id(&self) -> &str {
@@ -64,7 +66,7 @@ impl Part {
             started: header.started.clone(),
             argv: header.argv.clone(),
             blocks: self.blocks.clone(),
-            run_json_sha256: sha256_hex(&std::fs::read(self.dir.join("run.json"))?),
+            run_json_sha256: sha256_hex(&self.files.bytes(HEADER)?.unwrap_or_default()),
             provenance: header.provenance.clone(),
         })
     }
@@ -72,17 +74,17 @@ impl Part {
 
 /// Merge, and say what came of it. Exit status 3 where a cell failed, as after a run.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let out = options.out.clone().unwrap_or_else(|| repo.results_dir());
+    let results = Results::of(repo, options.out.as_deref());
     let mut parts = options
         .runs
         .iter()
-        .map(|run| Part::load(results::find(&out, run)?))
+        .map(|run| Part::load(&results.find(run)?))
         .collect::<Result<Vec<_>>>()?;
     parts.sort_by(|a, b| a.blocks.cmp(&b.blocks));
     for remark in agree::check(&parts)? {
         eprintln!("note: {remark}");
     }
-    let dir = merge(&parts, &out)?;
+    let dir = merge(&parts, results.dir())?;
     let summary = Summary::of(repo, &Run::load(&dir)?)?;
     let places = Places {
         records: &dir,

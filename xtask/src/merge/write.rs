@@ -2,7 +2,8 @@
 //! a merge cut short leaves no run behind.
 
 use super::Part;
-use crate::run::record::{Appender, write_whole};
+use crate::run::record::Appender;
+use crate::whole::write_json;
 use anyhow::{Context, Result, ensure};
 use schema::budget::Budget;
 use schema::capacity::Capacity;
@@ -48,11 +49,9 @@ pub(super) fn write(
     lines(&root.join("check.jsonl"), &judgements.checks)?;
     lines(&root.join("capacity.jsonl"), &judgements.capacities)?;
     if let Some(budget) = &judgements.budget {
-        write_whole(&root.join("budget.json"), budget)?;
+        write_json(&root.join("budget.json"), budget)?;
     }
-    let path = root.join("run.json");
-    std::fs::write(&path, serde_json::to_string_pretty(header)? + "\n")
-        .with_context(|| format!("{} can't be written", path.display()))?;
+    write_json(&root.join("run.json"), header)?;
     // A temporary directory is its owner's alone; a run is not.
     std::fs::set_permissions(root, PermissionsExt::from_mode(0o755))
         .and_then(|()| std::fs::rename(root, &place))
@@ -77,8 +76,8 @@ fn lines<T: Serialize>(path: &Path, values: &[T]) -> Result<()> {
 fn copy(part: &Part, root: &Path) -> Result<()> {
     let targets = &part.run.header.plan.targets;
     let kept = Path::new("sources").join(part.id());
-    for file in files(&part.dir)? {
-        let relative = file.strip_prefix(&part.dir).unwrap_or(&file);
+    for name in part.files.names() {
+        let relative = Path::new(name);
         let dir = relative.parent().and_then(Path::to_str);
         let is_record = relative.extension().is_some_and(|ext| ext == "jsonl")
             && dir.is_some_and(|dir| targets.iter().any(|target| target.id == original(dir)))
@@ -88,33 +87,17 @@ fn copy(part: &Part, root: &Path) -> Result<()> {
             true => root.join(relative),
             false => root.join(&kept).join(relative),
         };
+        let from = part.files.path(name);
         ensure!(
             !to.exists(),
             "{}: another part has a record of that name",
-            file.display()
+            from.display()
         );
+        let bytes = part.files.bytes(name)?.unwrap_or_default();
         to.parent()
             .map_or(Ok(()), std::fs::create_dir_all)
-            .and_then(|()| std::fs::copy(&file, &to))
-            .with_context(|| format!("{} can't be copied", file.display()))?;
+            .and_then(|()| std::fs::write(&to, &bytes))
+            .with_context(|| format!("{} can't be copied", from.display()))?;
     }
     Ok(())
-}
-
-/// All files below a directory, sorted.
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let entries =
-        std::fs::read_dir(dir).with_context(|| format!("{} can't be listed", dir.display()))?;
-    for entry in entries {
-        let path = entry
-            .with_context(|| format!("{} can't be listed", dir.display()))?
-            .path();
-        match path.is_dir() {
-            true => found.extend(files(&path)?),
-            false => found.push(path),
-        }
-    }
-    found.sort();
-    Ok(found)
 }

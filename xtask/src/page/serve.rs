@@ -8,6 +8,7 @@
 use super::{Options, authored, render_options};
 use crate::interrupt;
 use crate::repo::Repo;
+use crate::results::Results;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,8 +31,8 @@ const RELOAD: &str = "<script>(async()=>{let was;for(;;){try{const now=await(awa
     await new Promise(r=>setTimeout(r,700))}})()</script>";
 
 /// Render, serve, and render again until interrupted.
-pub fn serve(repo: &Repo, results_dir: &Path, options: &Options) -> Result<ExitCode> {
-    render_options(repo, results_dir, options)?;
+pub fn serve(repo: &Repo, results: &Results, options: &Options) -> Result<ExitCode> {
+    render_options(repo, results, options)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).with_context(|| {
         format!(
             "port {} can't be had: name another with --port",
@@ -53,15 +54,15 @@ pub fn serve(repo: &Repo, results_dir: &Path, options: &Options) -> Result<ExitC
             });
         }
     });
-    let mut seen = fingerprint(repo, results_dir);
+    let mut seen = fingerprint(repo, results);
     while !interrupt::requested() {
         std::thread::sleep(LOOK);
-        let now = fingerprint(repo, results_dir);
+        let now = fingerprint(repo, results);
         if now == seen {
             continue;
         }
         seen = now;
-        match render_options(repo, results_dir, options) {
+        match render_options(repo, results, options) {
             Ok(_) => {
                 version.fetch_add(1, Ordering::SeqCst);
                 println!("rendered again");
@@ -73,12 +74,12 @@ pub fn serve(repo: &Repo, results_dir: &Path, options: &Options) -> Result<ExitC
 }
 
 /// What the site is made of, with when each file was last written.
-fn fingerprint(repo: &Repo, results_dir: &Path) -> BTreeMap<PathBuf, Option<SystemTime>> {
+fn fingerprint(repo: &Repo, results: &Results) -> BTreeMap<PathBuf, Option<SystemTime>> {
     let mut all = BTreeMap::new();
     let site = repo.root.join("site");
     let dirs = authored::DIRS.map(|dir| site.join(dir));
     let data = ["prices", "scenarios", "profiles"].map(|dir| repo.root.join("data").join(dir));
-    for dir in dirs.into_iter().chain(data).chain([results_dir.to_owned()]) {
+    for dir in dirs.into_iter().chain(data).chain(results.dirs().to_vec()) {
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             let written = entry.metadata().and_then(|m| m.modified()).ok();
             all.insert(entry.path(), written);

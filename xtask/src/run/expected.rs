@@ -2,6 +2,7 @@
 //! said before measuring starts. Pure.
 
 use super::pending::Pending;
+use super::residents::shares;
 use super::scenario;
 use crate::budget;
 use crate::watch::event::Expected;
@@ -23,7 +24,7 @@ pub(super) fn item(
     };
     let launches = pending.iter().filter(of_item);
     let each: Vec<Expected> = launches
-        .map(|item| of_launch(plan, budget?, &item.launch))
+        .map(|item| of_launch(plan, budget?, item, pending))
         .collect::<Option<_>>()?;
     let all: Vec<f64> = each.iter().map(|launch| launch.launch_s).collect();
     let mut parts_s: Vec<(String, f64)> = Vec::new();
@@ -43,11 +44,31 @@ pub(super) fn item(
 pub fn all_s(plan: &Plan, budget: Option<&Budget>, pending: &[Pending]) -> Option<f64> {
     let each = pending
         .iter()
-        .map(|item| Some(of_launch(plan, budget?, &item.launch)?.launch_s));
+        .map(|item| Some(of_launch(plan, budget?, item, pending)?.launch_s));
     each.sum()
 }
 
-fn of_launch(plan: &Plan, budget: &Budget, launch: &Launch) -> Option<Expected> {
+/// Whether a launch starts a process of its own: not where an earlier one of its block that is
+/// left to do leaves it one.
+fn loads(plan: &Plan, item: &Launch, pending: &[Pending]) -> bool {
+    let target = plan.targets.iter().find(|t| t.id == original(&item.target));
+    let shares = |launch: &Launch| {
+        target.is_some_and(|target| shares(plan, scenario(plan, &launch.scenario), target))
+    };
+    let of_block = |launch: &&Launch| {
+        (launch.invocation, &launch.target) == (item.invocation, &item.target) && shares(launch)
+    };
+    let first = pending.iter().map(|p| &p.launch).find(of_block);
+    !shares(item) || first.is_none_or(|first| first.scenario == item.scenario)
+}
+
+fn of_launch(
+    plan: &Plan,
+    budget: &Budget,
+    item: &Pending,
+    pending: &[Pending],
+) -> Option<Expected> {
+    let launch = &item.launch;
     let id = original(&launch.target);
     let is_its = |pilot: &&Pilot| pilot.target == id && pilot.failure.is_empty();
     let pilot = budget.pilots.iter().find(is_its)?;
@@ -60,9 +81,13 @@ fn of_launch(plan: &Plan, budget: &Budget, launch: &Launch) -> Option<Expected> 
             Some((case.id.clone(), case_s))
         })
         .collect::<Option<_>>()?;
+    let load_s = match loads(plan, launch, pending) {
+        true => pilot.load_s,
+        false => 0.0,
+    };
     Some(Expected {
-        launch_s: pilot.load_s + parts_s.iter().map(|(_, part_s)| part_s).sum::<f64>(),
-        load_s: pilot.load_s,
+        launch_s: load_s + parts_s.iter().map(|(_, part_s)| part_s).sum::<f64>(),
+        load_s,
         parts_s,
     })
 }
@@ -72,6 +97,7 @@ mod tests {
     use super::super::pending::tests::plan;
     use super::*;
     use schema::budget::Round;
+    use schema::registry::Target;
 
     fn pilot(target: &str) -> Pilot {
         let cases = plan().scenarios.remove(0).cases;
@@ -108,14 +134,21 @@ mod tests {
         // 20 requests, and those before that warm up.
         let requests = f64::from(20 + plan.warmup_requests);
         let case_s = |i: usize| requests * f64::from(cases[i].prompt_tokens) / 100.0;
-        let of = of_launch(&plan, &budget, first).unwrap();
+        let alone = |launch: &Launch| {
+            let item = Pending {
+                launch: launch.clone(),
+                attempt: 0,
+            };
+            of_launch(&plan, &budget, &item, &[])
+        };
+        let of = alone(first).unwrap();
         assert!((of.launch_s - (2.0 + case_s(0) + case_s(1))).abs() < 1e-9);
         assert!((of.until(&[cases[0].id.clone()]) - (2.0 + case_s(0))).abs() < 1e-9);
         let twin = Launch {
             target: schema::twin::twin_name(&first.target),
             ..first.clone()
         };
-        assert_eq!(of_launch(&plan, &budget, &twin), Some(of.clone()));
+        assert_eq!(alone(&twin), Some(of.clone()));
 
         let mut left = pending(&plan);
         let all = all_s(&plan, Some(&budget), &left).unwrap();
@@ -126,6 +159,44 @@ mod tests {
         let mean_s = 2.0 + case_s(0) + case_s(1) / 2.0;
         assert!((item.launch_s - mean_s).abs() < 1e-9);
         assert_eq!(item.parts_s, of.parts_s);
+    }
+
+    #[test]
+    fn a_process_that_stays_is_loaded_once_a_block() {
+        let mut plan = plan();
+        plan.one_process = true;
+        plan.targets = vec![Target {
+            id: "t".into(),
+            engine: "t".into(),
+            variant: String::new(),
+            backend: "cpu".into(),
+            precision: "f32".into(),
+            weights: "w".into(),
+            hidden: false,
+        }];
+        let mut second = plan.scenarios[0].clone();
+        second.id = "another".into();
+        plan.scenarios.push(second);
+        let first = plan.launches[0].clone();
+        let budget = Budget {
+            pilots: vec![pilot(&first.target)],
+            ..Budget::default()
+        };
+        let item = |scenario: &str, invocation: u32| Pending {
+            launch: Launch {
+                scenario: scenario.into(),
+                invocation,
+                ..first.clone()
+            },
+            attempt: 0,
+        };
+        let left = [
+            item(&first.scenario, 0),
+            item("another", 0),
+            item("another", 1),
+        ];
+        let load_s = |item: &Pending| of_launch(&plan, &budget, item, &left).unwrap().load_s;
+        assert_eq!(left.each_ref().map(load_s), [2.0, 0.0, 2.0]);
     }
 
     #[test]

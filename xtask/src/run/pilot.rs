@@ -2,7 +2,7 @@
 //! run's time is shared out, and who is fastest and slowest. Nothing it times is
 //! published.
 
-use super::record::{Appender, write_whole};
+use super::record::Appender;
 use crate::budget;
 use crate::build::Programs;
 use crate::engine::EngineFailure;
@@ -12,6 +12,7 @@ use crate::twins;
 use crate::verify::question::load_for_cases;
 use crate::watch;
 use crate::watch::event::Stage;
+use crate::whole::write_json;
 use anyhow::{Context, Result};
 use protocol::clock::now_ns;
 use schema::budget::{Budget, Pilot, Round};
@@ -115,7 +116,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             twin.target, twin.cost_s
         );
     }
-    write_whole(&run_dir.join("budget.json"), &budget)?;
+    write_json(&run_dir.join("budget.json"), &budget)?;
     Ok(budget)
 }
 

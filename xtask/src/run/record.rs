@@ -92,20 +92,6 @@ impl Appender {
     }
 }
 
-/// Write a decision of the run: whole or not there, so that one cut short by a kill is
-/// made again.
-pub fn write_whole<T: Serialize>(path: &Path, value: &T) -> Result<()> {
-    let text = serde_json::to_string_pretty(value)? + "\n";
-    let staged = path.with_extension("json.new");
-    File::create(&staged)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .and_then(|()| std::fs::rename(&staged, path))
-        .with_context(|| format!("{} can't be written", path.display()))
-}
-
 /// The file of a launch inside its run's directory.
 pub fn launch_file(
     run_dir: &Path,

@@ -46,18 +46,23 @@ impl<'a> Serial<'a> {
 
     /// A request that isn't timed.
     pub(super) fn untimed(&mut self, session: &mut Session, sink: Sink) -> Result<(), Stop> {
-        self.wake(session, self.case.new_tokens, sink)
+        let next = self.prompts.untimed.rotate();
+        self.request(session, next, self.case.new_tokens, true, sink)
+            .map(drop)
     }
 
-    /// A request that isn't timed, of at most so many new tokens.
+    /// A request that isn't timed, of at most so many prompt and new tokens.
     pub(super) fn wake(
         &mut self,
         session: &mut Session,
-        new_tokens_max: u32,
+        (prompt_max, new_max): (usize, u32),
         sink: Sink,
     ) -> Result<(), Stop> {
-        let next = self.prompts.untimed.rotate();
-        let new_tokens = new_tokens_max.min(self.case.new_tokens);
+        let mut next = self.prompts.untimed.rotate();
+        if let Some((_, ids)) = &mut next {
+            ids.truncate(prompt_max);
+        }
+        let new_tokens = new_max.min(self.case.new_tokens);
         self.request(session, next, new_tokens, true, sink)
             .map(drop)
     }

@@ -13,7 +13,7 @@ use crate::build::{self, Programs};
 use crate::doctor::Gpu;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
-use crate::exclusive::exclusive;
+use crate::exclusive;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
 use crate::verify::question::load_for_cases;
@@ -25,6 +25,7 @@ use schema::plan::{Case, Plan, PlannedScenario};
 use schema::record::{End, LaunchRecord, RecordEvent, Status, VerifyRecord};
 use schema::registry::Target;
 use schema::run::Run;
+use schema::run_files::RunFiles;
 use schema::scenario::LoadShape;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,20 +52,20 @@ pub struct Tracing<'a> {
 
 /// `cargo xtask trace`: exit status 3 where a target could not be traced.
 pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCode> {
-    let _only_one = exclusive(repo)?;
+    let _only_one = exclusive::machine()?;
     // Before anything is built for it.
     let run = Run::load(run_dir)?;
     if let Err(why) = here().and_then(|()| targets(&run.header.plan, &run.verify, engines)) {
         println!("No kernels traced: {why}");
         return Ok(ExitCode::SUCCESS);
     }
-    let (run_dir, header, programs, prompts) = reopen(repo, &repo.registry()?, run_dir)?;
+    let opened = reopen(repo, &repo.registry()?, run_dir)?;
     let tracing = Tracing {
         repo,
-        plan: &header.plan,
-        run_dir: &run_dir,
-        programs: &programs,
-        prompts: &prompts,
+        plan: &opened.header.plan,
+        run_dir: &opened.run_dir,
+        programs: &opened.programs,
+        prompts: &opened.prompts,
     };
     match tracing.of_run(engines, true)? {
         true => Ok(ExitCode::SUCCESS),
@@ -163,7 +164,7 @@ impl Tracing<'_> {
             reused: false,
         };
         self.launch(target, &traced, &case, launch, &requests)?;
-        let all = TracedLaunch::load_all(self.run_dir)?;
+        let all = TracedLaunch::load_all(&RunFiles::open(self.run_dir)?)?;
         let newest = all.iter().find(|l| l.log.launch.target == target.id);
         let newest = newest.context("the launch that was just recorded is gone")?;
         Ok(stats::kernels::analyse(newest))

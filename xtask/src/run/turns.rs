@@ -23,15 +23,16 @@ use schema::plan::{Case, Launch, Plan};
 /// Least length of a turn's timed part (ns): what befalls a machine lasts longer.
 const TURN_NS: u64 = 25_000_000;
 /// Least timed requests of a turn, so that the untimed one is a small part of it.
-const REQUESTS_MIN: u32 = 3;
-/// Most output tokens of the untimed request: its prefill and a few steps touch every weight.
-const WAKE_TOKENS: u32 = 4;
+const REQUESTS_MIN: u32 = 4;
+/// Most prompt and output tokens of the untimed request: a short prefill and a few steps touch
+/// every weight.
+const WAKE: (usize, u32) = (64, 4);
 
 /// What the untimed requests of turns take, in requests of `round_s`, where a case is timed for
-/// `timed_s` in all: one a turn, of half a request's length.
+/// `timed_s` in all: one a turn, of a quarter of a request's length.
 pub fn untimed(timed_s: f64, round_s: f64) -> f64 {
     let turn_s = (f64::from(REQUESTS_MIN) * round_s).max(TURN_NS as f64 / 1e9);
-    (timed_s / turn_s).ceil() / 2.0
+    (timed_s / turn_s).ceil() / 4.0
 }
 
 /// Make the launches of one round, loaded and stopped. `Err` only where a record can't be
@@ -111,7 +112,7 @@ impl<'r, 'a> Player<'r, 'a> {
         engine.sampler.begin_turn(self.turns);
         self.turns += 1;
         session.resume();
-        self.serial.wake(session, WAKE_TOKENS, &mut sink)?;
+        self.serial.wake(session, WAKE, &mut sink)?;
         let (mut requests, mut busy_ns) = (0, 0);
         while !self.serial.is_done() && (requests < REQUESTS_MIN || busy_ns < TURN_NS) {
             busy_ns += self.serial.timed(session, &mut sink)?;
@@ -191,9 +192,9 @@ mod tests {
 
     #[test]
     fn a_short_untimed_request_a_turn() {
-        // 20 requests of 100 ms: 7 turns of three, but for the last.
-        assert_eq!(untimed(2.0, 0.1), 3.5);
+        // 20 requests of 100 ms: 5 turns of four.
+        assert_eq!(untimed(2.0, 0.1), 1.25);
         // Half a second of requests of 5 ms: 20 turns of 25 ms.
-        assert_eq!(untimed(0.5, 0.005), 10.0);
+        assert_eq!(untimed(0.5, 0.005), 5.0);
     }
 }

@@ -76,6 +76,11 @@ pub fn check(name: &str, text: &str) -> Vec<String> {
                     "job {id} is self-hosted: no pull request may start it, and `if: {is_ours}` must stand there"
                 ));
             }
+            if keeps_leftovers(&job.steps) {
+                complain(format!(
+                    "job {id} is self-hosted and keeps what earlier runs left (`clean: false`): take it away by `git clean`"
+                ));
+            }
         }
         for step in &job.steps {
             if step.run.as_ref().is_some_and(|run| run.contains("${{")) {
@@ -93,6 +98,17 @@ pub fn check(name: &str, text: &str) -> Vec<String> {
         }
     }
     complaints
+}
+
+/// Whether a checkout leaves what is there and no step cleans it up.
+fn keeps_leftovers(steps: &[Step]) -> bool {
+    let leaves = |step: &Step| step.with.get("clean") == Some(&Value::Bool(false));
+    let cleans = |step: &Step| {
+        step.run
+            .as_ref()
+            .is_some_and(|run| run.contains("git clean"))
+    };
+    steps.iter().any(leaves) && !steps.iter().any(cleans)
 }
 
 /// Every action by commit, with its version in a comment, which YAML forgets.
@@ -219,6 +235,11 @@ jobs:
                 "persist-credentials: false".into(),
                 "fetch-depth: 0".into(),
                 "checks out without",
+            ),
+            (
+                "persist-credentials: false".into(),
+                "persist-credentials: false\n          clean: false".into(),
+                "what earlier runs left",
             ),
             ("jobs:".into(), "jobs: [".into(), "no workflow"),
         ];

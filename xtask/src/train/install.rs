@@ -3,6 +3,7 @@
 use super::export::Made;
 use crate::fetch;
 use crate::repo::Repo;
+use crate::whole::write_json;
 use anyhow::{Context, Result, bail};
 use models::ModelFile;
 use models::training::{Job, RunDir};
@@ -42,9 +43,7 @@ pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> 
         perplexity_tokens: made.perplexity_tokens,
         weights_sha256: schema::run::sha256_hex(&std::fs::read(weights)?),
     };
-    let text = serde_json::to_string_pretty(&training)? + "\n";
-    let path = dir.join(Training::FILE);
-    std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
+    write_json(&dir.join(Training::FILE), &training)?;
 
     fetch::LockFile::open(&repo.models_lock_path())?.forget(&job.model)?;
     fetch::ensure(repo, std::slice::from_ref(&job.model))?;

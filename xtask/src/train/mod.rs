@@ -8,14 +8,16 @@ mod install;
 
 use crate::build;
 use crate::engine::Program;
+use crate::engine::start::launch;
 use crate::repo::Repo;
+use crate::whole::write_json;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use models::ModelSpec;
 use models::training::{Job, RunDir};
 use schema::train::{TrainBackend, TrainRegistry};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// What the command line says.
 #[derive(Args)]
@@ -152,9 +154,7 @@ fn begin(repo: &Repo, registry: &TrainRegistry, options: &Options) -> Result<(Ru
         dir.display()
     );
     std::fs::create_dir_all(&run.0).with_context(|| format!("can't make {}", dir.display()))?;
-    let text = serde_json::to_string_pretty(&job)? + "\n";
-    std::fs::write(run.job(), text)
-        .with_context(|| format!("can't write into {}", dir.display()))?;
+    write_json(&run.job(), &job)?;
     Ok((run, job))
 }
 
@@ -178,16 +178,13 @@ fn find(repo: &Repo, name: &str) -> Result<RunDir> {
 
 /// Start the trainer and wait for it. It has the terminal.
 fn train(program: &Program, run: &RunDir, tui: bool) -> Result<()> {
-    let mut command = Command::new(&program.argv[0]);
-    command
-        .args(&program.argv[1..])
-        .arg(&run.0)
-        .envs(program.variables());
+    let mut command = program.command();
+    command.arg(&run.0);
     if tui {
         command.arg("--tui");
     }
-    let status = command
-        .status()
+    let status = launch(command)
+        .and_then(|mut child| child.wait())
         .with_context(|| format!("{} can't be started", program.argv[0]))?;
     if !status.success() || crate::interrupt::requested() {
         bail!(

@@ -12,6 +12,7 @@ use crate::plan::profile_targets;
 use crate::repo::Repo;
 use crate::watch::event::{Event, Stage};
 use crate::watch::{self, control};
+use crate::whole::write_whole;
 use anyhow::{Context, Result, bail};
 use models::ModelSpec;
 use schema::golden::Golden;
@@ -183,7 +184,7 @@ fn write_golden(repo: &Repo, golden: &Golden) -> Result<()> {
     let path = repo.golden_path(&golden.model);
     let mut text = serde_json::to_string(golden)?;
     text.push('\n');
-    std::fs::write(&path, text).with_context(|| format!("{} can't be written", path.display()))?;
+    write_whole(&path, text)?;
     println!(
         "{}: made by {}, {} agrees (worst mean KL {:.1e} nats)",
         path.display(),

@@ -4,7 +4,8 @@
 use super::golden::Asked;
 use crate::engine::session::Session;
 use crate::repo::Repo;
-use anyhow::{Context, Result};
+use crate::whole::write_json;
+use anyhow::Result;
 use models::tokenizer::EOS_ID;
 use models::training::{Split, Windows, opening};
 use models::{Corpus, ModelSpec, stories};
@@ -56,8 +57,7 @@ pub fn write(repo: &Repo, asked: &Asked) -> Result<()> {
         reference: golden.reference.clone(),
         stories: asked.stories.clone(),
     };
-    let text = serde_json::to_string_pretty(&stories)? + "\n";
-    std::fs::write(&path, text).with_context(|| format!("{} can't be written", path.display()))?;
+    write_json(&path, &stories)?;
     println!(
         "{}: {} of {} stories end by themselves and follow the grammar",
         path.display(),

@@ -202,8 +202,7 @@ fn press(state: &mut State, key: KeyEvent) {
     if is_control && key.code == KeyCode::Char('c') {
         state.wish.quit = true;
         // As without a dashboard: the second time it ends the process.
-        // SAFETY: plain system call; the handler is ours (see `interrupt`).
-        unsafe { libc::raise(libc::SIGINT) };
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT); // it always can
         return;
     }
     match state.key(meaning(key.code)) {

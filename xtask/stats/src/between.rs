@@ -211,6 +211,7 @@ fn is_fault(status: Status) -> bool {
         Status::Ok
         | Status::Unsupported
         | Status::Unavailable
+        | Status::Unverified
         | Status::OverBudget
         | Status::NotRun => false,
     }

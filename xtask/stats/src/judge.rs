@@ -70,7 +70,7 @@ fn verified(run: &Run, target: &str, case: &Case, evidence: &Evidence) -> Result
     match verify.verified_positions {
         Some(positions) if positions >= needed => Ok(()),
         positions => Err((
-            Status::WrongOutput,
+            Status::Unverified,
             format!(
                 "verified ({}) for contexts up to {} tokens, this case needs {needed}",
                 verify.scope,

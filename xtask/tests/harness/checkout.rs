@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use xtask::engine::Program;
 use xtask::repo::Repo;
+use xtask::results::Results;
 
 /// The embedded model, made once for all tests.
 fn models_dir() -> &'static Path {
@@ -89,7 +90,7 @@ impl Checkout {
         let mut registry = format!(
             "baseline = \"fake.cpu.f32\"\nreference = \"fake.cpu.f32\"\ncross_check = \"fake.cpu.f32\"\n\
              [[engine]]\nid = \"fake\"\nname = \"fake\"\nabout = \"\"\nhomepage = \"\"\n\
-             build = {{ kind = \"prebuilt\", path = {:?} }}\n",
+             env = [\"FAKE_*\"]\nbuild = {{ kind = \"prebuilt\", path = {:?} }}\n",
             fake().display().to_string()
         );
         for variant in std::iter::once(&"").chain(variants) {
@@ -185,6 +186,8 @@ impl Checkout {
             .current_dir(self.dir.path())
             .env("CARGO_TARGET_DIR", self.path("target"))
             .env("BENCH_MODELS_DIR", models_dir())
+            // A machine of its own: tests measure side by side.
+            .env("BENCH_LOCK", self.path("bench.lock"))
             .envs(environment.iter().copied());
         command
     }
@@ -207,7 +210,7 @@ impl Checkout {
 
     /// The newest run.
     pub fn latest(&self) -> Option<Run> {
-        let dir = xtask::results::find(&self.path("data/results"), "latest").ok()?;
+        let dir = Results::at(&self.path("runs")).find("latest").ok()?;
         Some(Run::load(&dir).expect("the records are valid"))
     }
 

@@ -71,7 +71,7 @@ fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
     terminal.press("p");
     terminal.sees(&["p pauses after this launch"]);
     terminal.sees(&["paused · ", "p goes on", "1/4"]);
-    let records = files(&checkout.path("data/results"));
+    let records = files(&checkout.path("runs"));
     let mut launches = 0;
     for (path, bytes) in &records {
         let record = String::from_utf8_lossy(bytes);
@@ -101,7 +101,7 @@ fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
     for word in ["--resume", "interrupted", "of a core"] {
         assert!(ended.text.contains(word), "no {word:?} in\n{}", ended.text);
     }
-    let before = files(&checkout.path("data/results"));
+    let before = files(&checkout.path("runs"));
     goes_on(&checkout, &before);
 }
 
@@ -180,7 +180,7 @@ fn skips_one(checkout: &Checkout) {
     let ended = terminal.end();
     assert_eq!(ended.code, 130, "{}", ended.text);
     is_left_as_it_was(&ended);
-    let before = files(&checkout.path("data/results"));
+    let before = files(&checkout.path("runs"));
     let skipped = before
         .values()
         .filter(|bytes| String::from_utf8_lossy(bytes).contains("skipped by the user"));

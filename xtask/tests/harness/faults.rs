@@ -9,7 +9,7 @@ use schema::run::Run;
 /// A variant of the fake, the status its cells end with, and a word of the reason.
 /// A fault of the engine strikes in its third batch, which is in the parity gate,
 /// so nothing of that target is ever timed.
-const IN_THE_GATE: [(&str, Status, &str); 20] = [
+const IN_THE_GATE: [(&str, Status, &str); 21] = [
     ("crash_load", Status::Crashed, "signal 6"),
     ("hang_load", Status::Timeout, "while loading"),
     ("oom_load", Status::Oom, "as asked for"),
@@ -28,6 +28,7 @@ const IN_THE_GATE: [(&str, Status, &str); 20] = [
     ("huge_line", Status::ProtocolError, "16 MiB"),
     ("wrong_id", Status::ProtocolError, ""),
     ("duplicate", Status::ProtocolError, ""),
+    ("flood", Status::ProtocolError, ""),
     ("too_few", Status::ProtocolError, "tokens"),
     ("wrong", Status::WrongOutput, ""),
 ];

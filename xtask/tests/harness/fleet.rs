@@ -43,7 +43,9 @@ fn a_slurm_array_makes_a_whole_run() {
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", bin.display());
     let fleet = fleet();
+    let lock = checkout.path("bench.lock");
     let (fleet, target, models) = (fleet.to_str(), target.to_str(), models.to_str());
+    let lock = lock.to_str();
     let requeued = || std::fs::read_to_string(dir.join("requeued")).unwrap_or_default();
     for task in ["3", "4"] {
         for go in 1.. {
@@ -64,6 +66,7 @@ fn a_slurm_array_makes_a_whole_run() {
                     ("MINUTES", "0"),
                     ("CARGO_TARGET_DIR", target.expect("it is UTF-8")),
                     ("BENCH_MODELS_DIR", models.expect("it is UTF-8")),
+                    ("BENCH_LOCK", lock.expect("it is UTF-8")),
                 ],
             );
             assert!(output.status.success(), "{}", text(&output));

@@ -71,7 +71,7 @@ fn a_corrupt_record_is_named_by_file_and_line() {
         crate::checkout::text(&output)
     );
     let file = checkout
-        .path("data/results")
+        .path("runs")
         .join(&run.header.id)
         .join(&run.launches[0].file);
     let text = std::fs::read_to_string(&file).expect("it was recorded");

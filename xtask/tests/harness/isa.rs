@@ -68,7 +68,7 @@ fn it_is_started_once_more_and_every_record_says_so() {
     assert!(launches("fake.cpu.f32").all(|log| log.launch.isa_limit.is_none()));
 
     // Gone on with, the run knows to what it was kept.
-    let dir = checkout.path("data/results").join(&run.header.id);
+    let dir = checkout.path("runs").join(&run.header.id);
     let last = launches("fake+sigill.cpu.f32").next_back();
     let gone = dir.join(&last.expect("it was launched").file);
     std::fs::remove_file(&gone).expect("the record is there");

@@ -26,5 +26,7 @@ mod telemetry;
 mod terminal;
 mod timing;
 mod trace;
+mod trusted;
 mod turns;
 mod twins;
+mod variables;

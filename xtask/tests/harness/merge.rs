@@ -9,6 +9,7 @@ use schema::record::Status;
 use schema::run::{Run, RunHeader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use xtask::results::Results;
 
 const TARGETS: [&str; 2] = ["x.cpu.f32", "y.cpu.f32"];
 
@@ -56,7 +57,7 @@ fn measured(run: &Run) -> BTreeSet<(String, String, u32, String, Vec<u64>)> {
 #[test]
 fn two_shards_merged_are_the_whole_plan() {
     let checkout = Checkout::with(&["slow"]);
-    let results = checkout.path("data/results");
+    let results = checkout.path("runs");
     let bench = |arguments: &[&str]| {
         let output = checkout.xtask(&[&["bench", "--profile", "test"], arguments].concat(), &[]);
         assert!(output.status.success(), "{}", text(&output));
@@ -246,11 +247,7 @@ fn other_bytes_of_the_same_source_are_said_and_of_unknown_source_refused() {
         "{said}"
     );
     assert!(said.contains("differ in kernel: 6.1 → 6.2"), "{said}");
-    let merged = xtask::results::ids(dir.path())
-        .into_iter()
-        .find(|id| id.contains("merged"))
-        .expect("it was made");
-    let run = Run::load(&dir.path().join(merged)).expect("it is valid");
+    let run = Run::load(&merged(dir.path())).expect("it is valid");
     let provenance = &run.header.provenance;
     assert!(
         provenance.binaries.is_empty(),
@@ -345,11 +342,7 @@ fn a_cell_counts_where_every_shard_kept_it_and_nothing_measured_is_lost() {
     assert!(output.status.success(), "{said}");
     assert!(said.contains("over_budget 1: in r-two (1)"), "{said}");
     assert!(said.contains("Measured 1 of 2 cells"), "{said}");
-    let merged = xtask::results::ids(dir.path())
-        .into_iter()
-        .find(|id| id.contains("merged"))
-        .expect("it was made");
-    let merged = dir.path().join(merged);
+    let merged = merged(dir.path());
     let decided = std::fs::read_to_string(merged.join("budget.json")).expect("it was merged");
     assert!(decided.contains("in r-two: about 9 s"), "{decided}");
     for part in ["r-one", "r-two"] {
@@ -411,11 +404,7 @@ fn what_one_shard_did_not_pass_or_have_judged_is_not_passed_or_judged() {
     let merge = || xtask(dir.path(), &["merge", "r-one", "r-two"]);
     let output = merge();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    let merged = xtask::results::ids(dir.path())
-        .into_iter()
-        .find(|id| id.contains("merged"))
-        .expect("it was made");
-    let merged = dir.path().join(merged);
+    let merged = merged(dir.path());
     let run = Run::load(&merged).expect("it is valid");
     let x = &run.verify["x.cpu.f32"];
     assert_eq!(
@@ -446,4 +435,11 @@ fn what_one_shard_did_not_pass_or_have_judged_is_not_passed_or_judged() {
         ),
         "{said}"
     );
+}
+
+/// The directory of the merged run.
+fn merged(results: &Path) -> PathBuf {
+    let mut places = Results::at(results).places().into_iter();
+    let found = places.find(|(id, _)| id.contains("merged"));
+    found.expect("it was made").1
 }

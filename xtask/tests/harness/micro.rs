@@ -141,7 +141,7 @@ fn a_run_goes_on_where_it_stopped_and_nothing_is_written_again() {
     let output = checkout.xtask(&ask, &[]);
     assert!(output.status.success(), "{}", text(&output));
     let run = checkout.latest().expect("the run is there");
-    let results = checkout.path("data/results");
+    let results = checkout.path("runs");
     // One launch lost whole, one cut short in its second line, one in its first, and one
     // with nothing in its file.
     let dir = results.join(&run.header.id).join("micro/adding");

@@ -72,7 +72,7 @@ fn an_open_loop_offers_its_share_of_the_recorded_capacity() {
 fn a_resumed_run_keeps_to_its_capacity() {
     let checkout = checkout();
     let (_, run) = checkout.bench(&[]);
-    let dir = checkout.path("data/results").join(&run.header.id);
+    let dir = checkout.path("runs").join(&run.header.id);
     let lost = dir.join("fake.cpu.f32/open_loop.i1.jsonl");
     std::fs::remove_file(&lost).expect("it was recorded");
     let before = std::fs::read(dir.join("capacity.jsonl")).expect("it was recorded");

@@ -9,20 +9,24 @@ use std::process::Command;
 
 const TARGETS: [&str; 2] = ["x.cpu.f32", "y.cpu.f32"];
 
-fn has_jq() -> bool {
-    let is_there = Command::new("jq").arg("--version").output().is_ok();
-    assert!(is_there || std::env::var_os("CI").is_none(), "CI has no jq");
-    is_there
+fn has_tools() -> bool {
+    ["jq", "zstd"].iter().all(|tool| {
+        let is_there = Command::new(tool).arg("--version").output().is_ok();
+        let may_lack = std::env::var_os("CI").is_none();
+        assert!(is_there || may_lack, "CI has no {tool}");
+        is_there
+    })
 }
 
 /// What the job would say, and the verdict it hands on.
-fn judge(dir: &Path, runners: &str) -> (String, String) {
+fn judge(dir: &Path, runners: &str, shards: &str) -> (String, String) {
     let script = Checkout::real_repo().root.join(".github/judge.sh");
     let output = Command::new("bash")
         .arg(script)
         .current_dir(dir)
         .env("XTASK", env!("CARGO_BIN_EXE_xtask"))
         .env("RUNNERS", runners)
+        .env("SHARDS", shards)
         .env("GITHUB_STEP_SUMMARY", dir.join("summary.md"))
         .env("GITHUB_OUTPUT", dir.join("output"))
         .output()
@@ -46,8 +50,8 @@ fn published(dir: &Path) -> Vec<String> {
 
 #[test]
 fn shards_are_put_together_and_held_against_the_last_published_run() {
-    if !has_jq() {
-        eprintln!("skipped: no jq on this machine");
+    if !has_tools() {
+        eprintln!("skipped: no jq or no zstd on this machine");
         return;
     }
     let temporary = tempfile::tempdir().expect("a temporary directory can be made");
@@ -55,12 +59,15 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
     let fast = |id: &str| Synthetic::new(id, &TARGETS);
     // The first run of a machine has nothing before it.
     fast("20260101-000000-test-a").write(&dir.join("shards/shard-big-1of1"));
-    let (said, verdict) = judge(dir, r#"["big", "gone"]"#);
+    // Not taken for the other's, and nobody asked for it.
+    fast("20260101-000001-test-b").write(&dir.join("shards/shard-big-gpu-1of1"));
+    let (said, verdict) = judge(dir, r#"["big", "gone"]"#, r#"["1/1"]"#);
     assert!(
         said.contains("## big\n\nThe first run of such a machine"),
         "{said}"
     );
-    assert!(said.contains("## gone\n\nNothing was measured."), "{said}");
+    let nothing = "## gone\n\nNothing was measured of shard 1/1.";
+    assert!(said.contains(nothing), "{said}");
     assert_eq!(
         (verdict.as_str(), published(dir).len()),
         ("verdict=none", 1)
@@ -74,7 +81,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
             .slowed("y.cpu.f32", 1.1)
             .write(&dir.join(format!("shards/shard-big-{name}")));
     }
-    let (said, verdict) = judge(dir, r#"["big"]"#);
+    let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/2", "2/2"]"#);
     assert!(
         said.contains(
             "## big\n\n**B is slower in 1 of 2 cells.**\n\n- A: `20260101-000000-test-a "
@@ -97,7 +104,7 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
                 .insert("cpu_model".into(), "another CPU".into());
         })
         .write(&dir.join("shards/shard-big-1of1"));
-    let (said, verdict) = judge(dir, r#"["big"]"#);
+    let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/1"]"#);
     assert!(said.contains("The first run of such a machine"), "{said}");
     assert_eq!(
         (verdict.as_str(), published(dir).len()),

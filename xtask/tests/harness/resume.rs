@@ -42,7 +42,7 @@ pub fn started(checkout: &Checkout, environment: &[(&str, &str)]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary can be started");
-    let results = checkout.path("data/results");
+    let results = checkout.path("runs");
     let patience = Instant::now() + Duration::from_secs(120);
     while timed_requests(&files(&results)) < 9 {
         assert!(Instant::now() < patience, "no requests were recorded");
@@ -62,7 +62,7 @@ fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf,
     // SAFETY: plain system call on our own child.
     unsafe { libc::kill(child.id() as libc::pid_t, signal) };
     child.wait_with_output().expect("it can be waited for");
-    files(&checkout.path("data/results"))
+    files(&checkout.path("runs"))
 }
 
 /// Resume the newest run, of which `before` is on disk: not a byte of that changes,
@@ -70,7 +70,7 @@ fn interrupted_by(checkout: &Checkout, signal: libc::c_int) -> BTreeMap<PathBuf,
 pub fn goes_on(checkout: &Checkout, before: &BTreeMap<PathBuf, Vec<u8>>) -> Samples {
     let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
     assert!(output.status.success(), "{}", text(&output));
-    let after = files(&checkout.path("data/results"));
+    let after = files(&checkout.path("runs"));
     for (path, bytes) in before {
         // Only the two logs of judgements go on in their file; and what was there stays.
         assert!(
@@ -122,6 +122,11 @@ fn after_sigterm() {
 }
 
 #[test]
+fn after_sighup() {
+    resumes("harness: SIGHUP", libc::SIGHUP);
+}
+
+#[test]
 fn after_sigint() {
     resumes("harness: SIGINT", libc::SIGINT);
 }
@@ -130,7 +135,7 @@ fn after_sigint() {
 fn a_record_without_a_whole_first_line_keeps_its_name_and_the_launch_takes_the_next() {
     let checkout = Checkout::with(&[]);
     interrupted_by(&checkout, libc::SIGKILL);
-    let results = checkout.path("data/results");
+    let results = checkout.path("runs");
     let run = checkout.latest().expect("the run is there");
     let of_launch = |suffix: &str| {
         let launches = run.header.plan.launches.iter();

@@ -16,7 +16,7 @@ fn goes_of_no_time_at_all_finish_a_run() {
         "noise_floor = true\n{PROFILE}\n[scenarios.open_loop]\nprompt_tokens = [10]\n\
          new_tokens = 6\nconcurrency = [4]\nload_percent = [50]\nrequests = 8\n"
     ));
-    let results = checkout.path("data/results");
+    let results = checkout.path("runs");
     let begin = ["bench", "--profile", "test", "--stop-after", "0"];
     let go_on = ["bench", "--resume", "latest", "--stop-after", "0"];
     let mut output = checkout.xtask(&begin, &[]);

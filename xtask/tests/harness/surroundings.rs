@@ -6,26 +6,56 @@ use crate::matrix::{Samples, row};
 use crate::resume::{files, goes_on, started, timed_requests};
 use schema::record::Status;
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 fn samples(checkout: &Checkout) -> usize {
-    timed_requests(&files(&checkout.path("data/results")))
+    timed_requests(&files(&checkout.path("runs")))
 }
 
 #[test]
-fn a_second_run_waits_its_turn() {
+fn a_second_run_waits_its_turn_whatever_it_builds_into() {
     let checkout = Checkout::with(&[]);
     let (output, _) = checkout.bench(&[]);
     assert!(output.status.success(), "{}", text(&output));
     let before = samples(&checkout);
-    let lock = std::fs::File::create(checkout.path("target/bench.lock")).expect("it is ours");
+    // Somebody else's, so read and not written.
+    let lock = std::fs::File::open(checkout.path("bench.lock")).expect("a run made it");
     lock.lock().expect("nobody else holds it");
-    let output = checkout.xtask(&["bench", "--profile", "test"], &[]);
+    let elsewhere = checkout.path("other-target");
+    let elsewhere = elsewhere.to_str().expect("it is UTF-8");
+    let output = checkout.xtask(
+        &["bench", "--profile", "test"],
+        &[("CARGO_TARGET_DIR", elsewhere)],
+    );
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output);
     assert!(said.contains("another run is measuring"), "{said}");
     let after = samples(&checkout);
     row("two runs at once", "refused", &Samples { before, after });
     assert_eq!(after, before);
+}
+
+#[test]
+fn a_run_is_gone_on_with_by_one_process() {
+    let checkout = Checkout::with(&[]);
+    let mut first = started(&checkout, &[("FAKE_DECODE_US", "20000")]);
+    // As if on another machine, which has the same records.
+    let lock = checkout.path("other.lock");
+    let lock = lock.to_str().expect("it is UTF-8");
+    let output = checkout.xtask(&["bench", "--resume", "latest"], &[("BENCH_LOCK", lock)]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output);
+    assert!(
+        said.contains("another process is writing this run"),
+        "{said}"
+    );
+    let by_itself = first.try_wait().expect("it can be waited for");
+    assert!(by_itself.is_none(), "it was over before it was asked");
+    // SAFETY: plain system call on our own child.
+    unsafe { libc::kill(first.id() as libc::pid_t, libc::SIGKILL) };
+    first.wait_with_output().expect("it can be waited for");
+    let after = goes_on(&checkout, &files(&checkout.path("data/results")));
+    row("one run twice at once", "refused", &after);
 }
 
 #[test]
@@ -48,21 +78,17 @@ fn results_that_cannot_be_written_are_said_before_anything_is_measured() {
     row("read-only results", "refused", &none);
 }
 
-/// Files of the run may not grow beyond this: room for its header, and for a part of
-/// what is measured.
+/// Files may not grow beyond this: room for a run's header, and for a part of what is measured.
 const FILE_BYTES_MAX: libc::rlim_t = 24 << 10;
 
-#[test]
-fn a_disk_that_fills_up_costs_what_was_not_written() {
-    let checkout = Checkout::with(&[]);
-    checkout.profile(&PROFILE.replace("requests = 6", "requests = 200"));
-    let mut command = checkout.command(&["bench", "--profile", "test"], &[]);
+/// The command, as if the disk were full once a file has so many bytes.
+fn with_file_limit(mut command: Command, bytes: libc::rlim_t) -> Command {
     // SAFETY: two plain system calls between fork and exec.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             let limit = libc::rlimit {
-                rlim_cur: FILE_BYTES_MAX,
-                rlim_max: FILE_BYTES_MAX,
+                rlim_cur: bytes,
+                rlim_max: bytes,
             };
             libc::setrlimit(libc::RLIMIT_FSIZE, &limit);
             // The write fails, as on a full disk, instead of ending the process.
@@ -70,14 +96,53 @@ fn a_disk_that_fills_up_costs_what_was_not_written() {
             Ok(())
         });
     }
-    let output = command.output().expect("the binary can be started");
+    command
+}
+
+#[test]
+fn a_header_that_has_no_room_leaves_no_run() {
+    let checkout = Checkout::with(&[]);
+    let command = checkout.command(&["bench", "--profile", "test"], &[]);
+    let output = with_file_limit(command, 2 << 10).output();
+    let output = output.expect("the binary can be started");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("run.json can't be written"), "{said}");
+    let left = files(&checkout.path("data/results"));
+    assert!(left.is_empty(), "{:?}", left.keys());
+    assert!(checkout.latest().is_none());
+    let none = Samples {
+        before: 0,
+        after: 0,
+    };
+    row("disk full at the header", "refused", &none);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_no_run() {
+    let checkout = Checkout::with(&["crash"]);
+    let (output, run) = checkout.bench(&[("BENCH_ERROR_LOG", "/dev/full")]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("/dev/full can't be appended to"), "{said}");
+    let mut cells = checkout.cells(&run).into_iter();
+    assert!(cells.all(|c| (c.2 == Status::Ok) == (c.0 == "fake.cpu.f32")));
+}
+
+#[test]
+fn a_disk_that_fills_up_costs_what_was_not_written() {
+    let checkout = Checkout::with(&[]);
+    checkout.profile(&PROFILE.replace("requests = 6", "requests = 200"));
+    let command = checkout.command(&["bench", "--profile", "test"], &[]);
+    let output = with_file_limit(command, FILE_BYTES_MAX).output();
+    let output = output.expect("the binary can be started");
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
         said.contains(".jsonl can't be written") && said.contains("--resume"),
         "{said}"
     );
-    let before = files(&checkout.path("data/results"));
+    let before = files(&checkout.path("runs"));
     assert!(timed_requests(&before) > 0, "{said}");
     let after = goes_on(&checkout, &before);
     row("disk full", "error, resumes", &after);
@@ -109,7 +174,7 @@ fn a_model_that_goes_away_is_no_failure_of_the_engine() {
         "{:?}",
         ends.collect::<Vec<_>>()
     );
-    let before = files(&checkout.path("data/results"));
+    let before = files(&checkout.path("runs"));
     std::os::unix::fs::symlink(original.join("model.safetensors"), &weights)
         .expect("it can be put back");
     let after = goes_on(&checkout, &before);

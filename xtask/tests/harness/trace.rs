@@ -4,6 +4,7 @@
 use crate::checkout::{Checkout, text};
 use schema::kernels::{KernelTrace, TracedLaunch};
 use schema::registry::Target;
+use schema::run_files::RunFiles;
 use stats::kernels::classify::Class;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +37,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     assert!(output.status.success(), "{}", text(&output));
     let plan = &run.header.plan;
     let repo = checkout.repo();
-    let run_dir = checkout.path("data/results").join(&run.header.id);
+    let run_dir = checkout.path("runs").join(&run.header.id);
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed).expect("a tokenizer");
     let tracing = Tracing {
         repo: &repo,
@@ -95,7 +96,8 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
             .is_some()
     );
     assert!(traces.join("single_request.p10.a1.trace.jsonl").is_file());
-    let newest = TracedLaunch::load_all(&run_dir).expect("they can be listed");
+    let newest = TracedLaunch::load_all(&RunFiles::open(&run_dir).expect("it is a run"))
+        .expect("they can be listed");
     assert_eq!(newest[0].log.launch.attempt, 2);
     // The samples are what they were.
     let again = checkout.latest().expect("the run is there");
@@ -114,6 +116,6 @@ fn without_cuda_it_is_said_and_nothing_is_written() {
         false => "no target of this run is on CUDA",
     };
     assert!(said.contains(word), "{said}");
-    let run_dir = checkout.path("data/results").join(&run.header.id);
+    let run_dir = checkout.path("runs").join(&run.header.id);
     assert!(!run_dir.join("kernels").exists());
 }

@@ -78,7 +78,7 @@ fn where_memory_has_room_for_one_they_run_one_after_the_other() {
 }
 
 /// Processes that a process has started and not yet waited for.
-fn children(pid: u32) -> Vec<u32> {
+pub fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
     tasks
         .flatten()
@@ -92,6 +92,10 @@ fn children(pid: u32) -> Vec<u32> {
 
 #[test]
 fn a_killed_harness_leaves_no_stopped_engine_behind() {
+    // Orphans become this process's, which is of their session: so the kernel wakes none that
+    // is stopped, as it would one whom nobody of its session looks after.
+    // SAFETY: plain system call without pointers.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) }, 0);
     let checkout = Checkout::with(&["slow"]);
     checkout.profile(&turns_alone(12));
     let harness = started(&checkout, &[PACE]);

@@ -67,7 +67,9 @@ pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
             requirements,
         }) => all.push((
             "The environment alone".into(),
-            format!("pip install --require-hashes --requirement {requirements}  # runs {script}"),
+            format!(
+                "pip install --require-hashes --only-binary=:all: --requirement {requirements}  # runs {script}"
+            ),
         )),
         Some(Build::Prebuilt { .. }) | None => {}
     }

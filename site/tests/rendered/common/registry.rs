@@ -30,6 +30,7 @@ pub fn registry() -> Registry {
                 },
                 on: BTreeMap::new(),
                 direct: None,
+                env: Vec::new(),
                 test_server: None,
                 hidden: false,
                 ours: false,

@@ -80,8 +80,9 @@ fn what_is_wrong_is_said_with_its_line() {
 
 #[test]
 fn the_newest_trace_of_a_target_counts_and_a_broken_one_is_no_error_of_the_run() {
-    let run = tempfile::tempdir().unwrap();
-    let dir = run.path().join("kernels/a.cuda.f16");
+    let root = tempfile::tempdir().unwrap();
+    let run = root.path().join("some-run");
+    let dir = run.join("kernels/a.cuda.f16");
     std::fs::create_dir_all(&dir).unwrap();
     for (stem, attempt, trace) in [
         ("single.p10", 0, format!("{HEADER}\n")),
@@ -94,11 +95,13 @@ fn the_newest_trace_of_a_target_counts_and_a_broken_one_is_no_error_of_the_run()
         std::fs::write(&requests, launch + "\n").unwrap();
         std::fs::write(trace_path(&requests), trace).unwrap();
     }
-    let all = TracedLaunch::load_all(run.path()).unwrap();
+    std::fs::write(run.join("run.json"), "{}").unwrap();
+    let all = TracedLaunch::load_all(&RunFiles::open(&run).unwrap()).unwrap();
     assert_eq!(all.len(), 1);
     let file = Path::new("kernels/a.cuda.f16/single.p10.a1.trace.jsonl");
     assert_eq!(all[0].file, file);
     assert!(all[0].trace.is_err());
-    let nothing = tempfile::tempdir().unwrap();
-    assert_eq!(TracedLaunch::load_all(nothing.path()).unwrap(), []);
+    std::fs::remove_dir_all(run.join("kernels")).unwrap();
+    let nothing = RunFiles::open(&run).unwrap();
+    assert_eq!(TracedLaunch::load_all(&nothing).unwrap(), []);
 }

@@ -2,12 +2,13 @@
 //! and the files of a run, loaded. Raw: durations as the program read them.
 
 use super::plan::MicroPlan;
-use crate::error::{DataError, check_id};
-use crate::lines::{RecordFile, jsonl_files};
+use crate::error::DataError;
+use crate::lines::RecordFile;
 use crate::record::{End, IsaLimit, Status};
+use crate::run_files::RunFiles;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// One event of a launch, in the order written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -123,24 +124,25 @@ impl MicroLog {
     ///
     /// # Errors
     /// A file that isn't a record, or lies where it doesn't belong.
-    pub fn load_all(run_dir: &Path, plan: &MicroPlan) -> Result<Vec<Self>, DataError> {
+    pub(crate) fn load_all(files: &RunFiles, plan: &MicroPlan) -> Result<Vec<Self>, DataError> {
         let mut logs = Vec::new();
         for suite in &plan.suites {
-            check_id(&run_dir.join("run.json"), "suite", &suite.id)?;
-            let dir = run_dir.join(super::DIR).join(&suite.id);
-            if !dir.is_dir() {
-                continue;
-            }
-            for path in jsonl_files(&dir)? {
-                let Some(log) = Self::load(run_dir, &path)? else {
+            let dir = format!("{}/{}", super::DIR, suite.id);
+            for name in files.names_in(&dir, ".jsonl") {
+                let Some(log) = Self::load(files, name)? else {
                     continue;
                 };
-                if log.launch.suite != suite.id {
-                    return Err(DataError::at(
-                        &path,
-                        1,
-                        format!("is a record of suite {:?}: put it back", log.launch.suite),
+                let launch = &log.launch;
+                let planned = |case: &String| suite.cases.iter().any(|c| c.id == *case);
+                let wrong = |what: String| Err(DataError::at(&files.path(name), 1, what));
+                if launch.suite != suite.id {
+                    return wrong(format!(
+                        "is a record of suite {:?}: put it back",
+                        launch.suite
                     ));
+                }
+                if let Some(case) = launch.cases.iter().find(|case| !planned(case)) {
+                    return wrong(format!("names case {case:?}, which the plan doesn't have"));
                 }
                 logs.push(log);
             }
@@ -149,8 +151,9 @@ impl MicroLog {
     }
 
     /// One file; `None` where not even its first line was written whole.
-    fn load(run_dir: &Path, path: &Path) -> Result<Option<Self>, DataError> {
-        let read = RecordFile::read(run_dir, path, |event| match event {
+    fn load(files: &RunFiles, name: &str) -> Result<Option<Self>, DataError> {
+        let path = &files.path(name);
+        let read = RecordFile::read(files, name, |event| match event {
             MicroEvent::Launch(launch) => Some(launch),
             _ => None,
         })?;

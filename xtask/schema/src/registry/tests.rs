@@ -169,3 +169,25 @@ fn a_backend_says_which_devices_it_runs_on() {
     let refused = load(&ENGINE.replace("[[engine]]", &format!("{unknown}[[engine]]")));
     assert!(refused.unwrap_err().to_string().contains("abacus"));
 }
+
+#[test]
+fn every_program_of_an_engine_sees_its_variables_and_no_other_does() {
+    let registry = with(
+        r#"env = ["A_KEY"]
+on = { cuda = { kind = "cargo", package = "a-bench", bin = "a-cuda" } }
+direct = { weights = "w", build = { kind = "cargo", package = "a-bench", bin = "a-direct" } }"#,
+    );
+    let registry = registry.unwrap();
+    let engine = &registry.engines[0];
+    let direct = engine.direct.iter().map(|direct| &direct.build);
+    let programs: Vec<&Build> = engine.builds().chain(direct).collect();
+    assert_eq!(programs.len(), 3);
+    for how in programs {
+        assert_eq!(registry.variables_for(how), ["A_KEY"]);
+    }
+    let other = Build::Prebuilt {
+        path: "b".into(),
+        needs: vec![],
+    };
+    assert!(registry.variables_for(&other).is_empty());
+}

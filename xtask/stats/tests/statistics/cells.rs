@@ -163,7 +163,7 @@ fn an_unverified_target_has_no_numbers() {
     let verify = made.run.verify.get_mut("base.cpu.f32").unwrap();
     verify.status = Status::Ok;
     verify.verified_positions = Some(13);
-    assert_refused(&made, Status::WrongOutput, "(logits) for contexts up to 13");
+    assert_refused(&made, Status::Unverified, "(logits) for contexts up to 13");
     made.run.verify.get_mut("base.cpu.f32").unwrap().model = "another".into();
     assert_refused(&made, Status::NotRun, "has not judged this target");
     made.run.verify.clear();

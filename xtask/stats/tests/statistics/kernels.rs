@@ -7,6 +7,7 @@
 
 use schema::kernels::TracedLaunch;
 use schema::record::Status;
+use schema::run_files::RunFiles;
 use stats::kernels::classify::Class;
 use stats::kernels::{analyse, name};
 use std::path::Path;
@@ -15,7 +16,8 @@ const MS: u64 = 1_000_000;
 
 fn launch() -> TracedLaunch {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kernels.synthetic");
-    let mut all = TracedLaunch::load_all(&dir).expect("the record loads");
+    let files = RunFiles::open(&dir).expect("it is a run's directory");
+    let mut all = TracedLaunch::load_all(&files).expect("the record loads");
     assert_eq!(all.len(), 1);
     all.remove(0)
 }

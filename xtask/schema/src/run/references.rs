@@ -1,0 +1,169 @@
+//! What a run's files name, checked once: ids that may stand in a path, and nothing that the
+//! plan doesn't have. Whoever reads a loaded run looks things up without asking again.
+
+use super::{LaunchLog, Run};
+use crate::error::{DataError, check_id};
+use crate::plan::{Plan, PlannedScenario};
+use crate::run_files::{HEADER, RunFiles};
+use crate::twin::original;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Check what a plan says of itself.
+pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {
+    check_id(path, "profile", &plan.profile)?;
+    check_id(path, "model", &plan.model)?;
+    ids(
+        path,
+        "target",
+        plan.targets.iter().map(|target| target.id.as_str()),
+    )?;
+    ids(
+        path,
+        "scenario",
+        plan.scenarios.iter().map(|scenario| scenario.id.as_str()),
+    )?;
+    ids(
+        path,
+        "suite",
+        plan.micro.suites.iter().map(|suite| suite.id.as_str()),
+    )?;
+    for scenario in &plan.scenarios {
+        ids(
+            path,
+            "case",
+            scenario.cases.iter().map(|case| case.id.as_str()),
+        )?;
+        let sources = scenario
+            .cases
+            .iter()
+            .filter_map(|case| case.measured_by.as_ref());
+        for by in sources {
+            let source = find(plan, &by.scenario);
+            if !source.is_some_and(|source| has_case(source, &by.case)) {
+                return Err(unknown(
+                    path,
+                    "case",
+                    &format!("{}/{}", by.scenario, by.case),
+                ));
+            }
+        }
+    }
+    for suite in &plan.micro.suites {
+        ids(
+            path,
+            "variant",
+            suite.variants.iter().map(|variant| variant.id.as_str()),
+        )?;
+        ids(
+            path,
+            "case",
+            suite.cases.iter().map(|case| case.id.as_str()),
+        )?;
+    }
+    for launch in &plan.launches {
+        if !plan
+            .targets
+            .iter()
+            .any(|target| target.id == original(&launch.target))
+        {
+            return Err(unknown(path, "target", &launch.target));
+        }
+        let Some(scenario) = find(plan, &launch.scenario) else {
+            return Err(unknown(path, "scenario", &launch.scenario));
+        };
+        if let Some(case) = launch.cases.iter().find(|case| !has_case(scenario, case)) {
+            return Err(unknown(path, "case", case));
+        }
+    }
+    for launch in &plan.micro.launches {
+        let suite = plan.micro.suite(&launch.suite);
+        if suite
+            .and_then(|suite| suite.variant(&launch.variant))
+            .is_none()
+        {
+            return Err(unknown(path, "suite", &launch.suite));
+        }
+    }
+    Ok(())
+}
+
+/// Check what records say against the plan.
+pub(super) fn check_records(run: &Run, files: &RunFiles) -> Result<(), DataError> {
+    let plan = &run.header.plan;
+    for log in run.launches.iter().chain(&run.twins) {
+        let path = files.path(&log.file.to_string_lossy());
+        let Some(scenario) = find(plan, &log.launch.scenario) else {
+            return Err(unknown(&path, "scenario", &log.launch.scenario));
+        };
+        if let Some(case) = cases(log).find(|case| !has_case(scenario, case)) {
+            return Err(unknown(&path, "case", case));
+        }
+    }
+    for (target, scenario, case) in run.checks.keys() {
+        let path = files.path("check.jsonl");
+        if !find(plan, scenario).is_some_and(|scenario| has_case(scenario, case)) {
+            return Err(unknown(&path, "case", &format!("{scenario}/{case}")));
+        }
+        known_target(&path, plan, target)?;
+    }
+    for capacity in &run.capacities {
+        known_target(&files.path("capacity.jsonl"), plan, &capacity.target)?;
+    }
+    let budget = run.budget.iter();
+    for twin in budget.flat_map(|budget| &budget.twins) {
+        known_target(&files.path("budget.json"), plan, &twin.target)?;
+    }
+    for traced in &run.kernels {
+        let path = files.path(&traced.file.to_string_lossy());
+        known_target(&path, plan, &traced.log.launch.target)?;
+    }
+    Ok(())
+}
+
+/// Every case that a record file names.
+fn cases(log: &LaunchLog) -> impl Iterator<Item = &str> {
+    let launched = log.launch.cases.iter();
+    let requests = log.requests.iter().map(|request| &request.case);
+    let unanswered = log.unanswered.iter().map(|request| &request.case);
+    let ends = log.case_ends.iter().map(|end| &end.case);
+    // The case of a reading is empty while the engine loads.
+    let readings = log.telemetry.iter().map(|reading| &reading.case);
+    let all = launched.chain(requests).chain(unanswered).chain(ends);
+    all.chain(readings.filter(|case| !case.is_empty()))
+        .map(String::as_str)
+}
+
+fn find<'a>(plan: &'a Plan, scenario: &str) -> Option<&'a PlannedScenario> {
+    plan.scenarios.iter().find(|planned| planned.id == scenario)
+}
+
+fn has_case(scenario: &PlannedScenario, case: &str) -> bool {
+    scenario.cases.iter().any(|planned| planned.id == case)
+}
+
+fn known_target(path: &Path, plan: &Plan, id: &str) -> Result<(), DataError> {
+    match plan.targets.iter().any(|target| target.id == original(id)) {
+        true => Ok(()),
+        false => Err(unknown(path, "target", id)),
+    }
+}
+
+fn ids<'a>(path: &Path, what: &str, all: impl Iterator<Item = &'a str>) -> Result<(), DataError> {
+    let mut seen = BTreeSet::new();
+    for id in all {
+        check_id(path, what, id)?;
+        if !seen.insert(id) {
+            return Err(DataError::new(
+                path,
+                format!("{what} {id:?} stands twice in the plan"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn unknown(path: &Path, what: &str, name: &str) -> DataError {
+    let message = format!("names {what} {name:?}, which the plan in {HEADER} doesn't have");
+    DataError::new(path, message)
+}

@@ -1,0 +1,306 @@
+//! The one way to a run's files, whether they lie in a directory or in one packed file.
+//!
+//! A run may come from anybody, so nothing in it is taken on trust: regular files alone are
+//! read, links are not followed, and how much is read has limits, which stand here. What the
+//! files say is checked where they are parsed (see [`crate::run`]).
+
+mod packed;
+
+pub use packed::{SUFFIX, WINDOW_LOG};
+
+use crate::error::{DataError, check_id};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The most files that a run may have.
+pub const MAX_FILES: usize = 20_000;
+/// The most bytes of one of them.
+pub const MAX_FILE_BYTES: u64 = 32 << 20;
+/// The most bytes of all of them together, in a directory.
+pub const MAX_RUN_BYTES: u64 = 1 << 30;
+/// The most bytes that a packed file may hold, which all come into memory.
+pub const MAX_PACKED_BYTES: u64 = 128 << 20;
+/// The most bytes of a line.
+pub const MAX_LINE_BYTES: usize = 4 << 20;
+/// The most lines of a file.
+pub const MAX_LINES: usize = 1_000_000;
+/// The most readings of counters in a run: six hours of them.
+pub const MAX_READINGS: usize = 500_000;
+/// How deep directories go: `sources/<run>/micro/<suite>/<file>`.
+const MAX_DEPTH: usize = 5;
+
+/// The file that makes a directory a run.
+pub const HEADER: &str = "run.json";
+
+/// The files of one run, by name: a path relative to the run, with `/` between its parts.
+#[derive(Debug)]
+pub struct RunFiles {
+    place: PathBuf,
+    id: String,
+    source: Source,
+    /// How many readings of counters have been unpacked.
+    readings: Cell<usize>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Sizes (bytes); contents are read when they are asked for.
+    Directory(BTreeMap<String, u64>),
+    /// Contents.
+    Packed(BTreeMap<String, Vec<u8>>),
+}
+
+impl RunFiles {
+    /// List a run's directory, or unpack a packed run into memory.
+    ///
+    /// # Errors
+    /// What isn't a run, holds anything but regular files and directories, or is larger than
+    /// a run may be.
+    pub fn open(place: &Path) -> Result<Self, DataError> {
+        let id = id_of(place)?;
+        let source = match place.is_dir() {
+            true => Source::Directory(list(place)?),
+            false => Source::Packed(packed::read(place, &id)?),
+        };
+        let files = Self {
+            place: place.to_owned(),
+            id,
+            source,
+            readings: Cell::new(0),
+        };
+        if !files.names().any(|name| name == HEADER) {
+            let message = format!("is no run: there is no {HEADER} in it");
+            return Err(DataError::new(place, message));
+        }
+        Ok(files)
+    }
+
+    /// The text of a run's `run.json`, without reading the rest of it, and the run's name.
+    ///
+    /// # Errors
+    /// As [`RunFiles::open`]'s, as far as they concern this file.
+    pub(crate) fn header(place: &Path) -> Result<(String, String), DataError> {
+        let id = id_of(place)?;
+        let bytes = match place.is_dir() {
+            true => read_regular(&place.join(HEADER))?,
+            false => packed::read_header(place, &id)?,
+        };
+        Ok((id, text_of(&place.join(HEADER), bytes.into())?.into_owned()))
+    }
+
+    /// The name that the directory or the packed file gives the run.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether they lie in one packed file, which is never written to.
+    pub fn is_packed(&self) -> bool {
+        matches!(self.source, Source::Packed(_))
+    }
+
+    /// All names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let (listed, packed) = match &self.source {
+            Source::Directory(files) => (Some(files.keys()), None),
+            Source::Packed(files) => (None, Some(files.keys())),
+        };
+        let listed = listed.into_iter().flatten();
+        listed
+            .chain(packed.into_iter().flatten())
+            .map(String::as_str)
+    }
+
+    /// The names directly in a directory of the run that end so, sorted.
+    pub fn names_in<'a>(&'a self, dir: &'a str, suffix: &'a str) -> impl Iterator<Item = &'a str> {
+        self.names().filter(move |name| {
+            let inside = name.strip_prefix(dir).and_then(|n| n.strip_prefix('/'));
+            inside.is_some_and(|file| !file.contains('/') && file.ends_with(suffix))
+        })
+    }
+
+    /// What stands for a file in a message.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.place.join(name)
+    }
+
+    /// Count readings of counters before they are unpacked: an error where a run has no more
+    /// of them.
+    pub(crate) fn count_readings(&self, more: usize) -> Result<(), String> {
+        let count = self.readings.get().saturating_add(more);
+        self.readings.set(count);
+        match count > MAX_READINGS {
+            true => Err(format!("over {MAX_READINGS} readings: no run has as many")),
+            false => Ok(()),
+        }
+    }
+
+    /// A file's bytes; `None` where there is no such file.
+    ///
+    /// # Errors
+    /// A file that can't be read, or has become something else since it was listed.
+    pub fn bytes(&self, name: &str) -> Result<Option<Cow<'_, [u8]>>, DataError> {
+        match &self.source {
+            Source::Directory(files) if files.contains_key(name) => {
+                Ok(Some(read_regular(&self.path(name))?.into()))
+            }
+            Source::Directory(_) => Ok(None),
+            Source::Packed(files) => Ok(files.get(name).map(|bytes| bytes.as_slice().into())),
+        }
+    }
+
+    /// The same as text.
+    ///
+    /// # Errors
+    /// Also a file that isn't UTF-8.
+    pub fn text(&self, name: &str) -> Result<Option<Cow<'_, str>>, DataError> {
+        let bytes = self.bytes(name)?;
+        bytes
+            .map(|bytes| text_of(&self.path(name), bytes))
+            .transpose()
+    }
+}
+
+/// Read a regular file of at most [`MAX_FILE_BYTES`]; a link is not followed.
+///
+/// # Errors
+/// Anything else, in a line.
+pub fn read_regular(path: &Path) -> Result<Vec<u8>, DataError> {
+    let wrong = |what: String| Err(DataError::new(path, what));
+    // Opening a pipe would wait for somebody to write into it.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
+    let file: File = match file {
+        Ok(file) => file,
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return wrong("is a link, which is not followed: put the file itself there".into());
+        }
+        Err(error) => return wrong(format!("can't be read: {error}")),
+    };
+    let about = match file.metadata() {
+        Ok(about) => about,
+        Err(error) => return wrong(format!("can't be read: {error}")),
+    };
+    if !about.is_file() {
+        return wrong("is no regular file: take it away".into());
+    }
+    if about.len() > MAX_FILE_BYTES {
+        return wrong(too_large(about.len()));
+    }
+    let mut bytes = Vec::with_capacity(about.len() as usize);
+    match file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes) {
+        Ok(read) if read as u64 > MAX_FILE_BYTES => wrong(too_large(read as u64)),
+        Ok(_) => Ok(bytes),
+        Err(error) => wrong(format!("can't be read: {error}")),
+    }
+}
+
+fn too_large(bytes: u64) -> String {
+    format!(
+        "has {bytes} bytes; no file of a run has more than {} MiB, so this is none",
+        MAX_FILE_BYTES >> 20
+    )
+}
+
+fn text_of<'a>(path: &Path, bytes: Cow<'a, [u8]>) -> Result<Cow<'a, str>, DataError> {
+    let not_text =
+        |error: std::str::Utf8Error| DataError::new(path, format!("is no text: {error}"));
+    match bytes {
+        Cow::Borrowed(bytes) => Ok(std::str::from_utf8(bytes).map_err(not_text)?.into()),
+        Cow::Owned(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(text.into()),
+            Err(error) => Err(not_text(error.utf8_error())),
+        },
+    }
+}
+
+/// What the place calls the run: the directory's name, or the packed file's without its suffix.
+fn id_of(place: &Path) -> Result<String, DataError> {
+    let whole = match place.file_name() {
+        Some(_) => place.to_owned(),
+        None => place
+            .canonicalize()
+            .map_err(|error| DataError::new(place, format!("can't be read: {error}")))?,
+    };
+    let name = whole.file_name().and_then(|name| name.to_str());
+    let id = match place.is_dir() {
+        true => name,
+        false => name.and_then(|name| name.strip_suffix(SUFFIX)),
+    };
+    let Some(id) = id else {
+        return Err(DataError::new(
+            place,
+            format!("is no run: a run is a directory with a {HEADER}, or a file <run>{SUFFIX}"),
+        ));
+    };
+    check_id(place, "run", id)?;
+    Ok(id.to_owned())
+}
+
+/// All regular files below a directory, by name. What begins with a dot is no part of a run.
+fn list(place: &Path) -> Result<BTreeMap<String, u64>, DataError> {
+    let mut files = BTreeMap::new();
+    let mut bytes = 0;
+    let mut open = vec![(place.to_owned(), String::new(), 1)];
+    while let Some((dir, prefix, depth)) = open.pop() {
+        let unreadable =
+            |error: std::io::Error| DataError::new(&dir, format!("can't be listed: {error}"));
+        for entry in std::fs::read_dir(&dir).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let path = entry.path();
+            let wrong = |what: &str| Err(DataError::new(&path, what));
+            let Ok(name) = entry.file_name().into_string() else {
+                return wrong("its name isn't UTF-8: no file of a run is called so");
+            };
+            if name.starts_with('.') {
+                continue;
+            }
+            if name.chars().any(char::is_control) {
+                return wrong("a control character is in its name: no file of a run is called so");
+            }
+            let kind = entry.file_type().map_err(unreadable)?;
+            let name = format!("{prefix}{name}");
+            if kind.is_dir() && depth < MAX_DEPTH {
+                open.push((path, name + "/", depth + 1));
+                continue;
+            }
+            if !kind.is_file() {
+                return wrong(match (kind.is_dir(), kind.is_symlink()) {
+                    (true, _) => "lies deeper than any directory of a run",
+                    (_, true) => "is a link, which is not followed: put the file itself there",
+                    _ => "is no regular file: take it away",
+                });
+            }
+            let size = entry.metadata().map_err(unreadable)?.len();
+            if size > MAX_FILE_BYTES {
+                return wrong(&too_large(size));
+            }
+            bytes += size;
+            files.insert(name, size);
+            within(place, files.len(), bytes, MAX_RUN_BYTES)?;
+        }
+    }
+    Ok(files)
+}
+
+/// An error where a run has more than a run may have.
+fn within(place: &Path, files: usize, bytes: u64, limit: u64) -> Result<(), DataError> {
+    if files > MAX_FILES {
+        let message = format!("holds over {MAX_FILES} files: no run has as many");
+        return Err(DataError::new(place, message));
+    }
+    if bytes > limit {
+        let message = format!("holds over {} MiB: no run has as much", limit >> 20);
+        return Err(DataError::new(place, message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! What a program has said and nobody has looked at yet, in order and up to a limit: whoever
+//! reads its stream waits beyond that, the pipe fills, and the program waits too. So one that
+//! says more than it was asked for fills no memory.
+
+use super::process::Output;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+/// As much may wait (bytes), or one line where that is longer. A burst of answers is a small
+/// part of it, so nobody who answers what was asked is ever held up.
+const BYTES_MAX: usize = 64 << 20;
+/// What a line costs beside its own bytes.
+const LINE_BYTES: usize = size_of::<Output>();
+
+/// Shared by the thread that reads and the one that looks.
+#[derive(Default)]
+pub(super) struct Unread {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    items: VecDeque<Output>,
+    bytes: usize,
+    /// Nothing more comes.
+    is_over: bool,
+    /// Nobody looks any more.
+    is_left: bool,
+}
+
+fn size(item: &Output) -> usize {
+    LINE_BYTES
+        + match item {
+            Output::Line { bytes, .. } => bytes.len(),
+            Output::TooLong | Output::End => 0,
+        }
+}
+
+impl Unread {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|lock| lock.into_inner())
+    }
+
+    /// Put it behind the others, once there is room; whether somebody still looks.
+    pub(super) fn put(&self, item: Output) -> bool {
+        let size = size(&item);
+        let is_full =
+            |state: &mut State| !state.is_left && state.bytes > 0 && state.bytes + size > BYTES_MAX;
+        let waited = self.changed.wait_while(self.state(), is_full);
+        let mut state = waited.unwrap_or_else(|lock| lock.into_inner());
+        state.bytes += size;
+        state.is_over |= !matches!(item, Output::Line { .. });
+        state.items.push_back(item);
+        self.changed.notify_all();
+        !state.is_left
+    }
+
+    /// The next, or `None` at the deadline.
+    pub(super) fn take(&self, deadline: Instant) -> Option<Output> {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let nothing = |state: &mut State| state.items.is_empty() && !state.is_over;
+        let waited = self
+            .changed
+            .wait_timeout_while(self.state(), patience, nothing);
+        let (mut state, _) = waited.unwrap_or_else(|lock| lock.into_inner());
+        let Some(item) = state.items.pop_front() else {
+            return state.is_over.then_some(Output::End);
+        };
+        state.bytes -= size(&item);
+        self.changed.notify_all();
+        Some(item)
+    }
+
+    /// Look no more, so that whoever reads need not wait.
+    pub(super) fn leave(&self) {
+        self.state().is_left = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// A line of the program's, of a quarter of what may wait.
+    fn line(read_ns: u64) -> Output {
+        Output::Line {
+            read_ns,
+            bytes: vec![b'x'; BYTES_MAX / 4],
+        }
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn a_flood_waits_and_every_line_of_it_comes_in_order() {
+        let unread = Arc::new(Unread::default());
+        let reader = Arc::clone(&unread);
+        let flood = std::thread::spawn(move || {
+            for read_ns in 0..12 {
+                assert!(reader.put(line(read_ns)));
+            }
+            reader.put(Output::End)
+        });
+        for expected in 0..12 {
+            // Whatever the reader has done by now, it has kept to the limit.
+            assert!(unread.state().bytes <= BYTES_MAX);
+            match unread.take(soon()) {
+                Some(Output::Line { read_ns, .. }) => assert_eq!(read_ns, expected),
+                other => panic!("{other:?}"),
+            }
+        }
+        for _ in 0..2 {
+            assert!(matches!(unread.take(soon()), Some(Output::End)));
+        }
+        assert!(flood.join().unwrap());
+    }
+
+    #[test]
+    fn a_line_longer_than_the_limit_has_room_where_nothing_waits() {
+        let unread = Unread::default();
+        let bytes = vec![b'x'; BYTES_MAX + 1];
+        assert!(unread.put(Output::Line { read_ns: 1, bytes }));
+        assert!(unread.take(soon()).is_some());
+        assert!(unread.take(Instant::now()).is_none(), "nothing is there");
+        assert_eq!(unread.state().bytes, 0);
+    }
+
+    #[test]
+    fn whoever_reads_is_let_go_when_nobody_looks() {
+        let unread = Arc::new(Unread::default());
+        let reader = Arc::clone(&unread);
+        let flood = std::thread::spawn(move || {
+            let read = (0..).take_while(|&read_ns| reader.put(line(read_ns)));
+            read.count()
+        });
+        while unread.state().items.len() < 3 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        unread.leave();
+        assert!(flood.join().unwrap() >= 3);
+    }
+}

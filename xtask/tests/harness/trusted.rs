@@ -1,0 +1,201 @@
+//! Runs from somebody else: whatever their files hold, they are read as data or refused with
+//! one line, and nothing outside the run is read, written or followed.
+
+use crate::checkout::{Checkout, text};
+use crate::compare::xtask;
+use crate::synthetic::Synthetic;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+const TARGETS: [&str; 2] = ["x.cpu.f32", "y.cpu.f32"];
+
+/// The two shards of a run; their directories.
+fn shards(results: &Path) -> [PathBuf; 2] {
+    ["1/2", "2/2"].map(|which| {
+        let id = format!("20260102-000000-test-s{}", which.replace('/', "of"));
+        Synthetic::new(&id, &TARGETS).shard(which).write(results)
+    })
+}
+
+/// A verb that must refuse: exit status 1 or 2, and one line.
+fn refused(results: &Path, arguments: &[&str], word: &str) {
+    let output = xtask(results, arguments);
+    let said = text(&output);
+    let status = output.status.code();
+    assert!(matches!(status, Some(1 | 2)), "{arguments:?}: {said}");
+    assert!(said.contains(word) && !said.contains("panicked"), "{said}");
+    assert_eq!(said.trim().lines().count(), 1, "{said}");
+}
+
+/// Every verb that reads the first of these runs must refuse it with this word.
+fn refused_by_all(results: &Path, [one, other]: &[PathBuf; 2], word: &str) {
+    let (one, other) = (one.to_str().unwrap(), other.to_str().unwrap());
+    refused(results, &["merge", one, other], word);
+    refused(results, &["export", one], word);
+    refused(results, &["compare", one, other], word);
+    refused(results, &["site", one], word);
+    let merged = std::fs::read_dir(results).unwrap().flatten();
+    let merged = merged.filter(|e| e.file_name().to_string_lossy().contains("merged"));
+    assert_eq!(merged.count(), 0, "nothing was made");
+}
+
+fn edit(file: &Path, change: impl Fn(String) -> String) {
+    let text = std::fs::read_to_string(file).expect("it was written");
+    std::fs::write(file, change(text)).expect("it is ours");
+}
+
+#[test]
+fn a_link_in_a_shard_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    let key = dir.path().join("id_ed25519");
+    std::fs::write(&key, "a private key").unwrap();
+    let link = shards[0].join("notes.txt");
+    symlink(&key, &link).unwrap();
+    refused_by_all(dir.path(), &shards, "is a link");
+    std::fs::remove_file(&link).unwrap();
+    let output = xtask(
+        dir.path(),
+        &[
+            "merge",
+            shards[0].to_str().unwrap(),
+            shards[1].to_str().unwrap(),
+        ],
+    );
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn names_that_lead_out_of_a_run_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("a/b/results");
+    std::fs::create_dir_all(&results).unwrap();
+    let shards = shards(&results);
+    let header = shards[0].join("run.json");
+    let good = std::fs::read_to_string(&header).unwrap();
+    for (from, to) in [
+        ("\"profile\": \"cpu\"", "\"profile\": \"../../x\""),
+        ("\"id\": \"x.cpu.f32\"", "\"id\": \"../x.cpu.f32\""),
+        ("\"id\": \"single_request\"", "\"id\": \"../single\""),
+    ] {
+        let bad = good.replacen(from, to, 1);
+        assert_ne!(bad, good, "{from}");
+        std::fs::write(&header, bad).unwrap();
+        refused_by_all(&results, &shards, "id \"../");
+    }
+    let outside = std::fs::read_dir(dir.path().join("a/b")).unwrap().count();
+    assert_eq!(outside, 1, "nothing was made outside the results");
+}
+
+#[test]
+fn what_the_plan_does_not_have_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    let record = shards[0].join("x.cpu.f32/single_request.i0.jsonl");
+    let good = std::fs::read_to_string(&record).unwrap();
+    for (from, to) in [
+        (
+            "\"scenario\":\"single_request\"",
+            "\"scenario\":\"unheard_of\"",
+        ),
+        ("\"case\":\"p10\"", "\"case\":\"p11\""),
+    ] {
+        let bad = good.replacen(from, to, 1);
+        assert_ne!(bad, good, "{from}");
+        std::fs::write(&record, bad).unwrap();
+        refused_by_all(
+            dir.path(),
+            &shards,
+            "which the plan in run.json doesn't have",
+        );
+    }
+}
+
+#[test]
+fn too_much_of_anything_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    let record = shards[0].join("x.cpu.f32/single_request.i0.jsonl");
+    let good = std::fs::read_to_string(&record).unwrap();
+    // A reading takes two bytes here, and hundreds in memory.
+    let times = vec!["1"; 1_000_000].join(",");
+    let line =
+        format!("{{\"ev\":\"readings\",\"case\":\"\",\"t_ns\":[{times}],\"columns\":{{}}}}\n");
+    std::fs::write(&record, good.clone() + &line).unwrap();
+    refused_by_all(dir.path(), &shards, "no run has as many");
+    std::fs::write(&record, format!("{good}{}\n", "x".repeat(5 << 20))).unwrap();
+    refused_by_all(dir.path(), &shards, "no record has a line as long");
+    std::fs::write(&record, good.clone() + "\0\n").unwrap();
+    refused_by_all(dir.path(), &shards, "not a record");
+    let huge = std::fs::File::create(&record).unwrap();
+    huge.set_len(100 << 20).unwrap();
+    refused_by_all(dir.path(), &shards, "MiB");
+}
+
+#[test]
+fn a_copied_or_damaged_run_is_left_out_of_the_site_and_the_others_are_shown() {
+    let checkout = Checkout::with(&[]);
+    let (output, run) = checkout.bench(&[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let runs = checkout.path("runs");
+    let copy = runs.join("20990101-000000-test-copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(
+        runs.join(&run.header.id).join("run.json"),
+        copy.join("run.json"),
+    )
+    .unwrap();
+    let cut = runs.join("20990102-000000-test-cut");
+    std::fs::create_dir(&cut).unwrap();
+    std::fs::write(cut.join("run.json"), "{\"format\": 1, \"id\"").unwrap();
+    std::fs::write(runs.join("20990103-000000-test-x.tar.zst"), "no archive").unwrap();
+    let output = checkout.xtask(&["site"], &[]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    let left_out = said.lines().filter(|line| line.contains("left out"));
+    assert_eq!(left_out.count(), 3, "{said}");
+    assert!(said.contains("keeps its name"), "{said}");
+    assert!(checkout.path("target/site/index.html").is_file());
+}
+
+#[test]
+fn a_published_run_is_read_as_it_is_and_never_gone_on_with() {
+    let checkout = Checkout::with(&[]);
+    let (output, run) = checkout.bench(&[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let id = run.header.id.as_str();
+    let export = |run: &str| {
+        let output = checkout.xtask(&["export", run, "--format", "csv"], &[]);
+        assert!(output.status.success(), "{}", text(&output));
+        output.stdout
+    };
+    let before = export(id);
+    let refused = checkout.xtask(&["publish", id], &[]);
+    assert!(!refused.status.success(), "profile test isn't publishable");
+    edit(&checkout.path("runs").join(id).join("run.json"), |text| {
+        text.replacen("\"publishable\": false", "\"publishable\": true", 1)
+    });
+    let before_edit = export(id);
+    assert_eq!(before, before_edit, "that is no part of the rows");
+    let packed = checkout.path("data/results").join(format!("{id}.tar.zst"));
+    let publish = || checkout.xtask(&["publish", id], &[]);
+    let output = publish();
+    assert!(output.status.success(), "{}", text(&output));
+    let bytes = std::fs::read(&packed).expect("it was packed");
+    assert!(publish().status.success());
+    assert_eq!(
+        std::fs::read(&packed).unwrap(),
+        bytes,
+        "packed twice, equal bytes"
+    );
+    std::fs::remove_dir_all(checkout.path("runs").join(id)).unwrap();
+    assert_eq!(export(id), before);
+    assert_eq!(export("latest"), before);
+    assert_eq!(export(packed.to_str().unwrap()), before);
+    let output = checkout.xtask(&["bench", "--resume", id], &[]);
+    let said = text(&output);
+    assert!(
+        !output.status.success() && said.contains("never changes"),
+        "{said}"
+    );
+}
