@@ -52,7 +52,7 @@ impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Items and values are what others recorded.
         let said = format!("{}: {} → {}", self.item, self.before, self.after);
-        f.write_str(&crate::text::line(&said, usize::MAX))
+        f.write_str(&crate::text::plain(&said).replace('\n', " "))
     }
 }
 

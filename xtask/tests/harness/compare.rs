@@ -153,7 +153,7 @@ fn what_cannot_be_compared_is_listed_with_its_reason() {
     std::fs::write(&file, format!("{kept}\n{end}\n")).expect("it is ours");
     let said = compare(results, &["20260101-a", "20260102-b"], 1);
     assert!(
-        said.contains("fails: crashed in 20260102-b: signal 6 <b>@me\n"),
+        said.contains("fails: crashed in 20260102-b: signal 6 <b>@me (invocation 4)\n"),
         "{said}"
     );
     assert!(
@@ -163,7 +163,7 @@ fn what_cannot_be_compared_is_listed_with_its_reason() {
     let comment = compare(results, &["20260101-a", "20260102-b", "--format", "md"], 1);
     assert!(comment.starts_with("**"), "{comment}");
     assert!(
-        comment.contains("| fails `crashed in 20260102-b: signal 6 <b>@me` |\n"),
+        comment.contains("| fails `crashed in 20260102-b: signal 6 <b>@me (invocation 4)` |\n"),
         "{comment}"
     );
 }
