@@ -28,6 +28,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     let cargo = |args: &[&str]| {
         run(crate::build::cargo_command()
             .args(args)
+            .envs(test_threads())
             .current_dir(&repo.root))
     };
     // Through Cargo, not `current_exe`: the tests above build this very program
@@ -103,6 +104,14 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     );
     println!("{steps} passed, 0 failed");
     Ok(())
+}
+
+/// The harness's tests mostly wait for processes: three threads a CPU keep it busy.
+fn test_threads() -> Option<(&'static str, String)> {
+    const NAME: &str = "RUST_TEST_THREADS";
+    let chosen = std::env::var_os(NAME).is_some();
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    (!chosen).then(|| (NAME, (3 * cpus).to_string()))
 }
 
 fn run(command: &mut Command) -> Result<()> {
