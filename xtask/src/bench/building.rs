@@ -56,9 +56,11 @@ impl<'a> Building<'a> {
     /// The same of a dry run: also what is known to be missing, what is there, and the name of
     /// every program.
     pub(super) fn report(&self) -> String {
-        let unavailable: Vec<String> = together(self.lacking())
-            .chain(self.stage.missing())
-            .collect();
+        let targets = together(self.stage.lacking());
+        let micro = together(self.micro.lacking());
+        let micro = micro.map(|line| format!("in micro suites {line}"));
+        let unavailable = targets.chain(micro).chain(self.stage.missing());
+        let unavailable: Vec<String> = unavailable.collect();
         let mut text = String::new();
         if !unavailable.is_empty() {
             text.push_str("Not available here:\n");

@@ -60,7 +60,11 @@ fn new(
         text += &forecast::in_words(&planned.profile);
     }
     text += &suites(plan, &[], ours);
-    text += &format!("Records would go into {}\n", results_dir.display());
+    text += &format!("Records would go into {}", results_dir.display());
+    text += match options.site && options.shard.is_none() {
+        true => ", the report into target/site\n",
+        false => "\n",
+    };
     Ok(text)
 }
 

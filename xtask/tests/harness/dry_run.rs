@@ -33,7 +33,7 @@ fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
         " requests or more, 100 or more of each cell\n",
         "All of profile cpu measures for about 20 min, at most 45 min",
         "Micro suites (sdpa, tokenizer): ",
-        "Records would go into ",
+        ", the report into target/site\n",
     ];
     for word in words {
         assert!(said.contains(word), "it does not say {word:?}: {said}");
@@ -68,6 +68,7 @@ fn what_is_chosen_and_what_is_here_changes_what_it_says() {
     assert!(said.contains(missing), "{said}");
     assert!(!said.contains("pytorch"), "it isn't asked for: {said}");
     assert!(!said.contains("Micro suites"), "nor are they: {said}");
+    assert!(!said.contains("the report into"), "nor is it: {said}");
     let larger = ["bench", "--dry-run", "--model", "llama-3.2-1b-shape"];
     let said = dry_run(&bare, &[&larger[..], &["--profile", "cpu"]].concat());
     let lacks = "  llamacpp.cpu.f16: llama-3.2-1b-shape has no model-f16.gguf\n";
