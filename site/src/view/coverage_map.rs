@@ -46,7 +46,7 @@ pub fn map(shown: &Shown) -> Figure {
         id: "coverage".into(),
         finding,
         reading: format!(
-            "● measured, {FULL} requests or more; ○ measured with fewer; – left out: no time, unsupported or unavailable; ✕ failed; empty: never planned. The reasons stand below."
+            "● measured, {FULL} requests or more; ○ measured with fewer; – left out: no time, not verified that far, unsupported or unavailable; ✕ failed; empty: never planned. The reasons stand below."
         ),
         groups: shown
             .scenarios()
@@ -71,7 +71,10 @@ fn cell(cell: Option<&analysis::Cell>) -> Cell {
     let kind = match cell.status {
         Status::Ok if cell.requests >= FULL => Kind::Full,
         Status::Ok => Kind::Thin,
-        Status::OverBudget | Status::Unsupported | Status::Unavailable => Kind::Left,
+        Status::OverBudget
+        | Status::Unsupported
+        | Status::Unavailable
+        | Status::Unverified => Kind::Left,
         _ => Kind::Wrong,
     };
     let words = match cell.status {
