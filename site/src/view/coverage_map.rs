@@ -71,10 +71,9 @@ fn cell(cell: Option<&analysis::Cell>) -> Cell {
     let kind = match cell.status {
         Status::Ok if cell.requests >= FULL => Kind::Full,
         Status::Ok => Kind::Thin,
-        Status::OverBudget
-        | Status::Unsupported
-        | Status::Unavailable
-        | Status::Unverified => Kind::Left,
+        Status::OverBudget | Status::Unsupported | Status::Unavailable | Status::Unverified => {
+            Kind::Left
+        }
         _ => Kind::Wrong,
     };
     let words = match cell.status {
