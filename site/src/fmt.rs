@@ -189,7 +189,11 @@ pub fn tick(unit: Unit, value: f64) -> String {
     if !value.is_finite() {
         return NONE.into();
     }
-    let (divisor, suffix) = unit.step(value);
+    let (mut divisor, mut suffix) = unit.step(value);
+    // `10000 tok/s` is wider than an axis has room for.
+    if suffix == " tok/s" && value.abs() >= 1e4 {
+        (divisor, suffix) = (1e3, "k tok/s");
+    }
     let scaled = value / divisor;
     let text = if scaled != 0.0 && !(1e-4..1e7).contains(&scaled.abs()) {
         format!("{scaled:e}")
