@@ -8,7 +8,8 @@ mod k_quants;
 mod q8_0;
 
 pub use k_quants::{
-    Q4_K_BLOCK_BYTES, Q6_K_BLOCK_BYTES, decode_q4_k, decode_q6_k, encode_q4_k, encode_q6_k,
+    Q4_K_BLOCK_BYTES, Q5_K_BLOCK_BYTES, Q6_K_BLOCK_BYTES, decode_q4_k, decode_q5_k, decode_q6_k,
+    encode_q4_k, encode_q5_k, encode_q6_k,
 };
 pub use q8_0::{Q8_0_BLOCK_BYTES, decode_q8_0, encode_q8_0};
 
@@ -26,6 +27,8 @@ pub enum GgmlType {
     Q8_0 = 8,
     /// 256 weights in 144 bytes: 4 bits, with 6-bit scales and minima per 32.
     Q4K = 12,
+    /// 256 weights in 176 bytes: 5 bits, with 6-bit scales and minima per 32.
+    Q5K = 13,
     /// 256 weights in 210 bytes: 6 bits, with 8-bit scales per 16.
     Q6K = 14,
 }
@@ -38,6 +41,7 @@ impl GgmlType {
             Self::F16 => (1, 2),
             Self::Q8_0 => (32, Q8_0_BLOCK_BYTES),
             Self::Q4K => (256, Q4_K_BLOCK_BYTES),
+            Self::Q5K => (256, Q5_K_BLOCK_BYTES),
             Self::Q6K => (256, Q6_K_BLOCK_BYTES),
         }
     }
@@ -64,6 +68,7 @@ impl GgmlType {
                 .for_each(|x| out.extend_from_slice(&f16::from_f32(*x).to_le_bytes())),
             Self::Q8_0 => encode_q8_0(weights, out),
             Self::Q4K => encode_q4_k(weights, out),
+            Self::Q5K => encode_q5_k(weights, out),
             Self::Q6K => encode_q6_k(weights, out),
         }
     }
@@ -85,6 +90,7 @@ impl GgmlType {
             }
             Self::Q8_0 => decode_q8_0(bytes),
             Self::Q4K => decode_q4_k(bytes),
+            Self::Q5K => decode_q5_k(bytes),
             Self::Q6K => decode_q6_k(bytes),
         }
     }
@@ -122,6 +128,7 @@ mod tests {
         assert!(round_trip_error(GgmlType::F16) < 3e-4);
         assert!(round_trip_error(GgmlType::Q8_0) < 0.006);
         assert!(round_trip_error(GgmlType::Q6K) < 0.025);
+        assert!(round_trip_error(GgmlType::Q5K) < 0.045);
         assert!(round_trip_error(GgmlType::Q4K) < 0.085);
     }
 
