@@ -66,15 +66,10 @@ pub fn ignored(json: &Value) -> Option<String> {
     }
 }
 
-/// What is wrong with Candle's model beyond a sliding window that is shorter than the
-/// contexts the model is made for; `None` where there is no such window.
-pub fn window_gap(json: &Value) -> Option<String> {
-    let window = json["sliding_window"].as_u64()?;
-    let positions = json["max_position_embeddings"].as_u64();
-    if positions.is_some_and(|positions| positions <= window) {
-        return None;
-    }
-    match architecture(json) {
+/// What is wrong with Candle's model of an architecture beyond a sliding window of `window`
+/// positions; `None` where nothing is.
+pub fn window_gap(architecture: &str, window: u64) -> Option<String> {
+    match architecture {
         "mistral" => Some(format!(
             "Candle's mistral applies the sliding window of {window} positions to prompts alone \
              (from safetensors) or not at all (from GGUF): beyond it, it attends to too much"
@@ -85,6 +80,12 @@ pub fn window_gap(json: &Value) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+/// The same of the model in a directory.
+pub fn window_gap_of(model_dir: &Path) -> Option<String> {
+    let window = protocol::sliding_window(model_dir)?;
+    window_gap(&protocol::architecture(model_dir)?, window)
 }
 
 #[cfg(test)]
@@ -142,13 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn a_window_shorter_than_the_contexts_is_a_gap() {
+    fn a_window_is_a_gap_where_candle_has_none() {
         for kind in ["mistral", "phi3"] {
-            let gap = |window: Value| window_gap(&with(kind, json!({"sliding_window": window})));
-            assert!(gap(json!(16)).is_some_and(|gap| gap.contains("16 positions")));
-            assert_eq!(gap(json!(32)), None);
-            assert_eq!(gap(json!(null)), None);
+            let gap = window_gap(kind, 16);
+            assert!(gap.is_some_and(|gap| gap.contains("16 positions")));
         }
-        assert_eq!(window_gap(&with("qwen3", json!({"sliding_window": 16}))), None);
+        assert_eq!(window_gap("qwen3", 16), None);
     }
 }

@@ -24,8 +24,7 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
     let header = Header::of(&content);
     let mut gaps = header.gaps();
     // Of a window Mistral's files say nothing.
-    let window = config::read(Path::new(&load.model_dir)).ok();
-    gaps.extend(window.as_ref().and_then(config::window_gap));
+    gaps.extend(config::window_gap_of(Path::new(&load.model_dir)));
     if !gaps.is_empty() {
         capabilities.position_gap = Some(gaps.join("; "));
     }

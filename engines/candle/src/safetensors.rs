@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 /// Add to `capabilities` what is known of the model before it is loaded. A `config.json`
 /// that can't be read adds nothing: `load` will say what is wrong with it.
 pub fn describe(load: &Load, capabilities: &mut Capabilities) {
-    let Ok(json) = config::read(Path::new(&load.model_dir)) else {
+    let dir = Path::new(&load.model_dir);
+    let Ok(json) = config::read(dir) else {
         return;
     };
     let kind = config::architecture(&json);
@@ -24,7 +25,7 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
         let note = "Attention by candle-flash-attn.".to_string();
         capabilities.notes.push(note);
     }
-    let mut gaps: Vec<String> = config::window_gap(&json).into_iter().collect();
+    let mut gaps: Vec<String> = config::window_gap_of(dir).into_iter().collect();
     if kind == "phi3" && load.precision != "f32" {
         gaps.push(format!(
             "Candle's phi3 computes its RoPE angles in {}, which is too coarse for far positions",
