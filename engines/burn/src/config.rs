@@ -66,7 +66,11 @@ impl Config {
     pub fn weights_read(&self) -> u64 {
         let (q, kv) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
         let products = self.hidden * (2 * q + 2 * kv + 3 * self.inner);
-        let of_heads = if self.has_qk_norm { 2 * self.head_dim } else { 0 };
+        let of_heads = if self.has_qk_norm {
+            2 * self.head_dim
+        } else {
+            0
+        };
         let norms = 2 * self.hidden + of_heads;
         let mut biases = 0;
         if self.attention_bias {

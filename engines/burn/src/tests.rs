@@ -211,8 +211,7 @@ fn what_is_not_computed_is_refused_by_name() {
     }
     let dir = Tiny::new(json!({"model_type": "mistral", "sliding_window": 48})).write();
     assert!(load(dir.path(), |_| ()).is_ok());
-    let unused =
-        json!({"model_type": "qwen3", "sliding_window": 8, "use_sliding_window": false});
+    let unused = json!({"model_type": "qwen3", "sliding_window": 8, "use_sliding_window": false});
     assert!(load(Tiny::new(unused).write().path(), |_| ()).is_ok());
     for precision in ["q8_0", "q4_k_m"] {
         let err = refusal(dir.path(), |load| load.precision = precision.to_string());

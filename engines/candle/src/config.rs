@@ -39,7 +39,10 @@ pub fn ignored(json: &Value) -> Option<String> {
         return Some("biases".into());
     }
     if kind == "llama" && json["hidden_act"].as_str().is_some_and(|act| act != "silu") {
-        return Some(format!("hidden_act other than silu, not {}", json["hidden_act"]));
+        return Some(format!(
+            "hidden_act other than silu, not {}",
+            json["hidden_act"]
+        ));
     }
     if kind == "mistral" && is("tie_word_embeddings") {
         return Some("output head that is the embedding (tie_word_embeddings)".into());
@@ -117,7 +120,11 @@ mod tests {
             ("qwen3", json!({"partial_rotary_factor": 0.5}), "part"),
             ("mistral", scaled("llama3"), "llama3"),
             ("llama", scaled("yarn"), "yarn"),
-            ("phi3", json!({"rope_scaling": {"type": "longrope"}}), "longrope"),
+            (
+                "phi3",
+                json!({"rope_scaling": {"type": "longrope"}}),
+                "longrope",
+            ),
         ] {
             let what = ignored(&with(kind, change.clone()));
             let what = what.unwrap_or_else(|| panic!("{kind} {change} passes"));
@@ -131,13 +138,23 @@ mod tests {
     #[test]
     fn what_it_computes_passes() {
         for (kind, change) in [
-            ("llama", json!({"rope_scaling": {"rope_type": "llama3"}, "head_dim": 16})),
+            (
+                "llama",
+                json!({"rope_scaling": {"rope_type": "llama3"}, "head_dim": 16}),
+            ),
             ("llama", json!({"tie_word_embeddings": true})),
             ("mistral", json!({"head_dim": 32, "sliding_window": 16})),
-            ("phi3", json!({"partial_rotary_factor": 0.5, "rope_scaling": null})),
+            (
+                "phi3",
+                json!({"partial_rotary_factor": 0.5, "rope_scaling": null}),
+            ),
             ("qwen3", json!({"head_dim": 32, "attention_bias": true})),
         ] {
-            assert_eq!(ignored(&with(kind, change.clone())), None, "{kind} {change}");
+            assert_eq!(
+                ignored(&with(kind, change.clone())),
+                None,
+                "{kind} {change}"
+            );
         }
         assert_eq!(architecture(&json!({})), "llama");
     }

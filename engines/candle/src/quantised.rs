@@ -82,7 +82,9 @@ impl<'a> Header<'a> {
         }
         let narrow = self.narrow_head_dim().ok();
         if self.head_dim().ok() != narrow {
-            return Some(format!("{named} knows no key_length other than embedding / heads"));
+            return Some(format!(
+                "{named} knows no key_length other than embedding / heads"
+            ));
         }
         let rotated = self.number("rope.dimension_count").ok();
         if rotated.is_some() && rotated != narrow {

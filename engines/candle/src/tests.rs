@@ -180,14 +180,18 @@ fn what_is_wrong_at_far_positions_alone_is_declared() {
     ] {
         let dir = model(kind);
         configure(dir.path(), serde_json::json!({"sliding_window": 16}));
-        let gap = hello(dir.path(), weights, precision).capabilities.position_gap;
+        let gap = hello(dir.path(), weights, precision)
+            .capabilities
+            .position_gap;
         let gap = gap.unwrap_or_else(|| panic!("{kind} {weights} declares nothing"));
         assert!(gap.contains(word), "{gap}");
     }
     for kind in ALL {
         let dir = model(kind);
         for (weights, precision) in [("model.safetensors", "f32"), ("model-q8_0.gguf", "q8_0")] {
-            let gap = hello(dir.path(), weights, precision).capabilities.position_gap;
+            let gap = hello(dir.path(), weights, precision)
+                .capabilities
+                .position_gap;
             assert_eq!(gap, None, "{kind} {weights}");
         }
     }

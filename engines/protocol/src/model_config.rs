@@ -40,12 +40,27 @@ mod tests {
     #[test]
     fn a_window_counts_where_it_is_short_and_in_use() {
         for (config, window) in [
-            (r#"{"sliding_window": 16, "max_position_embeddings": 32}"#, Some(16)),
-            (r#"{"sliding_window": 32, "max_position_embeddings": 32}"#, None),
+            (
+                r#"{"sliding_window": 16, "max_position_embeddings": 32}"#,
+                Some(16),
+            ),
+            (
+                r#"{"sliding_window": 32, "max_position_embeddings": 32}"#,
+                None,
+            ),
             (r#"{"sliding_window": 16}"#, Some(16)),
-            (r#"{"sliding_window": null, "max_position_embeddings": 32}"#, None),
-            (r#"{"sliding_window": 16, "use_sliding_window": false}"#, None),
-            (r#"{"sliding_window": 16, "use_sliding_window": true}"#, Some(16)),
+            (
+                r#"{"sliding_window": null, "max_position_embeddings": 32}"#,
+                None,
+            ),
+            (
+                r#"{"sliding_window": 16, "use_sliding_window": false}"#,
+                None,
+            ),
+            (
+                r#"{"sliding_window": 16, "use_sliding_window": true}"#,
+                Some(16),
+            ),
             ("no JSON", None),
         ] {
             assert_eq!(sliding_window(dir(config).path()), window, "{config}");

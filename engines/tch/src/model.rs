@@ -28,12 +28,12 @@ struct Layer {
     qkv: Tensor,            // (heads + 2 · kv_heads) · head_dim × dim
     /// Of each query and key head, where these are normalised: heads + kv_heads × head_dim.
     qk_norm: Option<Tensor>,
-    output: Tensor,         // dim × heads · head_dim
-    mlp_norm: Tensor,       // dim
-    gate_up: Tensor,        // 2 · inner × dim
-    down: Tensor,           // dim × inner
-    keys: Tensor,           // rows × kv_heads × positions × head_dim
-    values: Tensor,         // rows × kv_heads × positions × head_dim
+    output: Tensor,   // dim × heads · head_dim
+    mlp_norm: Tensor, // dim
+    gate_up: Tensor,  // 2 · inner × dim
+    down: Tensor,     // dim × inner
+    keys: Tensor,     // rows × kv_heads × positions × head_dim
+    values: Tensor,   // rows × kv_heads × positions × head_dim
 }
 
 /// What a model is loaded for.

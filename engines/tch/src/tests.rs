@@ -193,7 +193,9 @@ fn query_and_key_heads_are_normalised() {
         let dir = model(model_type);
         let path = dir.path().join("model.safetensors");
         let mut tensors = Tensor::read_safetensors(&path).unwrap();
-        let q_proj = tensors.iter_mut().filter(|(name, _)| name.contains("q_proj"));
+        let q_proj = tensors
+            .iter_mut()
+            .filter(|(name, _)| name.contains("q_proj"));
         q_proj.for_each(|(_, tensor)| *tensor = tensor.shallow_clone() * 3.0);
         Tensor::write_safetensors(&tensors, &path).unwrap();
         let (mut engine, _) = load(dir.path(), "f32").unwrap();

@@ -188,7 +188,9 @@ mod tests {
             file(&entry(4), &[0; 8]),
         ] {
             std::fs::write(&path, content).unwrap();
-            let error = Weights::open(dir.path(), "model.safetensors").err().unwrap();
+            let error = Weights::open(dir.path(), "model.safetensors")
+                .err()
+                .unwrap();
             assert_eq!(error.kind, FailureKind::Unavailable);
         }
         let gguf = Weights::open(dir.path(), "model.gguf").err().unwrap();
@@ -211,7 +213,9 @@ mod tests {
         let mut weights = Weights::open(dir.path(), "model.safetensors").unwrap();
         assert!(weights.read("a", &[1]).is_ok() && weights.read("b", &[1]).is_ok());
         std::fs::remove_file(dir.path().join("b.safetensors")).unwrap();
-        let error = Weights::open(dir.path(), "model.safetensors").err().unwrap();
+        let error = Weights::open(dir.path(), "model.safetensors")
+            .err()
+            .unwrap();
         assert_eq!(error.kind, FailureKind::Unavailable);
         assert!(error.message.contains("b.safetensors"), "{}", error.message);
     }

@@ -47,7 +47,10 @@ fn of(registry: &Registry) -> Architectures {
                     true => "all".into(),
                     false => ids.join(", "),
                 },
-                runs: names.iter().map(|name| registry.runs(first, name)).collect(),
+                runs: names
+                    .iter()
+                    .map(|name| registry.runs(first, name))
+                    .collect(),
                 any: registry.runs(first, ANY_ARCHITECTURE),
             });
         }

@@ -98,7 +98,10 @@ fn a_matrix_says_which_engine_runs_which_architecture() {
     let any = second.name.clone();
     let pages = site::render(&world.input()).expect("renders");
     let text = String::from_utf8(pages["coverage.html"].clone()).expect("UTF-8");
-    let matrix = text.split("Architectures by engine").nth(1).expect("it is there");
+    let matrix = text
+        .split("Architectures by engine")
+        .nth(1)
+        .expect("it is there");
     let matrix = matrix.split("</table>").next().unwrap();
     for head in ["llama", "qwen3", "phi3", "any other"] {
         let head = format!("<th scope=\"col\">{head}</th>");

@@ -57,9 +57,7 @@ pub fn verify_targets(
         let program = programs.get(target);
         let refused = architecture::refused(&registry, target, &model_dir);
         let record = match (&refused, program) {
-            (Some(failure), _) | (None, Err(failure)) => {
-                not_verified(target, &plan.model, failure)
-            }
+            (Some(failure), _) | (None, Err(failure)) => not_verified(target, &plan.model, failure),
             (None, Ok(program)) => {
                 let question = Question {
                     golden: &golden,

@@ -34,7 +34,11 @@ pub fn tensors(kind: &str) -> Vec<(String, String, Vec<usize>)> {
     let mut all = Vec::new();
     let mut add = |plain: String, gguf: String, shape: Vec<usize>| all.push((plain, gguf, shape));
     let table = vec![VOCABULARY, HIDDEN];
-    add("model.embed_tokens".into(), "token_embd".into(), table.clone());
+    add(
+        "model.embed_tokens".into(),
+        "token_embd".into(),
+        table.clone(),
+    );
     add("model.norm".into(), "output_norm".into(), vec![HIDDEN]);
     if !is_tied(kind) {
         add("lm_head".into(), "output".into(), table);
