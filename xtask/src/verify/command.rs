@@ -1,5 +1,6 @@
 //! `cargo xtask verify`: every target through the gate, by hand.
 
+use super::architecture;
 use super::golden::bless;
 use super::mutants;
 use super::question::{Question, default_patience};
@@ -18,7 +19,7 @@ use models::ModelSpec;
 use schema::golden::Golden;
 use schema::parity::{Limit, ParityLimits};
 use schema::record::{Status, VerifyRecord};
-use schema::registry::Target;
+use schema::registry::{Registry, Target};
 use std::process::ExitCode;
 
 /// Batch sizes checked outside a run.
@@ -77,7 +78,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
             watch::checkpoint()?;
             told::begin(model, target);
             control::skippable();
-            let verified = verify_one(repo, &programs, target, model)?;
+            let verified = verify_one(repo, &registry, &programs, target, model)?;
             if control::skipped() && verified.record.status == Status::NotRun {
                 told::skipped();
                 continue;
@@ -136,7 +137,20 @@ pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit>
         .with_context(|| format!("data/parity.toml has no [precision.{precision}]: add its limits, with the measurement they come from"))
 }
 
-fn verify_one(repo: &Repo, programs: &Programs, target: &Target, model: &str) -> Result<Verified> {
+fn verify_one(
+    repo: &Repo,
+    registry: &Registry,
+    programs: &Programs,
+    target: &Target,
+    model: &str,
+) -> Result<Verified> {
+    let model_dir = repo.model_dir(model);
+    if let Some(failure) = architecture::refused(registry, target, &model_dir) {
+        return Ok(Verified {
+            record: not_verified(target, model, &failure),
+            judgements: Vec::new(),
+        });
+    }
     let golden = load_golden(repo, model)?;
     let limits = repo.parity_limits()?;
     let limit = limit(&limits, &target.precision)?;
@@ -151,7 +165,7 @@ fn verify_one(repo: &Repo, programs: &Programs, target: &Target, model: &str) ->
             &Question {
                 golden: &golden,
                 limit,
-                model_dir: &repo.model_dir(model),
+                model_dir: &model_dir,
                 threads: threads(),
                 batches: &BATCHES,
                 patience: default_patience(),

@@ -1,6 +1,7 @@
 //! The gate within a run: each target that has no judgement yet is put through it,
 //! and its record written.
 
+use super::architecture;
 use super::command::{limit, load_golden};
 use super::question::Question;
 use super::target::{not_verified, verify};
@@ -30,6 +31,7 @@ pub fn verify_targets(
     let known = Run::load(run_dir)?.verify;
     let golden = load_golden(repo, &plan.model)?;
     let limits = repo.parity_limits()?;
+    let registry = repo.registry()?;
     let mut batches: Vec<u32> = plan
         .scenarios
         .iter()
@@ -53,9 +55,10 @@ pub fn verify_targets(
         deadline::next_piece(Duration::ZERO)?;
         told::begin(&plan.model, target);
         let program = programs.get(target);
-        let record = match program {
-            Err(failure) => not_verified(target, &plan.model, failure),
-            Ok(program) => {
+        let refused = architecture::refused(&registry, target, &model_dir);
+        let record = match (&refused, program) {
+            (Some(failure), _) | (None, Err(failure)) => not_verified(target, &plan.model, failure),
+            (None, Ok(program)) => {
                 let question = Question {
                     golden: &golden,
                     limit: limit(&limits, &target.precision)?,
@@ -82,7 +85,7 @@ pub fn verify_targets(
             record.status.id()
         };
         // What could not be built was an alert then.
-        let was_said = record.status == Status::Ok || program.is_err();
+        let was_said = record.status == Status::Ok || refused.is_none() && program.is_err();
         if was_said {
             eprintln!("Parity: {} {verdict} {}", target.id, record.reason);
         }
