@@ -17,7 +17,7 @@ use crate::trained::Origin;
 use crate::weights::{Role, TensorDef, tensors};
 
 /// Tensor data begin at multiples of this, GGUF's default.
-const ALIGNMENT: usize = 32;
+pub(crate) const ALIGNMENT: usize = 32;
 
 /// The type a tensor has in `file`, by llama.cpp's rules (`llama_tensor_get_type`).
 pub fn tensor_type(spec: &ModelSpec, def: &TensorDef, file: ModelFile) -> GgmlType {
@@ -84,13 +84,7 @@ pub fn write(
     }
     let metadata = metadata(spec, bpe, file);
 
-    let mut head = b"GGUF".to_vec();
-    head.extend_from_slice(&3u32.to_le_bytes());
-    head.extend_from_slice(&infos.count.to_le_bytes());
-    head.extend_from_slice(&metadata.count.to_le_bytes());
-    head.extend_from_slice(&metadata.bytes);
-    head.extend_from_slice(&infos.bytes);
-    head.resize(head.len().next_multiple_of(ALIGNMENT), 0);
+    let head = head(&infos, &metadata);
     out.write_all(&head)?;
 
     if let Some(factors) = factors {
@@ -111,16 +105,28 @@ pub fn write(
     Ok(())
 }
 
+/// Everything before the tensors' data.
+pub(crate) fn head(infos: &Infos, metadata: &Metadata) -> Vec<u8> {
+    let mut head = b"GGUF".to_vec();
+    head.extend_from_slice(&3u32.to_le_bytes());
+    head.extend_from_slice(&infos.count.to_le_bytes());
+    head.extend_from_slice(&metadata.count.to_le_bytes());
+    head.extend_from_slice(&metadata.bytes);
+    head.extend_from_slice(&infos.bytes);
+    head.resize(head.len().next_multiple_of(ALIGNMENT), 0);
+    head
+}
+
 /// The tensor table: name, shape (fastest dimension first), type, offset from the start of the data.
 #[derive(Default)]
-struct Infos {
+pub(crate) struct Infos {
     bytes: Vec<u8>,
     count: u64,
     offset: usize,
 }
 
 impl Infos {
-    fn add(&mut self, name: &str, shape: &[usize], kind: GgmlType) {
+    pub(crate) fn add(&mut self, name: &str, shape: &[usize], kind: GgmlType) {
         push_string(&mut self.bytes, name);
         self.bytes
             .extend_from_slice(&(shape.len() as u32).to_le_bytes());
@@ -139,7 +145,7 @@ impl Infos {
 
 /// Key-value pairs. The numbers are GGUF's value types.
 #[derive(Default)]
-struct Metadata {
+pub(crate) struct Metadata {
     bytes: Vec<u8>,
     count: u64,
 }
@@ -151,23 +157,23 @@ impl Metadata {
         self.count += 1;
     }
 
-    fn u32(&mut self, key: &str, value: usize) {
+    pub(crate) fn u32(&mut self, key: &str, value: usize) {
         self.key(key, 4);
         let value = u32::try_from(value).expect("metadata numbers fit in 32 bits");
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    fn f32(&mut self, key: &str, value: f64) {
+    pub(crate) fn f32(&mut self, key: &str, value: f64) {
         self.key(key, 6);
         self.bytes.extend_from_slice(&(value as f32).to_le_bytes());
     }
 
-    fn bool(&mut self, key: &str, value: bool) {
+    pub(crate) fn bool(&mut self, key: &str, value: bool) {
         self.key(key, 7);
         self.bytes.push(u8::from(value));
     }
 
-    fn string(&mut self, key: &str, value: &str) {
+    pub(crate) fn string(&mut self, key: &str, value: &str) {
         self.key(key, 8);
         push_string(&mut self.bytes, value);
     }
@@ -178,14 +184,21 @@ impl Metadata {
         self.bytes.extend_from_slice(&(len as u64).to_le_bytes());
     }
 
-    fn strings<S: AsRef<str>>(&mut self, key: &str, values: &[S]) {
+    pub(crate) fn strings<S: AsRef<str>>(&mut self, key: &str, values: &[S]) {
         self.array(key, 8, values.len());
         for value in values {
             push_string(&mut self.bytes, value.as_ref());
         }
     }
 
-    fn i32s(&mut self, key: &str, values: &[i32]) {
+    pub(crate) fn f32s(&mut self, key: &str, values: &[f32]) {
+        self.array(key, 6, values.len());
+        for value in values {
+            self.bytes.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    pub(crate) fn i32s(&mut self, key: &str, values: &[i32]) {
         self.array(key, 5, values.len());
         for value in values {
             self.bytes.extend_from_slice(&value.to_le_bytes());
@@ -198,19 +211,22 @@ fn push_string(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
-    // `llama_ftype` in llama.h.
-    let file_type = match file {
+/// `llama_ftype` in llama.h.
+pub(crate) fn file_type(file: ModelFile) -> usize {
+    match file {
         ModelFile::Safetensors | ModelFile::GgufF32 => 0,
         ModelFile::GgufF16 => 1,
         ModelFile::GgufQ8_0 => 7,
         ModelFile::GgufQ4KM => 15,
-    };
+    }
+}
+
+fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
     let mut m = Metadata::default();
     m.string("general.architecture", "llama");
     m.string("general.name", &spec.id);
     m.string("general.type", "model");
-    m.u32("general.file_type", file_type);
+    m.u32("general.file_type", file_type(file));
     m.u32("general.quantization_version", 2);
     m.u32("llama.context_length", spec.max_position);
     m.u32("llama.embedding_length", spec.hidden_size);

@@ -11,6 +11,7 @@
 //! knows no engine.
 
 pub mod bpe;
+pub mod checkpoint;
 pub mod config;
 pub mod generate;
 pub mod gguf;
