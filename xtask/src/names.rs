@@ -115,9 +115,22 @@ impl std::fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// Whether a command failed by such a name.
+/// A model that the user brought and that can't be used: what, why, and what to do, in one line.
+/// Like a name that nothing has, it is a mistake of the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableModel(pub String);
+
+impl std::fmt::Display for UnusableModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UnusableModel {}
+
+/// Whether a command failed by such a name, or by such a model.
 pub fn is_unknown(error: &anyhow::Error) -> bool {
-    error.is::<UnknownName>()
+    error.is::<UnknownName>() || error.is::<UnusableModel>()
 }
 
 /// Refuse the first of `names` that isn't `known`.

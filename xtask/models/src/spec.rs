@@ -48,7 +48,7 @@ pub enum ModelFile {
 
 impl ModelFile {
     /// The file's name inside the model's directory.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Safetensors => "model.safetensors",
             Self::GgufF32 => "model-f32.gguf",
