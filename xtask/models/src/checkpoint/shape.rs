@@ -1,97 +1,25 @@
 //! config.json: which architecture a model has, and its dimensions.
 
-use super::tensors::tensors;
-use crate::spec::Llama3RopeScaling;
+use crate::architecture::Architecture;
+use crate::spec::{Llama3RopeScaling, ModelSpec, Storage};
+use crate::tensors::{TensorDef, tensors};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-/// An architecture that models can be brought in, by config.json's `model_type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Architecture {
-    /// `llama`.
-    Llama,
-    /// `mistral`: Llama, perhaps with a sliding window.
-    Mistral,
-    /// `qwen3`: with norms on each head's query and key.
-    Qwen3,
-    /// `phi3`: query, key and value in one matrix, and so are gate and up.
-    Phi3,
-}
-
-impl Architecture {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Llama, Self::Mistral, Self::Qwen3, Self::Phi3];
-
-    /// As config.json calls it.
-    pub fn model_type(self) -> &'static str {
-        match self {
-            Self::Llama => "llama",
-            Self::Mistral => "mistral",
-            Self::Qwen3 => "qwen3",
-            Self::Phi3 => "phi3",
-        }
-    }
-
-    /// As GGUF's `general.architecture` calls it: there is none for Mistral, which is Llama there.
-    pub fn gguf(self) -> &'static str {
-        match self {
-            Self::Mistral => Self::Llama.model_type(),
-            other => other.model_type(),
-        }
-    }
-
-    /// The one of that `model_type`.
-    pub fn named(model_type: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|a| a.model_type() == model_type)
-    }
-}
-
-/// How RoPE's frequencies are changed for long contexts.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RopeScaling {
-    /// Not at all.
-    None,
-    /// Llama 3's way.
-    Llama3(Llama3RopeScaling),
-    /// A way that nothing here computes, by its name.
-    Other(String),
-}
-
-/// The dimensions of a model.
+/// What config.json says of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
-    /// Which architecture.
-    pub architecture: Architecture,
-    /// Rows of the embedding matrix.
-    pub vocab_size: usize,
-    /// Width of the residual stream.
-    pub hidden_size: usize,
-    /// Width of the MLP.
-    pub intermediate_size: usize,
-    /// Number of transformer blocks.
-    pub num_layers: usize,
-    /// Query heads.
-    pub num_heads: usize,
-    /// Key and value heads.
-    pub num_kv_heads: usize,
-    /// Width of a head.
-    pub head_dim: usize,
-    /// Context length, in positions.
-    pub max_position: usize,
+    /// Architecture and dimensions, as those of a model that is made here. What isn't of a brought
+    /// model's business there (seed, corpus, files) means nothing.
+    pub spec: ModelSpec,
     /// Context length before it was extended, in positions; the same where it wasn't.
     pub original_max_position: usize,
-    /// RoPE base.
-    pub rope_theta: f64,
     /// Share of a head's dimensions that RoPE turns.
     pub rotary_share: f64,
-    /// How RoPE is scaled.
-    pub rope_scaling: RopeScaling,
-    /// Added to the mean square in RMSNorm.
-    pub rms_norm_eps: f64,
+    /// A scaling of RoPE that nothing here computes, by its name. Llama 3's stands in `spec`.
+    pub other_scaling: Option<String>,
     /// Positions that attention looks back, where that is limited.
     pub sliding_window: Option<usize>,
-    /// Whether the output matrix is the embedding matrix.
-    pub tied: bool,
     /// The id that a text begins with.
     pub bos_id: Option<usize>,
     /// The id that a text ends with; the first of several.
@@ -156,8 +84,10 @@ impl Shape {
             let id = value.as_u64().or(value[0].as_u64());
             id.map(|id| id as usize)
         };
-        Ok(Self {
+        let (rope_scaling, other_scaling) = rope_scaling(scaling)?;
+        let spec = ModelSpec {
             architecture,
+            tied: config["tie_word_embeddings"].as_bool().unwrap_or(false),
             vocab_size: number("vocab_size")?,
             hidden_size,
             intermediate_size: number("intermediate_size")?,
@@ -166,13 +96,19 @@ impl Shape {
             num_kv_heads,
             head_dim,
             max_position,
-            original_max_position: original.unwrap_or(max_position),
             rope_theta: theta.unwrap_or(10_000.0),
-            rotary_share: config["partial_rotary_factor"].as_f64().unwrap_or(1.0),
-            rope_scaling: rope_scaling(scaling)?,
             rms_norm_eps: config["rms_norm_eps"].as_f64().unwrap_or(1e-6),
+            rope_scaling,
+            storage: Storage::F32,
+            files: Vec::new(),
+            ..ModelSpec::tiny_llama()
+        };
+        Ok(Self {
+            spec,
+            original_max_position: original.unwrap_or(max_position),
+            rotary_share: config["partial_rotary_factor"].as_f64().unwrap_or(1.0),
+            other_scaling,
             sliding_window: window.filter(|_| uses_window),
-            tied: config["tie_word_embeddings"].as_bool().unwrap_or(false),
             bos_id: token("bos_token_id"),
             eos_id: token("eos_token_id"),
         })
@@ -180,21 +116,20 @@ impl Shape {
 
     /// Number of weights, tied embeddings once.
     pub fn parameters(&self) -> u64 {
-        let all = tensors(self);
-        all.iter().map(|t| (t.rows * t.cols) as u64).sum()
+        let all = tensors(&self.spec);
+        all.iter().map(TensorDef::len).sum::<usize>() as u64
     }
 
     /// RoPE's frequencies by pair of dimensions are divided by these (`rope_freqs.weight`), where
     /// it is scaled as Llama 3's. Formula: `_compute_llama3_parameters` in transformers'
-    /// `modeling_rope_utils`.
+    /// `modeling_rope_utils`; any width of a head, and not the same bytes on every machine.
     pub fn rope_factors(&self) -> Option<Vec<f64>> {
-        let RopeScaling::Llama3(s) = self.rope_scaling else {
-            return None;
-        };
+        let s = self.spec.rope_scaling?;
+        let head_dim = self.spec.head_dim;
         let original = s.original_max_position as f64;
-        let factors = (0..self.head_dim / 2).map(|pair| {
-            let exponent = 2.0 * pair as f64 / self.head_dim as f64;
-            let wavelength = 2.0 * std::f64::consts::PI * self.rope_theta.powf(exponent);
+        let factors = (0..head_dim / 2).map(|pair| {
+            let exponent = 2.0 * pair as f64 / head_dim as f64;
+            let wavelength = 2.0 * std::f64::consts::PI * self.spec.rope_theta.powf(exponent);
             if wavelength < original / s.high_freq_factor {
                 1.0
             } else if wavelength > original / s.low_freq_factor {
@@ -209,31 +144,32 @@ impl Shape {
     }
 }
 
-fn rope_scaling(scaling: &Value) -> Result<RopeScaling> {
+/// Llama 3's scaling, or the name of another.
+fn rope_scaling(scaling: &Value) -> Result<(Option<Llama3RopeScaling>, Option<String>)> {
     // `type` is what older files call it.
     let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
+    let number = |name: &str| {
+        let found = scaling[name].as_f64().filter(|x| *x > 0.0);
+        found.with_context(|| format!("config.json's RoPE scaling has no `{name}`"))
+    };
     Ok(match kind {
-        None | Some("default") => RopeScaling::None,
+        None | Some("default") => (None, None),
         Some("llama3") => {
-            let number = |name: &str| {
-                let found = scaling[name].as_f64().filter(|x| *x > 0.0);
-                found.with_context(|| format!("config.json's RoPE scaling has no `{name}`"))
-            };
-            RopeScaling::Llama3(Llama3RopeScaling {
+            let scaling = Llama3RopeScaling {
                 factor: number("factor")?,
                 low_freq_factor: number("low_freq_factor")?,
                 high_freq_factor: number("high_freq_factor")?,
                 original_max_position: number("original_max_position_embeddings")? as usize,
-            })
+            };
+            (Some(scaling), None)
         }
-        Some(other) => RopeScaling::Other(other.to_owned()),
+        Some(other) => (None, Some(other.to_owned())),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ModelSpec;
     use crate::config::config_json;
 
     /// Qwen3 0.6B's published config.json, in part.
@@ -258,7 +194,7 @@ mod tests {
             "original_max_position_embeddings": 4096, "eos_token_id": [32000, 32007]}"#;
         let phi = Shape::read(phi).unwrap();
         assert_eq!(phi.parameters(), 3_821_079_552);
-        assert_eq!((phi.head_dim, phi.eos_id), (96, Some(32000)));
+        assert_eq!((phi.spec.head_dim, phi.eos_id), (96, Some(32000)));
         assert_eq!(phi.sliding_window, Some(2047));
     }
 
@@ -267,7 +203,7 @@ mod tests {
         let spec = ModelSpec::tiny_llama3();
         let shape = Shape::read(&config_json(&spec)).unwrap();
         assert_eq!(shape.parameters(), 9_966_080);
-        assert!(shape.tied);
+        assert!(shape.spec.tied);
         let ours = shape.rope_factors().unwrap();
         for (a, b) in ours.iter().zip(spec.rope_factors().unwrap()) {
             assert!((a - b).abs() < 1e-9 * b, "{a} {b}");
@@ -276,8 +212,8 @@ mod tests {
             let scaling = format!(r#""rope_scaling": {{"type": "{kind}", "factor": 4.0}}"#);
             Shape::read(&QWEN3.replace("\"rope_scaling\": null", &scaling))
         };
-        let yarn = scaled("yarn").unwrap().rope_scaling;
-        assert_eq!(yarn, RopeScaling::Other("yarn".into()));
+        let yarn = scaled("yarn").unwrap().other_scaling;
+        assert_eq!(yarn.as_deref(), Some("yarn"));
         let error = scaled("llama3").unwrap_err().to_string();
         assert!(error.contains("no `low_freq_factor`"), "{error}");
     }
@@ -287,7 +223,7 @@ mod tests {
         let cases: [(&str, &str); 8] = [
             ("{", "is not valid JSON"),
             ("{}", "no `model_type`"),
-            (r#"{"model_type": "mamba"}"#, "known are llama, mistral, qwen3, phi3"),
+            (r#"{"model_type": "mamba"}"#, "known are llama, mistral, phi3, qwen3"),
             (r#"{"model_type": "llama"}"#, "no positive number `num_attention_heads`"),
             (&QWEN3.replace("\"num_key_value_heads\": 8", "\"num_key_value_heads\": 3"), "don't fit together"),
             (&QWEN3.replace("\"attention_bias\": false", "\"attention_bias\": true"), "biases"),

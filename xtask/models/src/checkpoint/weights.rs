@@ -3,7 +3,7 @@
 //! Files are mapped and not read, so memory holds what is being looked at and no more.
 
 use super::shape::Shape;
-use super::tensors::{Tensor, tensors};
+use crate::tensors::{TensorDef, tensors};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use half::{bf16, f16};
 use memmap2::Mmap;
@@ -71,7 +71,7 @@ impl Weights {
     /// # Errors
     /// In one line, the first that isn't so.
     pub fn check(&self, shape: &Shape) -> Result<()> {
-        let wanted = tensors(shape);
+        let wanted = tensors(&shape.spec);
         for tensor in &wanted {
             let name = &tensor.name;
             let Some(place) = self.places.get(name) else {
@@ -92,13 +92,13 @@ impl Weights {
         let known: BTreeSet<&str> = wanted.iter().map(|t| t.name.as_str()).collect();
         let means_nothing = |name: &str| {
             // Tied weights that were written all the same, and what is computed from config.json.
-            shape.tied && name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq")
+            shape.spec.tied && name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq")
         };
         let mut others = self.places.keys().map(String::as_str);
         match others.find(|name| !known.contains(name) && !means_nothing(name)) {
             Some(name) => bail!(
                 "the weights have a tensor {name}, which a {} model has not",
-                shape.architecture.model_type()
+                shape.spec.architecture.model_type()
             ),
             None => Ok(()),
         }
@@ -106,7 +106,7 @@ impl Weights {
 
     /// Writes row `row` of `tensor` into `out`, whose length is the tensor's `cols`. The weights have
     /// passed [`Weights::check`].
-    pub fn fill(&self, tensor: &Tensor, row: usize, out: &mut [f32]) {
+    pub fn fill(&self, tensor: &TensorDef, row: usize, out: &mut [f32]) {
         let place = &self.places[&tensor.name];
         let width = bytes_per_weight(place.dtype).expect("checked before");
         let start = place.start + row * tensor.cols * width;
@@ -169,7 +169,7 @@ mod tests {
         let weights = Weights::open(&[written(dir.path())]).unwrap();
         let shape = Shape::read(&config_json(&spec())).unwrap();
         weights.check(&shape).unwrap();
-        let (ours, theirs) = (tensors(&shape), crate::weights::tensors(&spec()));
+        let (ours, theirs) = (tensors(&shape.spec), tensors(&spec()));
         for (ours, theirs) in ours.iter().zip(&theirs) {
             let row = ours.rows - 1;
             let (mut read, mut made) = (vec![0.0; ours.cols], vec![0.0; ours.cols]);
@@ -186,21 +186,17 @@ mod tests {
         let weights = Weights::open(std::slice::from_ref(&path)).unwrap();
         let shape = Shape::read(&config_json(&spec())).unwrap();
         let why = |shape: &Shape| weights.check(shape).unwrap_err().to_string();
-        let larger = Shape {
-            vocab_size: 300,
-            ..shape.clone()
+        let with = |change: &dyn Fn(&mut ModelSpec)| {
+            let mut other = shape.clone();
+            change(&mut other.spec);
+            other
         };
+        let larger = with(&|spec| spec.vocab_size = 300);
         let error = why(&larger);
         assert!(error.contains("embed_tokens.weight is [256, 256] where"), "{error}");
-        let deeper = Shape {
-            num_layers: 2,
-            ..shape.clone()
-        };
+        let deeper = with(&|spec| spec.num_layers = 2);
         assert!(why(&deeper).contains("lack the tensor model.layers.1"));
-        let untied = Shape {
-            tied: false,
-            ..shape.clone()
-        };
+        let untied = with(&|spec| spec.tied = false);
         assert!(why(&untied).contains("lack the tensor lm_head.weight"));
 
         let twice = Weights::open(&[path.clone(), path.clone()]).unwrap_err();

@@ -9,7 +9,8 @@ mod q5_0;
 mod q8_0;
 
 pub use k_quants::{
-    Q4_K_BLOCK_BYTES, Q6_K_BLOCK_BYTES, decode_q4_k, decode_q6_k, encode_q4_k, encode_q6_k,
+    Q4_K_BLOCK_BYTES, Q5_K_BLOCK_BYTES, Q6_K_BLOCK_BYTES, decode_q4_k, decode_q5_k, decode_q6_k,
+    encode_q4_k, encode_q5_k, encode_q6_k,
 };
 pub use q5_0::{Q5_0_BLOCK_BYTES, decode_q5_0, encode_q5_0};
 pub use q8_0::{Q8_0_BLOCK_BYTES, decode_q8_0, encode_q8_0};
@@ -30,6 +31,8 @@ pub enum GgmlType {
     Q8_0 = 8,
     /// 256 weights in 144 bytes: 4 bits, with 6-bit scales and minima per 32.
     Q4K = 12,
+    /// 256 weights in 176 bytes: 5 bits, with 6-bit scales and minima per 32.
+    Q5K = 13,
     /// 256 weights in 210 bytes: 6 bits, with 8-bit scales per 16.
     Q6K = 14,
 }
@@ -43,6 +46,7 @@ impl GgmlType {
             Self::Q5_0 => (32, Q5_0_BLOCK_BYTES),
             Self::Q8_0 => (32, Q8_0_BLOCK_BYTES),
             Self::Q4K => (256, Q4_K_BLOCK_BYTES),
+            Self::Q5K => (256, Q5_K_BLOCK_BYTES),
             Self::Q6K => (256, Q6_K_BLOCK_BYTES),
         }
     }
@@ -70,6 +74,7 @@ impl GgmlType {
             Self::Q5_0 => encode_q5_0(weights, out),
             Self::Q8_0 => encode_q8_0(weights, out),
             Self::Q4K => encode_q4_k(weights, out),
+            Self::Q5K => encode_q5_k(weights, out),
             Self::Q6K => encode_q6_k(weights, out),
         }
     }
@@ -92,6 +97,7 @@ impl GgmlType {
             Self::Q5_0 => decode_q5_0(bytes),
             Self::Q8_0 => decode_q8_0(bytes),
             Self::Q4K => decode_q4_k(bytes),
+            Self::Q5K => decode_q5_k(bytes),
             Self::Q6K => decode_q6_k(bytes),
         }
     }
@@ -130,6 +136,7 @@ mod tests {
         assert!(round_trip_error(GgmlType::Q8_0) < 0.006);
         assert!(round_trip_error(GgmlType::Q6K) < 0.025);
         assert!(round_trip_error(GgmlType::Q5_0) < 0.05);
+        assert!(round_trip_error(GgmlType::Q5K) < 0.045);
         assert!(round_trip_error(GgmlType::Q4K) < 0.085);
     }
 
