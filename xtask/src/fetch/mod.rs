@@ -25,6 +25,7 @@ mod progress;
 mod shelf;
 mod stamp;
 
+pub(crate) use command::options;
 pub use command::{Options as CommandOptions, command, ensure, ensure_for};
 pub(crate) use disk::{about_size, human_bytes};
 pub use disk::free_bytes;

@@ -6,6 +6,7 @@ use super::question::{Question, default_patience};
 use super::stories;
 use super::target::{Verified, not_verified, verify};
 use super::told;
+use crate::brought;
 use crate::build::{self, Programs};
 use crate::fetch;
 use crate::plan::profile_targets;
@@ -43,7 +44,7 @@ pub struct Options {
 /// Run it. Exit status 3 where a target fails the gate (or a mutant passes it).
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
-    let models = ModelSpec::named_or_small(&options.models);
+    let models = ModelSpec::named_or_small(&brought::ids(repo, &options.models)?);
     let targets = match options.mutants {
         true => Vec::new(), // they are hidden, and no profile's
         false => profile_targets(
@@ -55,6 +56,9 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     watch::emit(Event::Title(models.join(", ")));
     watch::stage(Stage::Fetch);
     fetch::ensure(repo, &models)?;
+    for model in &models {
+        fetch::ensure_for(repo, model, &targets)?;
+    }
     watch::stage(Stage::Build);
     if options.mutants {
         return mutants::run(repo, &registry);

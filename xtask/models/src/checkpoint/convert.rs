@@ -72,15 +72,16 @@ impl Conversion {
         tensors(spec).iter().map(of).sum()
     }
 
-    /// Write the whole file to `out`. `done` is told the share of weights that are written, 0 to 1.
+    /// Write the whole file to `out`. `go_on` is told the share of weights that are written, 0 to 1,
+    /// and says whether to go on.
     ///
     /// # Errors
-    /// Of `out` alone.
+    /// Those of `out`, and when it isn't to go on.
     pub fn write(
         &self,
         file: ModelFile,
         out: &mut dyn Write,
-        done: &mut dyn FnMut(f64),
+        go_on: &mut dyn FnMut(f64) -> bool,
     ) -> Result<()> {
         let spec = &self.shape.spec;
         let defs = tensors(spec);
@@ -103,7 +104,7 @@ impl Conversion {
             out.write_all(&bytes)?;
         }
         let total: usize = defs.iter().map(TensorDef::len).sum();
-        let mut written = 0;
+        let (mut written, mut stop) = (0, false);
         for def in &defs {
             let kind = gguf::tensor_type(spec, def, file);
             let fill = |row: usize, out: &mut [f32]| {
@@ -112,8 +113,9 @@ impl Conversion {
             let encode = |weights: &[f32], bytes: &mut Vec<u8>| kind.encode(weights, bytes);
             stream::write_rows((def.rows, def.cols), fill, encode, out, &mut |weights| {
                 written += weights;
-                done(written as f64 / total as f64);
+                stop |= !go_on(written as f64 / total as f64);
             })?;
+            ensure!(!stop, "interrupted");
             let size = kind.bytes(def.len());
             out.write_all(&vec![0; size.next_multiple_of(ALIGNMENT) - size])?;
         }
@@ -166,8 +168,11 @@ mod tests {
         files.sort();
         let conversion = Conversion::open(dir.path(), &files, &spec.id).unwrap();
         let (mut made, mut share) = (Vec::new(), 0.0);
-        let mut done = |now| share = now;
-        conversion.write(file, &mut made, &mut done).unwrap();
+        let mut go_on = |now| {
+            share = now;
+            true
+        };
+        conversion.write(file, &mut made, &mut go_on).unwrap();
         assert_eq!(share, 1.0);
         assert!(conversion.bytes(file) as usize <= made.len());
         (made, std::fs::read(dir.path().join(file.name())).unwrap())
@@ -235,6 +240,19 @@ mod tests {
             assert_eq!(value(&made), value(&generated));
         }
         assert!(made.contains("tokenizer.ggml.pre"));
+    }
+
+    #[test]
+    fn it_ends_when_it_is_told_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = small(ModelSpec::tiny_stories(), ModelFile::GgufF16);
+        generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+        let files = [dir.path().join("model.safetensors")];
+        let conversion = Conversion::open(dir.path(), &files, "m").unwrap();
+        let mut out = Vec::new();
+        let ended = conversion.write(ModelFile::GgufF16, &mut out, &mut |share| share < 0.5);
+        assert_eq!(ended.unwrap_err().to_string(), "interrupted");
+        assert!((out.len() as u64) < conversion.bytes(ModelFile::GgufF16));
     }
 
     #[test]
