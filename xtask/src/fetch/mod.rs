@@ -17,15 +17,17 @@ mod hash;
 mod hub;
 mod hub_error;
 mod lock;
+mod need;
 mod progress;
 mod stamp;
 
 pub use command::{Options as CommandOptions, command, ensure};
-pub(crate) use disk::about_size;
+pub(crate) use disk::{about_size, human_bytes};
 pub use disk::free_bytes;
 pub use hash::sha256_of_file;
 pub use hub::Hub;
 pub use lock::LockFile;
+pub use need::{Need, need};
 pub use progress::{Bar, Progress, Silent};
 
 use crate::names;
