@@ -175,7 +175,9 @@ mod tests {
             names.iter().map(owned).collect()
         };
         let whole = files(&[("config.json", "c"), ("model.safetensors", "ab")]);
-        let identity = |files| weights_identity(files, "model.safetensors");
+        let identity = |files: &BTreeMap<String, String>| -> Option<String> {
+            weights_identity(files, "model.safetensors")
+        };
         assert_eq!(identity(&whole), Some("ab".to_owned()));
         let shards = [
             ("model-00002-of-00002.safetensors", "22"),
@@ -185,8 +187,7 @@ mod tests {
         assert_eq!(identity(&files(&shards)), None, "without an index");
         let index = [("model.safetensors.index.json", "ii")];
         let sharded = files(&[&shards[..], &index[..]].concat());
-        let lines =
-            "11  model-00001-of-00002.safetensors\n22  model-00002-of-00002.safetensors\n";
+        let lines = "11  model-00001-of-00002.safetensors\n22  model-00002-of-00002.safetensors\n";
         assert_eq!(identity(&sharded), Some(sha256_hex(lines.as_bytes())));
     }
 

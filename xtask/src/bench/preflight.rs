@@ -124,7 +124,9 @@ fn disk(model: &str, need: &fetch::Need) -> Found {
                 bytes => format!("about {}", human_bytes(bytes)),
             };
             let free = free.map_or("unknown".to_owned(), human_bytes);
-            Found::Good(format!("{size} of {model} is to be got; free in {place}: {free}"))
+            Found::Good(format!(
+                "{size} of {model} is to be got; free in {place}: {free}"
+            ))
         }
     }
 }
@@ -142,7 +144,9 @@ fn golden(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Found> {
     let model = &plan.model;
     let lacking = goldens::lacking(repo, model, &positions::of_plan(plan))?;
     if lacking.is_nothing() {
-        return Ok(Found::Good(format!("there is one of {model} that reaches as far")));
+        return Ok(Found::Good(format!(
+            "there is one of {model} that reaches as far"
+        )));
     }
     let [reference, cross_check] = judges::candidates(registry);
     let ids = |all: &[Target]| all[0].id.clone();

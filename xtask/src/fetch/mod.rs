@@ -22,8 +22,8 @@ mod progress;
 mod stamp;
 
 pub use command::{Options as CommandOptions, command, ensure};
-pub(crate) use disk::{about_size, human_bytes};
 pub use disk::free_bytes;
+pub(crate) use disk::{about_size, human_bytes};
 pub use hash::sha256_of_file;
 pub use hub::Hub;
 pub use lock::LockFile;

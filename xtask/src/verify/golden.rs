@@ -62,7 +62,10 @@ impl Maker<'_> {
 
     /// The prompts that end where far contexts (tokens) do.
     pub fn far(&self, contexts: &[u32]) -> Result<Golden> {
-        let lengths: Vec<_> = contexts.iter().map(|&context| of_context(context)).collect();
+        let lengths: Vec<_> = contexts
+            .iter()
+            .map(|&context| of_context(context))
+            .collect();
         Ok(self.make(&lengths, false)?.golden)
     }
 
@@ -136,12 +139,14 @@ impl Maker<'_> {
     ) -> Result<(String, f64)> {
         let model = self.model;
         let mut limits = self.repo.parity_limits()?;
-        let (target, mut session) = judges::open(self.programs, judge, load).with_context(|| {
-            format!("nobody can check the reference on {model}, so no golden was written")
-        })?;
-        let limit = limits.precision.remove(&target.precision).with_context(|| {
-            format!("data/parity.toml has no [precision.{}]", target.precision)
-        })?;
+        let (target, mut session) =
+            judges::open(self.programs, judge, load).with_context(|| {
+                format!("nobody can check the reference on {model}, so no golden was written")
+            })?;
+        let limit = limits
+            .precision
+            .remove(&target.precision)
+            .with_context(|| format!("data/parity.toml has no [precision.{}]", target.precision))?;
         let mut kl_worst: f64 = 0.0;
         for prompt in prompts {
             crate::interrupt::check()?;
@@ -168,10 +173,14 @@ impl Maker<'_> {
 /// Names and lengths (tokens) of the usual prompts of a model that has so many positions: one ends
 /// at the last of them, or at [`USUAL_POSITIONS`]; the others are those that there is room for.
 fn usual(positions: u32) -> Result<Vec<(String, u32)>> {
-    let room = positions.min(USUAL_POSITIONS).saturating_sub(POSITIONS as u32);
+    let room = positions
+        .min(USUAL_POSITIONS)
+        .saturating_sub(POSITIONS as u32);
     let fitting = LENGTHS.into_iter().filter(|(_, length)| *length < room);
     let lengths = fitting.chain([("long", room)]);
-    let lengths: Vec<_> = lengths.map(|(name, length)| (name.to_owned(), length)).collect();
+    let lengths: Vec<_> = lengths
+        .map(|(name, length)| (name.to_owned(), length))
+        .collect();
     if lengths.len() < 5 {
         bail!(
             "the model has {positions} positions only: the gate's shortest prompts need more than {}",

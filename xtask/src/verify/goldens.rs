@@ -64,7 +64,9 @@ impl Kept {
     /// Of these contexts (tokens), those for which only this machine's has a prompt.
     fn far_made_here(&self, contexts: &[u32]) -> Vec<String> {
         let reaches = |golden: &Option<Golden>, context: u32| {
-            golden.as_ref().is_some_and(|golden| golden.reaches(context))
+            golden
+                .as_ref()
+                .is_some_and(|golden| golden.reaches(context))
         };
         let is_only_here = |context: &&u32| {
             **context > USUAL_POSITIONS
@@ -274,7 +276,11 @@ fn is_of_weights(repo: &Repo, model: &str, golden: &Golden) -> Result<bool> {
     };
     let is_it = |sha256: &String| *sha256 == golden.weights_sha256;
     let weights = repo.registry()?.judges().map(|judge| judge.weights);
-    let whole = || weights.iter().find_map(|name| weights_identity(files, name));
+    let whole = || {
+        weights
+            .iter()
+            .find_map(|name| weights_identity(files, name))
+    };
     Ok(files.values().any(is_it) || whole().as_ref().is_some_and(is_it))
 }
 
@@ -295,7 +301,9 @@ fn write(repo: &Repo, made: &Golden) -> Result<()> {
         }
         let new = std::mem::take(&mut golden.prompts);
         golden.prompts = before.prompts;
-        golden.prompts.retain(|old| !new.iter().any(|prompt| prompt.name == old.name));
+        golden
+            .prompts
+            .retain(|old| !new.iter().any(|prompt| prompt.name == old.name));
         golden.prompts.extend(new);
     }
     let path = repo.own_golden_path(&golden.model);

@@ -44,7 +44,11 @@ pub fn to_build(registry: &Registry) -> Vec<Target> {
     let mut all = Vec::new();
     for judge in candidates(registry) {
         let program = registry.program_id(&judge[0]);
-        all.extend(judge.into_iter().filter(|t| registry.program_id(t) == program));
+        all.extend(
+            judge
+                .into_iter()
+                .filter(|t| registry.program_id(t) == program),
+        );
     }
     all
 }

@@ -74,7 +74,8 @@ fn what_is_chosen_and_what_is_here_changes_what_it_says() {
     let lacks = "  llamacpp.cpu.f16: llama-3.2-1b-shape has no model-f16.gguf\n";
     assert!(said.contains(lacks), "{said}");
     let said = refused(&bare, &["bench", "--dry-run", "--model", "phi-3-mini"]);
-    let why = "no golden of phi-3-mini is committed, and pytorch.cpu.f32, which is needed to make one";
+    let why =
+        "no golden of phi-3-mini is committed, and pytorch.cpu.f32, which is needed to make one";
     assert!(said.contains(why), "{said}");
 }
 
@@ -128,7 +129,10 @@ fn a_plan_that_no_model_can_hold_is_refused_before_anything_is_done() {
     let some = long.replace("[9000]", "[64, 9000]");
     bare.write("data/profiles/smoke.toml", &format!("{head}{some}"));
     let said = dry_run(&bare, &smoke);
-    assert!(said.contains("stay unverified and are not timed: long_context/p9000"), "{said}");
+    assert!(
+        said.contains("stay unverified and are not timed: long_context/p9000"),
+        "{said}"
+    );
 }
 
 #[test]

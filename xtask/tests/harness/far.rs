@@ -61,7 +61,11 @@ fn contexts_beyond_the_committed_golden_are_verified_as_far_as_each_target_goes(
     let contexts: Vec<u32> = golden.prompts.iter().map(|p| p.context_tokens()).collect();
     assert_eq!(contexts, [1106, 1506]);
     let again = bench(&checkout, &models);
-    assert!(!text(&again).contains("is made to reach"), "{}", text(&again));
+    assert!(
+        !text(&again).contains("is made to reach"),
+        "{}",
+        text(&again)
+    );
 }
 
 #[test]
@@ -76,7 +80,10 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
     assert!(first["golden_origin"].starts_with("made here by fake.cpu.f32"));
     let kept = models.join("tiny-llama/golden.json");
     let golden = std::fs::read_to_string(&kept).expect("it was kept");
-    assert_eq!(first["golden_sha256"], schema::run::sha256_hex(golden.as_bytes()));
+    assert_eq!(
+        first["golden_sha256"],
+        schema::run::sha256_hex(golden.as_bytes())
+    );
 
     // Of other weights it is none, and is made anew; half of one is none either.
     let weights = Golden::load(&kept).expect("it is whole").weights_sha256;
@@ -85,7 +92,10 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
         std::fs::write(&kept, spoilt).expect("it is ours");
         let output = bench(&checkout, &models);
         assert!(output.status.success(), "{}", text(&output));
-        assert_eq!(std::fs::read_to_string(&kept).expect("it was made anew"), golden);
+        assert_eq!(
+            std::fs::read_to_string(&kept).expect("it was made anew"),
+            golden
+        );
     }
     let run = checkout.latest().expect("a run was recorded");
     let facts = &run.header.provenance.facts;
