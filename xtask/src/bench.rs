@@ -8,6 +8,7 @@ mod forecast;
 mod judging;
 mod model_asked;
 mod opening;
+mod preflight;
 
 pub(crate) use first_look::DIR as FIRST_LOOK_DIR;
 pub(crate) use opening::{begin, create, planned, reopen};
@@ -25,7 +26,6 @@ use crate::run::pending::pending;
 use crate::run::pilot;
 use crate::run::trace::Tracing;
 use crate::summary::{Places, Summary};
-use crate::verify::command::load_golden;
 use crate::verify::of_run::verify_targets;
 use crate::watch::event::{Event, Stage};
 use crate::{baselines, calibrate, page, run, shard, twins, watch};
@@ -108,7 +108,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         );
         if let Asked::New(planned) = &asked {
             // What would be refused is refused, once the rest is said.
-            load_golden(repo, &planned.plan.model)?;
+            preflight::of(repo, &registry, &planned.plan)?.refuse()?;
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -259,12 +259,16 @@ struct VerifyArgs {
     /// Whose targets: cpu, cpu-1b, gpu or smoke.
     #[arg(long, default_value = "cpu")]
     profile: String,
-    /// Test the gate itself: seven mutants must fail at every precision.
-    #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless"])]
+    /// Test the gate itself: nine mutants must fail at every precision.
+    #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless", "context"])]
     mutants: bool,
     /// Make the goldens anew from the reference first.
     #[arg(long)]
     bless: bool,
+    /// Verify contexts of so many tokens too, comma-separated; beyond 1 024 the golden is made to
+    /// reach them.
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',')]
+    context: Vec<u32>,
     /// Print records instead of a table.
     #[arg(long)]
     json: bool,
@@ -396,6 +400,7 @@ impl VerifyArgs {
             engines: self.engines,
             mutants: self.mutants,
             bless: self.bless,
+            contexts: self.context,
             json: self.json,
         }
     }

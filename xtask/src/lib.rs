@@ -38,6 +38,7 @@ pub mod nix_shell;
 pub mod page;
 pub mod pins;
 pub mod plan;
+pub mod positions;
 pub mod prompts;
 pub mod provenance;
 pub mod publish;

@@ -115,22 +115,27 @@ impl std::fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// A model that the user brought and that can't be used: what, why, and what to do, in one line.
-/// Like a name that nothing has, it is a mistake of the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnusableModel(pub String);
+/// Whether a command failed by such a name.
+pub fn is_unknown(error: &anyhow::Error) -> bool {
+    error.is::<UnknownName>()
+}
 
-impl std::fmt::Display for UnusableModel {
+/// Something that was asked for and can't be had here, found out before anything was fetched, built
+/// or written; a model that the user brought and that can't be used, for one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for UnusableModel {}
+impl std::error::Error for Refused {}
 
-/// Whether a command failed by such a name, or by such a model.
-pub fn is_unknown(error: &anyhow::Error) -> bool {
-    error.is::<UnknownName>() || error.is::<UnusableModel>()
+/// Whether a command failed by what it was asked: a name that nothing has, or what can't be had.
+pub fn is_refused(error: &anyhow::Error) -> bool {
+    is_unknown(error) || error.is::<Refused>()
 }
 
 /// Refuse the first of `names` that isn't `known`.

@@ -99,6 +99,11 @@ impl Repo {
         self.root.join("data/golden").join(format!("{model}.json"))
     }
 
+    /// `golden.json` beside a model's files: what this machine made of it.
+    pub fn own_golden_path(&self, model: &str) -> PathBuf {
+        self.model_dir(model).join("golden.json")
+    }
+
     /// `data/models.lock`.
     pub fn models_lock_path(&self) -> PathBuf {
         self.root.join("data/models.lock")

@@ -5,7 +5,7 @@
 use super::building::Building;
 use super::first_look::FirstLook;
 use super::opening::{Planned, headline};
-use super::{Asked, Options, forecast};
+use super::{Asked, Options, forecast, preflight};
 use crate::repo::Repo;
 use crate::run::pending::pending;
 use crate::watch::words::about;
@@ -52,6 +52,7 @@ fn new(
     let mut text = headline(plan) + "\n";
     text += &Building::of(repo, registry, plan, look.as_ref())?.report();
     text += &model(repo, plan)?;
+    text += &preflight::of(repo, registry, plan)?.report();
     text += &to_measure(plan, &launches);
     if options.shard.is_some() {
         text += "These are the blocks of one shard\n";
@@ -259,6 +260,7 @@ mod tests {
             name: "M".into(),
             parameters: 1,
             size_mb: 3800,
+            positions: 0,
             gated: false,
             about: String::new(),
             source: Source::Embedded,

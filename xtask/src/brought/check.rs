@@ -1,6 +1,6 @@
 //! What a model's small files say, and whether they fit together. Reads no weights.
 
-use crate::names::UnusableModel;
+use crate::names::Refused;
 use models::checkpoint::{Shape, Vocabulary};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 pub(super) const OPTIONAL: [&str; 2] = ["tokenizer_config.json", "chat_template.jinja"];
 
 /// An error about a model: what it is called, and why it can't be used.
-pub(super) fn unusable(what: &str, why: impl std::fmt::Display) -> UnusableModel {
-    UnusableModel(format!("{what}: {why}"))
+pub(super) fn unusable(what: &str, why: impl std::fmt::Display) -> Refused {
+    Refused(format!("{what}: {why}"))
 }
 
 /// The shape that config.json gives, if the tokenizer fits its embedding.
-pub(super) fn shape(what: &str, config: &[u8], tokenizer: &[u8]) -> Result<Shape, UnusableModel> {
+pub(super) fn shape(what: &str, config: &[u8], tokenizer: &[u8]) -> Result<Shape, Refused> {
     let text = std::str::from_utf8(config)
         .map_err(|_| unusable(what, "config.json is no text in UTF-8"))?;
     let shape = Shape::read(text).map_err(|error| unusable(what, format!("{error:#}")))?;
@@ -38,7 +38,7 @@ pub(super) fn shape(what: &str, config: &[u8], tokenizer: &[u8]) -> Result<Shape
 }
 
 /// The shards that an index names, each once.
-pub(super) fn shards(what: &str, index: &[u8]) -> Result<BTreeSet<String>, UnusableModel> {
+pub(super) fn shards(what: &str, index: &[u8]) -> Result<BTreeSet<String>, Refused> {
     let json: Value = serde_json::from_slice(index).unwrap_or_default();
     let map = json["weight_map"].as_object().filter(|map| !map.is_empty());
     let map = map.ok_or_else(|| {

@@ -3,11 +3,11 @@
 //! another model from then on.
 
 use super::check::{OPTIONAL, shape, shards, unusable};
-use super::{Looked, id_of, megabytes};
+use super::{Looked, id_of, megabytes, whole};
 use crate::fetch::{
     Brought, INDEX, Progress, WEIGHTS, free_bytes, get_brought, human_bytes, sha256_of_file,
 };
-use crate::names::UnusableModel;
+use crate::names::Refused;
 use anyhow::Result;
 use models::ModelFile;
 use models::checkpoint::Weights;
@@ -79,6 +79,7 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) 
         name: name.into_owned(),
         parameters: shape.parameters(),
         size_mb: megabytes(bytes),
+        positions: whole(shape.spec.max_position),
         gated: false,
         about: format!(
             "Brought by whoever measured it, as files with the hash {content:.12}: nothing here vouches for what it is good for."
@@ -94,14 +95,14 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) 
     })
 }
 
-fn read(path: &Path, name: &str, what: &str) -> Result<Vec<u8>, UnusableModel> {
+fn read(path: &Path, name: &str, what: &str) -> Result<Vec<u8>, Refused> {
     std::fs::read(path.join(name)).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => lacks(what, name),
         _ => unusable(what, format!("{name} can't be read: {error}")),
     })
 }
 
-fn lacks(what: &str, name: &str) -> UnusableModel {
+fn lacks(what: &str, name: &str) -> Refused {
     unusable(
         what,
         format!("it lacks {name}: a model has config.json, tokenizer.json and {WEIGHTS}, or {INDEX} and all of its shards"),
@@ -110,7 +111,7 @@ fn lacks(what: &str, name: &str) -> UnusableModel {
 
 /// Refuse what can't be copied, before it is begun. Where the file system shares blocks a copy takes
 /// less, which nobody can know before.
-fn check_room(bytes: u64, models_dir: &Path, what: &str) -> Result<(), UnusableModel> {
+fn check_room(bytes: u64, models_dir: &Path, what: &str) -> Result<(), Refused> {
     match free_bytes(models_dir) {
         Some(free) if free < bytes => Err(unusable(
             what,

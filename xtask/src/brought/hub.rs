@@ -2,11 +2,11 @@
 //! small files. The index decides which shards there are.
 
 use super::check::{OPTIONAL, shape, shards, unusable};
-use super::{Looked, Places, id_of, megabytes};
+use super::{Looked, Places, id_of, megabytes, whole};
 use crate::fetch::{
     Brought, INDEX, Options, Progress, Repository, Session, WEIGHTS, free_bytes, human_bytes,
 };
-use crate::names::UnusableModel;
+use crate::names::Refused;
 use anyhow::Result;
 use models::ModelFile;
 use schema::model::{HubFile, Model, Source};
@@ -73,6 +73,7 @@ pub(super) fn look(
         name: repo.to_owned(),
         parameters: shape.parameters(),
         size_mb: megabytes(bytes),
+        positions: whole(shape.spec.max_position),
         gated: found.gated,
         about: format!(
             "Brought by whoever measured it, from {repo} of a Hugging Face hub at revision {:.12}: nothing here vouches for what it is good for.",
@@ -87,7 +88,7 @@ pub(super) fn look(
 }
 
 /// A file that a model can't do without.
-fn file(found: &Repository, name: &str, what: &str) -> Result<HubFile, UnusableModel> {
+fn file(found: &Repository, name: &str, what: &str) -> Result<HubFile, Refused> {
     match found.files.contains_key(name) {
         true => Ok(found.file(name, name)),
         false => Err(unusable(
@@ -138,7 +139,7 @@ fn check_room(
     sizes: &BTreeMap<&str, u64>,
     room: &Path,
     what: &str,
-) -> Result<(), UnusableModel> {
+) -> Result<(), Refused> {
     let missing = files.iter().filter(|file| !session.has(file));
     let needed: u64 = missing.map(|file| sizes[file.path.as_str()]).sum();
     match free_bytes(room) {

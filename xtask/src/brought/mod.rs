@@ -10,7 +10,7 @@ mod directory;
 mod hub;
 
 use crate::fetch::{self, Bar, Brought, Options, Progress, Verify};
-use crate::names::UnusableModel;
+use crate::names::Refused;
 use crate::repo::Repo;
 use anyhow::Result;
 use schema::model::{Models, Source};
@@ -108,7 +108,7 @@ pub fn look(
 }
 
 /// How it was given. A name that a model has is that model, whatever lies beside it.
-fn given(name: &str, models: &Models) -> Result<Given, UnusableModel> {
+fn given(name: &str, models: &Models) -> Result<Given, Refused> {
     if models.get(name).is_some() {
         return Ok(Given::Id);
     }
@@ -125,7 +125,7 @@ fn given(name: &str, models: &Models) -> Result<Given, UnusableModel> {
         let parts: Vec<&str> = repo.split('/').collect();
         let is_revision = revision.is_none_or(|at| at.split('/').all(is_word));
         if parts.len() != 2 || !parts.into_iter().all(is_word) || !is_revision {
-            return Err(UnusableModel(format!(
+            return Err(Refused(format!(
                 "{name:?} names no repository: it has the form hf:org/repo or hf:org/repo@revision"
             )));
         }
@@ -168,6 +168,11 @@ fn id_of(name: &str, mark: &str) -> String {
     let name = name.trim_start_matches(['.', '-']).trim_end_matches('-');
     let name = if name.is_empty() { "model" } else { name };
     format!("{name}-{mark:.8}")
+}
+
+/// Positions as a list of models says them.
+fn whole(positions: usize) -> u32 {
+    u32::try_from(positions).unwrap_or(u32::MAX)
 }
 
 /// Megabytes, rounded up.

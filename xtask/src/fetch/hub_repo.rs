@@ -4,7 +4,7 @@
 use super::hub::Session;
 use super::hub_error::{Failure, explain};
 use super::progress::Progress;
-use crate::names::UnusableModel;
+use crate::names::Refused;
 use anyhow::{Context, Result, anyhow, bail};
 use hf_hub::api::sync::ApiError;
 use hf_hub::{Repo, RepoType};
@@ -103,7 +103,7 @@ impl Session<'_> {
     /// nobody can find out which it is.
     fn refused(&self, repo: &str, at: &str, error: ureq::Error) -> Failure {
         let endpoint = &self.endpoint;
-        let unusable = |text: String| Failure::last(UnusableModel(text).into());
+        let unusable = |text: String| Failure::last(Refused(text).into());
         match error {
             ureq::Error::StatusCode(404) => unusable(format!(
                 "{endpoint} has no {repo} at {at} (HTTP 404): check its name and revision"

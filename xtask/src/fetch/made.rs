@@ -191,6 +191,7 @@ mod tests {
             name: "M".into(),
             parameters: 1,
             size_mb: 1,
+            positions: 0,
             gated: false,
             about: String::new(),
             source,

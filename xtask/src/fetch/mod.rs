@@ -21,20 +21,22 @@ mod hub_error;
 mod hub_repo;
 mod lock;
 mod made;
+mod need;
 mod progress;
 mod shelf;
 mod stamp;
 
 pub(crate) use command::options;
 pub use command::{Options as CommandOptions, command, ensure, ensure_for};
-pub(crate) use disk::{about_size, human_bytes};
 pub use disk::free_bytes;
+pub(crate) use disk::{about_size, human_bytes};
 pub use hash::sha256_of_file;
 pub use hub::Hub;
 pub(crate) use hub::Session;
 pub(crate) use hub_repo::Repository;
 pub use lock::LockFile;
 pub use made::{make, makeable};
+pub use need::{Need, need};
 pub use progress::{Bar, Progress, Silent};
 pub use shelf::{Brought, INDEX, WEIGHTS, brought, brought_lock, get as get_brought, keep};
 

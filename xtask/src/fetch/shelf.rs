@@ -5,7 +5,7 @@
 //! How a model is looked at before it is kept is `brought`'s business.
 
 use super::lock::LockFile;
-use crate::names::UnusableModel;
+use crate::names::Refused;
 use crate::whole::write_json;
 use anyhow::{Context, Result, bail};
 use models::ModelFile;
@@ -88,7 +88,7 @@ pub fn keep(models_dir: &Path, new: &Brought, hashes: &BTreeMap<String, String>)
     if let Some(old) = get(models_dir, id)?
         && old.model.source != new.model.source
     {
-        return Err(UnusableModel(format!(
+        return Err(Refused(format!(
             "{} is already the id of another model that was brought; delete {} to bring this one",
             id,
             models_dir.join(id).display()
@@ -114,7 +114,7 @@ pub(super) fn check_weights(models_dir: &Path, id: &str, what: &str) -> Result<(
     };
     std::fs::remove_dir_all(&dir)
         .with_context(|| format!("{what}: {error:#}; {} can't be deleted", dir.display()))?;
-    Err(UnusableModel(format!("{what}: {error:#}")).into())
+    Err(Refused(format!("{what}: {error:#}")).into())
 }
 
 fn weights_fit(dir: &Path) -> Result<()> {
@@ -139,6 +139,7 @@ mod tests {
                 name: "Mine".into(),
                 parameters: 1,
                 size_mb: 1,
+                positions: 0,
                 gated: false,
                 about: String::new(),
                 source: Source::Directory {
@@ -174,7 +175,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         keep(dir.path(), &model("m", "a"), &BTreeMap::new()).unwrap();
         let error = keep(dir.path(), &model("m", "b"), &BTreeMap::new()).unwrap_err();
-        assert!(error.is::<UnusableModel>(), "{error}");
+        assert!(error.is::<Refused>(), "{error}");
         assert!(error.to_string().contains("already the id of another"), "{error}");
     }
 

@@ -12,7 +12,7 @@ use xtask::brought::{Places, Seen, look};
 use xtask::fetch::{
     How, Hub, INDEX, Options, Silent, Verify, WEIGHTS, brought, fetch, keep, make,
 };
-use xtask::names::UnusableModel;
+use xtask::names::Refused;
 
 const SHARDS: [&str; 2] = [
     "model-00001-of-00002.safetensors",
@@ -110,7 +110,7 @@ impl Scene {
     /// The one line that a bad model gets; nothing is kept of it, and no weights were asked for.
     fn refusal(&self, name: &str) -> String {
         let error = self.look(name).unwrap_err();
-        assert!(error.is::<UnusableModel>(), "{error:?}");
+        assert!(error.is::<Refused>(), "{error:?}");
         let text = format!("{error:#}");
         assert!(!text.contains('\n'), "{text}");
         assert!(!self.models_dir().exists(), "something was kept");
@@ -272,7 +272,7 @@ fn weights_that_are_not_what_config_json_says_leave_nothing_behind() {
     scene.hub.change("config.json", more);
     let id = scene.bring("hf:owner/repo");
     let error = scene.fetch(&id).unwrap_err();
-    assert!(error.is::<UnusableModel>(), "{error:?}");
+    assert!(error.is::<Refused>(), "{error:?}");
     let text = format!("{error:#}");
     assert!(text.contains("embed_tokens.weight is [768, 256] where config.json makes it"), "{text}");
     assert!(!scene.models_dir().join(&id).exists());

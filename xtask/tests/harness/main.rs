@@ -7,6 +7,7 @@ mod checkout;
 mod compare;
 mod dashboard;
 mod dry_run;
+mod far;
 mod faults;
 mod fleet;
 mod input;
