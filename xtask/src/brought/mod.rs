@@ -14,6 +14,7 @@ use crate::names::Refused;
 use crate::repo::Repo;
 use anyhow::Result;
 use schema::model::{Models, Source};
+use schema::run::RunHeader;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -63,6 +64,36 @@ pub fn id(repo: &Repo, name: &str) -> Result<String> {
             Ok(looked.brought.model.id)
         }
     }
+}
+
+/// See to it that the model of a record is known here. One that was brought from a hub stands in the
+/// record with its revision and hashes, so it is kept again as it was.
+pub fn of_record(repo: &Repo, header: &RunHeader) -> Result<()> {
+    let Some(model) = &header.provenance.model else {
+        return Ok(());
+    };
+    if repo.models()?.get(&model.id).is_some() {
+        return Ok(());
+    }
+    model.check(Path::new("run.json"))?;
+    if !matches!(model.source, Source::Hub { .. }) {
+        return Err(Refused(format!(
+            "the run's model {} was copied from a directory, and nobody knows here which: bring the same files with `cargo xtask fetch path/to/dir`",
+            model.id
+        ))
+        .into());
+    }
+    let prefix = format!("{}/", model.id);
+    let recorded = header.provenance.model_files.iter();
+    let hashes = recorded.filter_map(|(name, sha256)| {
+        let name = name.strip_prefix(&prefix)?;
+        Some((name.to_owned(), sha256.clone()))
+    });
+    let brought = Brought {
+        model: model.clone(),
+        from: None,
+    };
+    fetch::keep(&repo.models_dir, &brought, &hashes.collect())
 }
 
 /// Where a model would go.
