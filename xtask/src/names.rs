@@ -120,6 +120,24 @@ pub fn is_unknown(error: &anyhow::Error) -> bool {
     error.is::<UnknownName>()
 }
 
+/// Something that was asked for and can't be had here, found out before anything was fetched, built
+/// or written; a model that the user brought and that can't be used, for one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Whether a command failed by what it was asked: a name that nothing has, or what can't be had.
+pub fn is_refused(error: &anyhow::Error) -> bool {
+    is_unknown(error) || error.is::<Refused>()
+}
+
 /// Refuse the first of `names` that isn't `known`.
 pub fn check(kind: Kind, names: &[String], known: &[String]) -> Result<(), UnknownName> {
     match names.iter().find(|name| !known.contains(name)) {

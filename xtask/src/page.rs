@@ -10,6 +10,7 @@ use crate::publish;
 use crate::repo::Repo;
 use crate::results::Results;
 use anyhow::{Result, bail, ensure};
+use schema::model::Models;
 use schema::plan::Plan;
 use schema::prices::Prices;
 use schema::run::Run;
@@ -165,7 +166,8 @@ fn write(
     authored: &Authored,
     dir: &Path,
 ) -> Result<PathBuf> {
-    let (scenarios, registry, models) = (repo.scenarios()?, repo.registry()?, repo.models()?);
+    let (scenarios, registry) = (repo.scenarios()?, repo.registry()?);
+    let models = with_brought(repo.listed_models()?, runs);
     let (suites, shipped) = (repo.suites()?, repo.shipped()?);
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
     let path = repo.simulation_path();
@@ -189,6 +191,17 @@ fn write(
     };
     site::write(&site::render(&input)?, dir)?;
     Ok(dir.join("index.html"))
+}
+
+/// The list, and the models that records say were brought to them: the same pages come of the
+/// same records wherever those are rendered.
+fn with_brought(mut models: Models, runs: &[Run]) -> Models {
+    for model in runs.iter().filter_map(|run| run.header.provenance.model.as_ref()) {
+        if models.get(&model.id).is_none() {
+            models.models.push(model.clone());
+        }
+    }
+    models
 }
 
 /// All runs that can be loaded, newest first, but `except`. One that can't is

@@ -264,8 +264,14 @@ fn as_tested(command: &str) -> Option<String> {
         || command.starts_with("nix ")
         || command.starts_with("git clone")
         || command.starts_with("cd ")
+        || command.contains(" hf:")
     {
         return None;
+    }
+    if command.contains("path/to/dir") {
+        // A model that is there by now, brought as if it were the reader's own.
+        let own = command.replace("path/to/dir", "\"${BENCH_MODELS_DIR:-models}/tiny-llama\"");
+        return as_tested(&own);
     }
     let measures = [
         "cargo xtask bench-all",
@@ -384,6 +390,11 @@ mod tests {
             Some("cargo xtask verify --profile smoke")
         );
         assert_eq!(as_tested("cargo xtask test"), None);
+        assert_eq!(as_tested("cargo xtask bench-all --model hf:a/b"), None);
+        assert_eq!(
+            as_tested("cargo xtask bench-all --model path/to/dir").as_deref(),
+            Some("cargo xtask bench-all --model \"${BENCH_MODELS_DIR:-models}/tiny-llama\" --profile smoke")
+        );
         assert_eq!(
             as_tested("cargo xtask doctor").as_deref(),
             Some("cargo xtask doctor")

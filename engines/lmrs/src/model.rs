@@ -111,7 +111,10 @@ impl Model {
         }
 
         // One position more than can be asked for: a fault looks one too far.
-        let rope = RopeTable::new(&config.rope, config.head_dim, max_context + 1);
+        let mut rope = RopeTable::new(&config.rope, config.head_dim, max_context + 1);
+        if mutation == Some(Mutation::RopeFar) {
+            rope = rope.ending_at(4096);
+        }
         let memory = || {
             let cache = Cache::new(&config, max_batch, positions)?;
             let state = State::new(&config, precision, max_batch, cache.capacity, threads)?;
@@ -192,11 +195,14 @@ impl Model {
         while self.length < len {
             let start = self.length;
             let end = (start + chunk).min(len);
-            let ids: Vec<u32> = prompts
+            let mut ids: Vec<u32> = prompts
                 .iter()
                 .flat_map(|prompt| &prompt[start..end])
                 .copied()
                 .collect();
+            if self.mutation == Some(Mutation::PromptLength) && len % 64 == 37 {
+                ids.fill(0);
+            }
             let logits = end == len;
             self.forward(&Step {
                 ids: &ids,

@@ -21,6 +21,16 @@ pub enum Architecture {
 }
 
 impl Architecture {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Llama, Self::Mistral, Self::Phi3, Self::Qwen3];
+
+    /// The one of that `model_type`.
+    pub fn named(model_type: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|known| known.model_type() == model_type)
+    }
+
     /// `model_type` in `config.json`.
     pub fn model_type(self) -> &'static str {
         match self {

@@ -12,6 +12,7 @@
 
 pub mod architecture;
 pub mod bpe;
+pub mod checkpoint;
 pub mod config;
 pub mod generate;
 pub mod gguf;
