@@ -49,7 +49,10 @@ impl Engine for Echo {
             return Err(EngineError::new(FailureKind::Unavailable, "no such device"));
         }
         if load.backend == "absent" {
-            return Err(EngineError::new(FailureKind::Unavailable, "no absent device"));
+            return Err(EngineError::new(
+                FailureKind::Unavailable,
+                "no absent device",
+            ));
         }
         let loaded = Loaded {
             load_ns: 0,

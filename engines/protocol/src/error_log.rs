@@ -93,7 +93,10 @@ mod tests {
         assert_eq!(path_of(None, Some("/x/e")), Some("/x/e".into()));
         let default = |name: &str| Some(Path::new("/b").join(name));
         assert_eq!(path_of(None, Some("1")), default("test-burn-error.log"));
-        assert_eq!(path_of(Some("TRUE"), Some("/x/e")), default("bench-errors.log"));
+        assert_eq!(
+            path_of(Some("TRUE"), Some("/x/e")),
+            default("bench-errors.log")
+        );
         assert_eq!(path_of(Some("off"), Some("1")), None, "the first decides");
         assert_eq!(path_of(Some(""), None), None);
     }

@@ -223,10 +223,16 @@ fn what_goes_wrong_by_hand_is_logged_where_that_is_wanted() {
     let text = logged("TEST_BURN_ERROR_LOG", "1", "test-burn-error.log").expect("it is there");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");
-    assert!(lines[0].contains(" warning [echo-bench] absent is not used"), "{text}");
+    assert!(
+        lines[0].contains(" warning [echo-bench] absent is not used"),
+        "{text}"
+    );
     assert!(lines[1].ends_with(" error [echo-bench] no room"), "{text}");
     assert!(logged("BENCH_ERROR_LOG", "e.log", "e.log").is_some());
-    assert_eq!(logged("TEST_BURN_ERROR_LOG", "0", "test-burn-error.log"), None);
+    assert_eq!(
+        logged("TEST_BURN_ERROR_LOG", "0", "test-burn-error.log"),
+        None
+    );
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 pub fn spawn(example: &str) -> Child {
-    command(example).spawn().expect("an example, which a plain `cargo test` builds")
+    command(example)
+        .spawn()
+        .expect("an example, which a plain `cargo test` builds")
 }
 
 /// The example, to be started with all of its streams as pipes.
