@@ -6,7 +6,9 @@ mod dry_run;
 mod first_look;
 mod forecast;
 mod judging;
+mod model_asked;
 mod opening;
+mod preflight;
 
 pub(crate) use first_look::DIR as FIRST_LOOK_DIR;
 pub(crate) use opening::{begin, create, planned, reopen};
@@ -24,12 +26,12 @@ use crate::run::pending::pending;
 use crate::run::pilot;
 use crate::run::trace::Tracing;
 use crate::summary::{Places, Summary};
-use crate::verify::command::load_golden;
 use crate::verify::of_run::verify_targets;
 use crate::watch::event::{Event, Stage};
 use crate::{baselines, calibrate, page, run, shard, twins, watch};
 use anyhow::{Context, Result};
 use judging::check_outputs;
+use model_asked::ModelAsked;
 use opening::Planned;
 use schema::origin::Shard;
 use schema::registry::Registry;
@@ -43,7 +45,7 @@ use std::time::{Duration, Instant};
 pub const TIME_IS_UP: u8 = 4;
 
 /// What the command line says.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Profile id; `None` = `gpu` where a GPU is found, else `cpu`.
     pub profile: Option<String>,
@@ -83,6 +85,8 @@ enum Asked {
 /// Run it.
 pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let began = Instant::now();
+    let asked = ModelAsked::of(repo, options)?;
+    let (repo, options) = (&asked.repo, &asked.options);
     let results = Results::of(repo, options.out.as_deref());
     if let Some(why) = no_gpu_for(repo, options)? {
         println!("{why}");
@@ -104,7 +108,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         );
         if let Asked::New(planned) = &asked {
             // What would be refused is refused, once the rest is said.
-            load_golden(repo, &planned.plan.model)?;
+            preflight::of(repo, &registry, &planned.plan)?.refuse()?;
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,6 +1,6 @@
 //! Entry point of `cargo xtask`: parse, dispatch, turn an error into one message
 //! and an exit status. 0 = done, 1 = failed, 2 = usage (also a name that nothing
-//! has), 3 = done, but some cell or target failed, 4 = `--stop-after` ended the run: resume it,
+//! has, or what can't be had here), 3 = done, but some cell or target failed, 4 = `--stop-after` ended the run: resume it,
 //! 130 = interrupted. A closed pipe changes none of that: `cargo xtask export | head` ends with 0.
 
 use clap::Parser;

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Where there is no `config.json`: tests of the harness need no model.
 const DEFAULT_VOCABULARY: u32 = 512;
+/// Beyond so many positions the faults of long contexts strike.
+const POSITIONS: u32 = 1200;
 
 /// The engine.
 pub struct Fake {
@@ -45,8 +47,14 @@ impl Fake {
     }
 
     fn next(&self, row: Row) -> u32 {
-        let wrong = u32::from(self.fault == Fault::Wrong);
-        (row.next(self.vocabulary) + wrong) % self.vocabulary
+        let is_wrong = match self.fault {
+            Fault::Wrong => true,
+            Fault::WrongAfter4n => self.prompt_tokens.is_multiple_of(4),
+            Fault::WrongAfter37 => self.prompt_tokens % 64 == 37,
+            Fault::WrongFar => row.position() > POSITIONS,
+            _ => false,
+        };
+        (row.next(self.vocabulary) + u32::from(is_wrong)) % self.vocabulary
     }
 
     /// Whether the fault strikes in this batch.
@@ -88,8 +96,10 @@ impl Engine for Fake {
             _ => {}
         }
         // It reads no weights, but whoever names some has them.
-        let weights = Path::new(&load.model_dir).join(&load.weights);
-        if load.weights != "none" && !weights.exists() {
+        let dir = Path::new(&load.model_dir);
+        let weights = dir.join(&load.weights);
+        let are_there = protocol::safetensors_files(dir, &load.weights).is_ok();
+        if load.weights != "none" && !are_there {
             return Err(EngineError::internal(format!(
                 "{}: no such file",
                 weights.display()
@@ -131,6 +141,12 @@ impl Engine for Fake {
             std::process::abort();
         }
         self.prompt_tokens = prompts.first().map_or(0, |prompt| prompt.len());
+        if self.fault == Fault::Short && self.prompt_tokens > POSITIONS as usize {
+            return Err(EngineError::unsupported(format!(
+                "a prompt of {} tokens is longer than {POSITIONS}",
+                self.prompt_tokens
+            )));
+        }
         self.rows = prompts.iter().map(|prompt| Row::new(prompt)).collect();
         Ok(self.emit())
     }

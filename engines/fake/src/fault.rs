@@ -13,6 +13,14 @@ pub enum Fault {
     Slow,
     /// Wrong tokens, and logits to match.
     Wrong,
+    /// The same, after prompts of 4·n tokens.
+    WrongAfter4n,
+    /// The same, after prompts of 64·n + 37 tokens.
+    WrongAfter37,
+    /// The same, beyond 1 200 positions.
+    WrongFar,
+    /// `unsupported` beyond 1 200 positions.
+    Short,
     /// `abort` while loading.
     CrashLoad,
     /// `abort` in a prefill.
@@ -68,11 +76,15 @@ pub enum Fault {
 }
 
 /// Every fault and its variant.
-const NAMES: [(&str, Fault); 30] = [
+const NAMES: [(&str, Fault); 34] = [
     ("", Fault::None),
     ("ok", Fault::None),
     ("slow", Fault::Slow),
     ("wrong", Fault::Wrong),
+    ("wrong_after_4n", Fault::WrongAfter4n),
+    ("wrong_after_37", Fault::WrongAfter37),
+    ("wrong_far", Fault::WrongFar),
+    ("short", Fault::Short),
     ("crash_load", Fault::CrashLoad),
     ("crash_prefill", Fault::CrashPrefill),
     ("crash", Fault::Crash),

@@ -34,6 +34,11 @@ impl Row {
         }
     }
 
+    /// Ids fed so far.
+    pub fn position(self) -> u32 {
+        self.position
+    }
+
     fn seed(self) -> u64 {
         let ids = u64::from(self.previous) << 32 | u64::from(self.last);
         mix(mix(ids) ^ u64::from(self.position))

@@ -1,4 +1,4 @@
-//! A Llama: what it holds, how it is loaded, and what can be asked of it. The
+//! A model: what it holds, how it is loaded, and what can be asked of it. The
 //! arithmetic of a step is in [`crate::forward`].
 //!
 //! It deliberately does no sampling beyond argmax, and forms no batches.
@@ -86,6 +86,14 @@ impl Model {
             ..
         } = *options;
         let (mut config, mut weights) = crate::weights::load(model_dir, weights, precision, &pool)?;
+        if let Some(window) = config.window
+            && max_context > window
+        {
+            return Err(EngineError::unsupported(format!(
+                "the model attends to the last {window} positions only, and lmrs to all of \
+                 {max_context}; ask for a max_context of at most {window}"
+            )));
+        }
 
         let mut positions = max_context;
         match mutation {
@@ -103,7 +111,10 @@ impl Model {
         }
 
         // One position more than can be asked for: a fault looks one too far.
-        let rope = RopeTable::new(&config.rope, config.head_dim, max_context + 1);
+        let mut rope = RopeTable::new(&config.rope, config.head_dim, max_context + 1);
+        if mutation == Some(Mutation::RopeFar) {
+            rope = rope.ending_at(4096);
+        }
         let memory = || {
             let cache = Cache::new(&config, max_batch, positions)?;
             let state = State::new(&config, precision, max_batch, cache.capacity, threads)?;
@@ -184,11 +195,14 @@ impl Model {
         while self.length < len {
             let start = self.length;
             let end = (start + chunk).min(len);
-            let ids: Vec<u32> = prompts
+            let mut ids: Vec<u32> = prompts
                 .iter()
                 .flat_map(|prompt| &prompt[start..end])
                 .copied()
                 .collect();
+            if self.mutation == Some(Mutation::PromptLength) && len % 64 == 37 {
+                ids.fill(0);
+            }
             let logits = end == len;
             self.forward(&Step {
                 ids: &ids,

@@ -1,4 +1,4 @@
-//! Seven deliberate faults, each of a kind that real engines ship, to prove that
+//! Nine deliberate faults, each of a kind that real engines ship, to prove that
 //! the parity gate would catch them.
 //!
 //! A fault is chosen by the target's variant and changes one marked place
@@ -23,11 +23,16 @@ pub enum Mutation {
     BatchMask,
     /// The middle layer is skipped.
     ZeroedLayer,
+    /// Positions from 4 096 on are all taken for 4 096: a table of angles that ends too soon.
+    RopeFar,
+    /// A prompt of 64·n + 37 tokens is read as something else: a kernel that is wrong for one
+    /// remainder of its tile.
+    PromptLength,
 }
 
 impl Mutation {
     /// Every fault with the variant that selects it.
-    pub const ALL: [(&str, Mutation); 7] = [
+    pub const ALL: [(&str, Mutation); 9] = [
         ("rope_base", Mutation::RopeBase),
         ("rope_scaling", Mutation::RopeScaling),
         ("swapped_heads", Mutation::SwappedHeads),
@@ -35,6 +40,8 @@ impl Mutation {
         ("stale_kv", Mutation::StaleKv),
         ("batch_mask", Mutation::BatchMask),
         ("zeroed_layer", Mutation::ZeroedLayer),
+        ("rope_far", Mutation::RopeFar),
+        ("prompt_length", Mutation::PromptLength),
     ];
 
     /// The fault of a variant; none for the empty one.

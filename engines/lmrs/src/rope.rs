@@ -27,6 +27,20 @@ impl RopeTable {
         Self { half, cos, sin }
     }
 
+    /// The same, with every position from `last` on taken for it: a fault for the parity gate to see.
+    pub fn ending_at(mut self, last: usize) -> Self {
+        let row = last * self.half..(last + 1) * self.half;
+        for table in [&mut self.cos, &mut self.sin] {
+            let Some(row) = table.get(row.clone()).map(<[f32]>::to_vec) else {
+                continue;
+            };
+            for later in table[last * self.half..].chunks_exact_mut(self.half) {
+                later.copy_from_slice(&row);
+            }
+        }
+        self
+    }
+
     /// Cosines and sines of one position.
     ///
     /// # Panics
@@ -52,5 +66,10 @@ mod tests {
         assert_eq!(table.at(0), (&[1.0f32; 4][..], &[0.0f32; 4][..]));
         let (cos, sin) = table.at(3);
         assert!((cos[0] - 3f32.cos()).abs() < 1e-7 && (sin[1] - 0.3f32.sin()).abs() < 1e-7);
+        let short = RopeTable::new(&rope, 8, 4).ending_at(2);
+        assert_eq!(short.at(1), table.at(1));
+        assert_eq!(short.at(3), table.at(2));
+        let longer = RopeTable::new(&rope, 8, 4).ending_at(9);
+        assert_eq!(longer.at(3), table.at(3), "it ends after all there is");
     }
 }

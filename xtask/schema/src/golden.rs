@@ -1,4 +1,6 @@
-//! `data/golden/<model>.json`: what the reference thinks comes next.
+//! `data/golden/<model>.json`, and `golden.json` beside a model's files: what the reference
+//! thinks comes next. The first is committed; the second is made on this machine, for a model
+//! or for contexts that the first doesn't have.
 
 use crate::error::{DataError, read_json};
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,9 @@ use std::path::Path;
 pub const POSITIONS: usize = 64;
 /// Most likely ids kept per position.
 pub const TOP: usize = 32;
+/// Positions that a golden reaches for every plan, as far as the model has them. Prompts beyond
+/// are asked only where a plan needs contexts as long.
+pub const USUAL_POSITIONS: u32 = 1024;
 
 /// The goldens of one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +50,16 @@ pub struct GoldenPrompt {
 }
 
 impl GoldenPrompt {
+    /// Context (tokens) that the prompt and its positions span.
+    pub fn context_tokens(&self) -> u32 {
+        (self.prompt_ids.len() + self.output_ids.len()) as u32
+    }
+
+    /// Whether it is asked only where a plan needs contexts as long.
+    pub fn is_far(&self) -> bool {
+        self.context_tokens() > USUAL_POSITIONS
+    }
+
     /// By how much (nats) the reference prefers its best id at `position`.
     pub fn margin(&self, position: usize) -> f64 {
         self.top_logprobs[position][0] - self.top_logprobs[position][1]
@@ -59,6 +74,43 @@ impl GoldenPrompt {
 }
 
 impl Golden {
+    /// What is asked for contexts of these lengths (tokens): the usual prompts, and of the far ones
+    /// those that end where one of these contexts does.
+    pub fn for_contexts(mut self, contexts: &[u32]) -> Self {
+        let is_asked =
+            |prompt: &GoldenPrompt| !prompt.is_far() || contexts.contains(&prompt.context_tokens());
+        self.prompts.retain(is_asked);
+        self
+    }
+
+    /// With the far prompts of another golden of the same weights, where it has none as long.
+    pub fn with_far_of(mut self, other: Golden) -> Self {
+        for prompt in other.prompts.into_iter().filter(GoldenPrompt::is_far) {
+            if !self.reaches(prompt.context_tokens()) {
+                self.prompts.push(prompt);
+            }
+        }
+        self
+    }
+
+    /// Whether a prompt ends where a far context of this length (tokens) does.
+    pub fn reaches(&self, context_tokens: u32) -> bool {
+        let mut contexts = self.prompts.iter().map(GoldenPrompt::context_tokens);
+        contexts.any(|tokens| tokens == context_tokens)
+    }
+
+    /// The longest context (tokens) that it verifies.
+    pub fn positions(&self) -> u32 {
+        let contexts = self.prompts.iter().map(GoldenPrompt::context_tokens);
+        contexts.max().unwrap_or(0)
+    }
+
+    /// The text of its file.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string(self).expect("it has no keys but strings");
+        text + "\n"
+    }
+
     /// Load and validate.
     pub fn load(path: &Path) -> Result<Self, DataError> {
         let golden: Self = read_json(path)?;
@@ -83,5 +135,52 @@ impl Golden {
             return Err(DataError::new(path, "has no prompts"));
         }
         Ok(golden)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn golden(contexts: &[u32]) -> Golden {
+        let prompt = |&context: &u32| GoldenPrompt {
+            name: context.to_string(),
+            prompt_ids: vec![1; context as usize - POSITIONS],
+            output_ids: vec![1; POSITIONS],
+            top_ids: vec![],
+            top_logprobs: vec![],
+        };
+        Golden {
+            model: "m".into(),
+            weights_sha256: String::new(),
+            reference: "r 1".into(),
+            cross_check: "c 1".into(),
+            cross_check_kl_nats: 0.0,
+            prompts: contexts.iter().map(prompt).collect(),
+        }
+    }
+
+    fn contexts(golden: &Golden) -> Vec<u32> {
+        let prompts = golden.prompts.iter();
+        prompts.map(GoldenPrompt::context_tokens).collect()
+    }
+
+    #[test]
+    fn far_prompts_are_asked_only_of_plans_that_need_them() {
+        let golden = golden(&[96, 1024, 4160, 8256]);
+        assert_eq!(golden.positions(), 8256);
+        assert!(golden.reaches(4160) && !golden.reaches(4161));
+        let of = |needed: &[u32]| contexts(&golden.clone().for_contexts(needed));
+        assert_eq!(of(&[]), [96, 1024]);
+        assert_eq!(of(&[74, 8256, 9000]), [96, 1024, 8256]);
+    }
+
+    #[test]
+    fn what_is_committed_wins_over_what_was_made_here() {
+        let mut committed = golden(&[96, 1024, 4160]);
+        committed.prompts[2].name = "committed".into();
+        let both = committed.with_far_of(golden(&[96, 1024, 4160, 8256]));
+        assert_eq!(contexts(&both), [96, 1024, 4160, 8256]);
+        assert_eq!(both.prompts[2].name, "committed");
     }
 }

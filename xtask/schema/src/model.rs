@@ -2,6 +2,7 @@
 //! `data/models.lock` (the sha256 of every file of each).
 
 use crate::error::{DataError, check_id, read_toml};
+use crate::run::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,10 @@ pub struct Model {
     /// About how large all of its files are together (MB); 0 = not known.
     #[serde(default)]
     pub size_mb: u64,
+    /// Positions that its configuration declares (`max_position_embeddings`), for a model whose
+    /// configuration isn't here before it is fetched; 0 = not known.
+    #[serde(default)]
+    pub positions: u32,
     /// Whether its hub may ask to accept its terms first, which takes a token.
     #[serde(default)]
     pub gated: bool,
@@ -52,6 +57,11 @@ pub enum Source {
     Hub {
         /// The files, by their name in the model's directory.
         files: Vec<HubFile>,
+    },
+    /// Copied from a directory that the user named. Where that lies is told to nobody.
+    Directory {
+        /// Names of the files.
+        files: Vec<String>,
     },
 }
 
@@ -91,7 +101,25 @@ impl Source {
     pub fn trained_dir(&self) -> Option<&Path> {
         match self {
             Self::Trained { weights } => weights.parent(),
-            Self::Embedded | Self::Hub { .. } => None,
+            Self::Embedded | Self::Hub { .. } | Self::Directory { .. } => None,
+        }
+    }
+}
+
+impl Model {
+    /// Whether it may stand in a list: its id and its files' names can be file names, and what is
+    /// downloaded is pinned. `path`: the file that says so, for the error.
+    pub fn check(&self, path: &Path) -> Result<(), DataError> {
+        check_id(path, "model", &self.id)?;
+        match &self.source {
+            Source::Embedded | Source::Trained { .. } => Ok(()),
+            Source::Hub { files } => files.iter().try_for_each(|file| {
+                check_id(path, "file", &file.name.to_lowercase())?;
+                file.check_revision(path, &self.id)
+            }),
+            Source::Directory { files } => files
+                .iter()
+                .try_for_each(|name| check_id(path, "file", &name.to_lowercase())),
         }
     }
 }
@@ -102,16 +130,9 @@ impl Models {
         let mut models: Self = read_toml(path)?;
         let dir = path.parent().unwrap_or(Path::new("."));
         for model in &mut models.models {
-            check_id(path, "model", &model.id)?;
-            match &mut model.source {
-                Source::Embedded => {}
-                Source::Trained { weights } => *weights = dir.join(&*weights),
-                Source::Hub { files } => {
-                    for file in files {
-                        check_id(path, "file", &file.name.to_lowercase())?;
-                        file.check_revision(path, &model.id)?;
-                    }
-                }
+            model.check(path)?;
+            if let Source::Trained { weights } = &mut model.source {
+                *weights = dir.join(&*weights);
             }
         }
         Ok(models)
@@ -142,9 +163,49 @@ impl ModelsLock {
     }
 }
 
+/// The identity of a model's weights, by the hashes of its files: the sha256 of the file
+/// `weights`, or, where an index stands in its place, that of its shards' hashes and names, a line
+/// `<sha256>  <name>` each, in order of name. `None` where the hashes have neither.
+pub fn weights_identity(files: &BTreeMap<String, String>, weights: &str) -> Option<String> {
+    if let Some(sha256) = files.get(weights) {
+        return Some(sha256.clone());
+    }
+    files.get(&format!("{weights}.index.json"))?;
+    let extension = Path::new(weights).extension()?;
+    let is_shard = |name: &&String| Path::new(name.as_str()).extension() == Some(extension);
+    let names = files.keys().filter(is_shard);
+    let lines: String = names
+        .map(|name| format!("{}  {name}\n", files[name]))
+        .collect();
+    (!lines.is_empty()).then(|| sha256_hex(lines.as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn weights_in_shards_are_known_by_all_of_them() {
+        let files = |names: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let owned = |(name, hash): &(&str, &str)| ((*name).to_owned(), (*hash).to_owned());
+            names.iter().map(owned).collect()
+        };
+        let whole = files(&[("config.json", "c"), ("model.safetensors", "ab")]);
+        let identity = |files: &BTreeMap<String, String>| -> Option<String> {
+            weights_identity(files, "model.safetensors")
+        };
+        assert_eq!(identity(&whole), Some("ab".to_owned()));
+        let shards = [
+            ("model-00002-of-00002.safetensors", "22"),
+            ("model-00001-of-00002.safetensors", "11"),
+            ("model-q8_0.gguf", "99"),
+        ];
+        assert_eq!(identity(&files(&shards)), None, "without an index");
+        let index = [("model.safetensors.index.json", "ii")];
+        let sharded = files(&[&shards[..], &index[..]].concat());
+        let lines = "11  model-00001-of-00002.safetensors\n22  model-00002-of-00002.safetensors\n";
+        assert_eq!(identity(&sharded), Some(sha256_hex(lines.as_bytes())));
+    }
 
     #[test]
     fn a_branch_is_not_a_pin() {
@@ -170,6 +231,14 @@ mod tests {
         assert!(models.get("tiny-llama").is_some());
         let sizes = models.models.iter().map(|model| model.size_mb);
         assert!(sizes.min() > Some(0), "a model has no size");
+        for model in &models.models {
+            let is_hub = matches!(model.source, Source::Hub { .. });
+            assert!(
+                !is_hub || model.positions > 0,
+                "{}: says no positions, so no length can be held against them before its download",
+                model.id
+            );
+        }
         let Source::Trained { weights } = &models.get("tiny-stories").unwrap().source else {
             panic!("tiny-stories is trained");
         };

@@ -1,10 +1,13 @@
-//! The programs of a run: those of its targets, of a judge and of its micro suites.
+//! The programs of a run: those of its targets, of a judge, of who makes its golden
+//! where one is lacking, and of its micro suites.
 
 use super::first_look::FirstLook;
 use crate::build::{self, Programs};
 use crate::engine::EngineFailure;
 use crate::micro::MicroPrograms;
+use crate::positions;
 use crate::repo::Repo;
+use crate::verify::{self, goldens};
 use crate::watch;
 use crate::watch::event;
 use anyhow::Result;
@@ -35,6 +38,10 @@ impl<'a> Building<'a> {
         let mut targets = plan.targets.clone();
         if !targets.is_empty() {
             targets.extend(judges(registry, plan));
+            let contexts = positions::of_plan(plan);
+            if !goldens::lacking(repo, &plan.model, &contexts)?.is_nothing() {
+                targets.extend(verify::judges::to_build(registry));
+            }
         }
         let first = look.map_or(&[][..], |look| &look.targets);
         let stage = build::Stage::new(repo, registry, &targets, &wanted, first)?;

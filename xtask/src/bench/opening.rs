@@ -3,7 +3,7 @@
 
 use super::building::Building;
 use super::first_look::FirstLook;
-use super::{Opened, Options, forecast};
+use super::{Opened, Options, forecast, preflight};
 use crate::devices;
 use crate::exclusive;
 use crate::micro;
@@ -13,7 +13,8 @@ use crate::prompts::Prompts;
 use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
 use crate::results::Results;
-use crate::verify::command::{load_golden, threads};
+use crate::verify::command::threads;
+use crate::verify::goldens;
 use crate::watch::event::{Event, Stage};
 use crate::whole::write_json;
 use crate::{doctor, fetch, shard, watch};
@@ -142,17 +143,19 @@ pub(crate) fn begin(
     budget: Option<Budget>,
     look: Option<&FirstLook>,
 ) -> Result<Opened> {
+    preflight::of(repo, registry, &plan)?.refuse()?;
     eprintln!("{}", headline(&plan));
     watch::emit(Event::Title(title(&plan)));
     let building = Building::of(repo, registry, &plan, look)?;
     eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
-    fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
-    load_golden(repo, &plan.model)?; // before the long work, not after it
+    fetch::ensure_for(repo, &plan.model, &plan.targets)?;
     let programs = building.programs()?;
+    goldens::ensure_for(repo, registry, &programs, &plan)?;
     watch::emit(Event::Title(title(&plan))); // a first look has one of its own
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed)?;
     let mut provenance = provenance(repo, registry, &plan, &programs, &prompts)?;
+    provenance.facts.extend(goldens::facts(repo, &plan)?);
     if plan.publishable {
         // What MBU and MFU are shares of; a run that shows nothing saves the seconds.
         eprintln!("Measuring what this machine can do at best");
@@ -222,7 +225,7 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
     let building = Building::of(repo, registry, &header.plan, None)?;
     eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
-    fetch::ensure(repo, std::slice::from_ref(&header.plan.model))?;
+    fetch::ensure_for(repo, &header.plan.model, &header.plan.targets)?;
     let programs = building.programs()?;
     for (target, sha256) in binaries(&header.plan, &programs)? {
         if header
@@ -254,6 +257,7 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
             header.id
         );
     }
+    goldens::ensure_as_recorded(repo, registry, &programs, &header)?;
     Ok(Opened {
         run_dir: run_dir.to_owned(),
         header,

@@ -26,7 +26,7 @@ pub use engine_tests::{default_packages, test_engines, test_trainer};
 pub use libdevice::to_pack as libdevice_files;
 pub use needs::libtorch_dir;
 pub use python::{environment_at, packages_dir, venv_dir};
-pub use stage::Stage;
+pub use stage::{Stage, why_missing};
 pub use tracer::{tracer, tracer_file};
 
 use crate::devices;
@@ -79,6 +79,15 @@ impl Programs {
         }
         let made = self.made[&self.of[&target.id]].as_ref();
         made.map(|made| &made.program)
+    }
+
+    /// As [`Programs::get`], for a target that may not have been asked for.
+    pub fn find(&self, target: &Target) -> Result<&Program, EngineFailure> {
+        if !self.of.contains_key(&target.id) && !self.lacking.contains_key(&target.id) {
+            let reason = "its program was not asked for, so it was not built";
+            return Err(EngineFailure::new(Status::Unavailable, reason));
+        }
+        self.get(target).map_err(Clone::clone)
     }
 
     /// A target's program, what it is called and how it came to be; `None` where it

@@ -224,6 +224,12 @@ fn is_there(repo: &Repo, id: &str, how: &Build) -> bool {
     }
 }
 
+/// Why a target's program can't be had here, where that can be seen without making it.
+pub fn why_missing(repo: &Repo, registry: &Registry, target: &Target) -> Option<String> {
+    let engine = registry.engine(&target.engine)?;
+    missing(repo, engine.build_for(&target.backend))
+}
+
 /// Why a program can't be had here, where that can be seen without making it.
 fn missing(repo: &Repo, how: &Build) -> Option<String> {
     match how {

@@ -45,26 +45,30 @@ impl Hub {
             cache_dir: cache.map(|cache| cache.path().clone()),
         }
     }
+
+    /// Where the cache is.
+    pub fn cache_dir(&self, models_dir: &Path) -> PathBuf {
+        let own = || models_dir.join(".hub");
+        self.cache_dir.clone().unwrap_or_else(own)
+    }
 }
 
 /// One hub, opened for one model.
 pub(crate) struct Session<'a> {
-    api: Api,
-    cache: Cache,
+    pub(super) api: Api,
+    pub(super) cache: Cache,
     /// For messages.
     pub endpoint: String,
     /// For messages: with one, a refusal means something else.
     pub has_token: bool,
-    options: &'a Options,
+    pub(super) options: &'a Options,
 }
 
 impl<'a> Session<'a> {
-    fn open(models_dir: &Path, options: &'a Options) -> Result<Self> {
+    /// The hub that `options` name; its cache is in `models_dir`, where they name none.
+    pub(crate) fn open(models_dir: &Path, options: &'a Options) -> Result<Self> {
         let hub = &options.hub;
-        let cache_dir = match &hub.cache_dir {
-            Some(dir) => dir.clone(),
-            None => models_dir.join(".hub"),
-        };
+        let cache_dir = hub.cache_dir(models_dir);
         // hf-hub links by relative paths between absolute ones.
         let cache = Cache::new(std::path::absolute(&cache_dir).context("no working directory")?);
         let mut builder = ApiBuilder::from_cache(cache.clone())
@@ -84,12 +88,12 @@ impl<'a> Session<'a> {
         })
     }
 
-    fn repo(file: &HubFile) -> Repo {
+    pub(super) fn repo(file: &HubFile) -> Repo {
         Repo::with_revision(file.repo.clone(), RepoType::Model, file.revision.clone())
     }
 
     /// The file in the cache, whichever program put it there.
-    fn cached(&self, file: &HubFile) -> Option<PathBuf> {
+    pub(super) fn cached(&self, file: &HubFile) -> Option<PathBuf> {
         let snapshot = self
             .cache
             .repo(Self::repo(file))
@@ -108,7 +112,7 @@ impl<'a> Session<'a> {
     }
 
     /// Download, taking up again what broke off.
-    fn download(&self, file: &HubFile, progress: &mut dyn Progress) -> Result<PathBuf> {
+    pub(super) fn download(&self, file: &HubFile, progress: &mut dyn Progress) -> Result<PathBuf> {
         let repo = self.api.repo(Self::repo(file));
         let mut wait = self.options.backoff;
         for left in (0..=self.options.retries).rev() {
@@ -206,6 +210,13 @@ impl<'a> Session<'a> {
             disk::human_bytes(free)
         )
     }
+}
+
+/// Whether the cache of a hub has a file, whichever program put it there.
+pub(crate) fn is_cached(hub: &Hub, models_dir: &Path, file: &HubFile) -> bool {
+    let cache = Cache::new(hub.cache_dir(models_dir));
+    let snapshot = cache.repo(Session::repo(file)).pointer_path(&file.revision);
+    snapshot.join(&file.path).is_file()
 }
 
 /// Bytes of a partial file that the download can go on from. One that is longer

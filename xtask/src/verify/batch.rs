@@ -116,7 +116,8 @@ fn generate(
 ) -> Result<Vec<(usize, Output)>, EngineFailure> {
     let length = rows[0].prompt_ids.len();
     let mut others = question.golden.prompts.iter();
-    if let Some(other) = others.find(|prompt| prompt.prompt_ids.len() != length) {
+    let is_other = |prompt: &&GoldenPrompt| prompt.prompt_ids.len() != length && !prompt.is_far();
+    if let Some(other) = others.find(is_other) {
         session.send_generate(other.prompt_ids.clone(), NEW_TOKENS)?;
     }
     let mut row_of = BTreeMap::new();

@@ -1,12 +1,19 @@
 //! `cargo xtask verify`: every target through the gate, by hand.
 
+<<<<<<< HEAD
 use super::architecture;
 use super::golden::bless;
+=======
+use super::golden::Maker;
+use super::goldens;
+use super::judges;
+>>>>>>> h-d
 use super::mutants;
 use super::question::{Question, default_patience};
 use super::stories;
 use super::target::{Verified, not_verified, verify};
 use super::told;
+use crate::brought;
 use crate::build::{self, Programs};
 use crate::fetch;
 use crate::plan::profile_targets;
@@ -14,7 +21,7 @@ use crate::repo::Repo;
 use crate::watch::event::{Event, Stage};
 use crate::watch::{self, control};
 use crate::whole::write_whole;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use models::ModelSpec;
 use schema::golden::Golden;
 use schema::parity::{Limit, ParityLimits};
@@ -37,6 +44,8 @@ pub struct Options {
     pub mutants: bool,
     /// Make the goldens anew first.
     pub bless: bool,
+    /// Contexts (tokens) beyond the usual ones to verify too.
+    pub contexts: Vec<u32>,
     /// Print records instead of a table.
     pub json: bool,
 }
@@ -44,7 +53,7 @@ pub struct Options {
 /// Run it. Exit status 3 where a target fails the gate (or a mutant passes it).
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
-    let models = ModelSpec::named_or_small(&options.models);
+    let models = ModelSpec::named_or_small(&brought::ids(repo, &options.models)?);
     let targets = match options.mutants {
         true => Vec::new(), // they are hidden, and no profile's
         false => profile_targets(
@@ -56,29 +65,52 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     watch::emit(Event::Title(models.join(", ")));
     watch::stage(Stage::Fetch);
     fetch::ensure(repo, &models)?;
+    for model in &models {
+        fetch::ensure_for(repo, model, &targets)?;
+    }
     watch::stage(Stage::Build);
     if options.mutants {
         return mutants::run(repo, &registry);
     }
-    let judges = registry.judges();
-    let judges = judges.iter().filter(|_| options.bless);
-    let programs = build::build(repo, &registry, targets.iter().chain(judges))?;
+    let mut makes = options.bless;
+    for model in &models {
+        makes = makes || !goldens::lacking(repo, model, &options.contexts)?.is_nothing();
+    }
+    let judges = match makes {
+        true => judges::to_build(&registry),
+        false => Vec::new(),
+    };
+    let programs = build::build(repo, &registry, targets.iter().chain(&judges))?;
     let mut failed = 0;
     watch::stage(Stage::Gate);
     for model in &models {
         told::group(model, targets.iter(), |_| false);
     }
     for model in &models {
+        let maker = Maker {
+            repo,
+            registry: &registry,
+            programs: &programs,
+            model,
+            threads: threads(),
+        };
         if options.bless {
-            let asked = bless(repo, &registry, &programs, model, threads())?;
+            let asked = maker.whole(&options.contexts)?;
             write_golden(repo, &asked.golden)?;
             stories::write(repo, &asked)?;
+        } else {
+            goldens::ensure(&maker, &options.contexts)?;
         }
+        let golden = goldens::load(repo, model, &options.contexts)?;
         for target in &targets {
             watch::checkpoint()?;
             told::begin(model, target);
             control::skippable();
+<<<<<<< HEAD
             let verified = verify_one(repo, &registry, &programs, target, model)?;
+=======
+            let verified = verify_one(repo, &programs, target, &golden)?;
+>>>>>>> h-d
             if control::skipped() && verified.record.status == Status::NotRun {
                 told::skipped();
                 continue;
@@ -104,31 +136,6 @@ pub fn threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
-/// The golden of a model, refused where the model's weights aren't those it was made from.
-pub fn load_golden(repo: &Repo, model: &str) -> Result<Golden> {
-    let path = repo.golden_path(model);
-    if !path.exists() {
-        bail!(
-            "there is no golden for {model} ({}): make one with `cargo xtask verify --model {model} --bless`, which needs the reference engine",
-            path.display()
-        );
-    }
-    let golden = Golden::load(&path)?;
-    let lock = repo.models_lock()?;
-    let locked = lock
-        .models
-        .get(model)
-        .is_some_and(|files| files.values().any(|h| *h == golden.weights_sha256));
-    if !locked {
-        bail!(
-            "{}: was made from weights {}…, which data/models.lock does not have for {model}; make it anew with `cargo xtask verify --model {model} --bless`",
-            path.display(),
-            golden.weights_sha256.get(..12).unwrap_or_default()
-        );
-    }
-    Ok(golden)
-}
-
 /// The limit of a precision.
 pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit> {
     limits
@@ -139,6 +146,7 @@ pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit>
 
 fn verify_one(
     repo: &Repo,
+<<<<<<< HEAD
     registry: &Registry,
     programs: &Programs,
     target: &Target,
@@ -152,6 +160,13 @@ fn verify_one(
         });
     }
     let golden = load_golden(repo, model)?;
+=======
+    programs: &Programs,
+    target: &Target,
+    golden: &Golden,
+) -> Result<Verified> {
+    let model = golden.model.as_str();
+>>>>>>> h-d
     let limits = repo.parity_limits()?;
     let limit = limit(&limits, &target.precision)?;
     Ok(match programs.get(target) {
@@ -163,7 +178,7 @@ fn verify_one(
             target,
             program,
             &Question {
-                golden: &golden,
+                golden,
                 limit,
                 model_dir: &model_dir,
                 threads: threads(),
@@ -199,9 +214,7 @@ fn print_line(record: &VerifyRecord) {
 
 fn write_golden(repo: &Repo, golden: &Golden) -> Result<()> {
     let path = repo.golden_path(&golden.model);
-    let mut text = serde_json::to_string(golden)?;
-    text.push('\n');
-    write_whole(&path, text)?;
+    write_whole(&path, golden.to_json())?;
     println!(
         "{}: made by {}, {} agrees (worst mean KL {:.1e} nats)",
         path.display(),

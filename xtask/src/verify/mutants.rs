@@ -2,7 +2,10 @@
 //! that is deliberately wrong in one way; each must fail under the limits of *every*
 //! precision.
 
-use super::command::{BATCHES, load_golden, threads};
+use super::command::{BATCHES, threads};
+use super::golden::Maker;
+use super::goldens;
+use super::judges;
 use super::question::{Question, default_patience};
 use super::target::verify;
 use crate::build;
@@ -15,10 +18,27 @@ use schema::record::Status;
 use schema::registry::{Registry, Target};
 use std::process::ExitCode;
 
+/// The model and the context (tokens) at which a mutant is looked for that is right at all others:
+/// a model with scaled RoPE, at the longest context of a profile.
+const FAR: (&str, u32) = ("tiny-llama3", 8256);
+
 /// Run it. Exit status 3 where a mutant passes the gate.
 pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
     let mutants = registry.mutants();
-    let programs = build::build(repo, registry, &mutants)?;
+    let (far_model, far) = (FAR.0, &[FAR.1]);
+    let judges = match goldens::lacking(repo, far_model, far)?.is_nothing() {
+        true => Vec::new(),
+        false => judges::to_build(registry),
+    };
+    let programs = build::build(repo, registry, mutants.iter().chain(&judges))?;
+    let maker = Maker {
+        repo,
+        registry,
+        programs: &programs,
+        model: far_model,
+        threads: threads(),
+    };
+    goldens::ensure(&maker, far)?;
     let limits = repo.parity_limits()?;
     let mut survivors = 0;
     for mutant in &mutants {
@@ -59,8 +79,10 @@ fn seen(
     program: &Program,
     limit: &Limit,
 ) -> Result<Option<(&'static str, String)>> {
-    for model in ModelSpec::SMALL {
-        let golden = load_golden(repo, model)?;
+    let usual = ModelSpec::SMALL.map(|model| (model, None));
+    let far = [(FAR.0, Some(FAR.1))];
+    for (model, context) in usual.into_iter().chain(far) {
+        let golden = goldens::load(repo, model, context.as_slice())?;
         let question = Question {
             golden: &golden,
             limit,

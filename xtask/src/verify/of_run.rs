@@ -2,13 +2,15 @@
 //! and its record written.
 
 use super::architecture;
-use super::command::{limit, load_golden};
+use super::command::limit;
+use super::goldens;
 use super::question::Question;
 use super::target::{not_verified, verify};
 use super::told;
 use crate::build::Programs;
 use crate::deadline;
 use crate::engine::session::Patience;
+use crate::positions;
 use crate::repo::Repo;
 use crate::run::record::Appender;
 use crate::watch::event::Stage;
@@ -29,7 +31,7 @@ pub fn verify_targets(
     programs: &Programs,
 ) -> Result<Programs> {
     let known = Run::load(run_dir)?.verify;
-    let golden = load_golden(repo, &plan.model)?;
+    let golden = goldens::load(repo, &plan.model, &positions::of_plan(plan))?;
     let limits = repo.parity_limits()?;
     let registry = repo.registry()?;
     let mut batches: Vec<u32> = plan

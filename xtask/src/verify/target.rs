@@ -1,9 +1,11 @@
 //! One target through the gate: score every golden prompt, or compare what it
-//! generates where it can't; generate at every batch size that will be timed; and
-//! say what was found as a record.
+//! generates where it can't; ask about prompts of every length; generate at every batch size that
+//! will be timed; ask about the longer contexts that a plan needs; and say what was found as a record.
 
 use super::batch;
+use super::far;
 use super::gate::{self, JUDGED_MIN, PromptJudgement, Scope};
+use super::lengths;
 use super::output::{self, Output};
 use super::question::{Question, load_request};
 use crate::engine::session::Session;
@@ -88,12 +90,8 @@ fn ask(
     program: &Program,
     question: &Question,
 ) -> Result<Verified, (EngineFailure, String)> {
-    let prompts = &question.golden.prompts;
-    let longest = prompts
-        .iter()
-        .map(|p| p.prompt_ids.len() + p.output_ids.len())
-        .max()
-        .unwrap_or(1);
+    let (far, usual): (Vec<_>, Vec<_>) = question.golden.prompts.iter().partition(|p| p.is_far());
+    let longest = usual.iter().map(|p| p.context_tokens()).max().unwrap_or(1);
     let max_batch = question.batches.iter().copied().max().unwrap_or(1);
     let tokenizer = crate::prompts::tokenizer(question.model_dir).map_err(|error| {
         let failure = EngineFailure::new(Status::Unavailable, format!("{error:#}"));
@@ -103,7 +101,7 @@ fn ask(
         target,
         question.model_dir,
         question.threads,
-        longest as u32,
+        longest,
         max_batch,
     );
     let mut session = Session::open(program, &load, question.patience)?;
@@ -112,52 +110,77 @@ fn ask(
     } else {
         "text"
     };
-    let result = questions(&mut session, question, &tokenizer);
-    match result {
-        Ok((judgements, batch_failure)) => {
-            let gap = session.hello.capabilities.position_gap.clone();
-            let (_, _) = session.close();
-            Ok(conclude(
-                target,
-                question,
-                scope,
-                judgements,
-                batch_failure,
-                gap,
-            ))
-        }
+    let gap = session.hello.capabilities.position_gap.clone();
+    let mut answers = match questions(&mut session, question, &tokenizer, &usual) {
+        Ok(answers) => answers,
         Err(failure) => {
             let tail = session.abort();
-            Err((failure, tail))
+            return Err((failure, tail));
         }
+    };
+    let (_, _) = session.close();
+    let passes = matches!(
+        gate::scope(&answers.judgements, gap.is_some()),
+        Scope::Whole(_)
+    );
+    if passes && answers.failure.is_none() && !far.is_empty() {
+        let found = far::ask(target, program, question, &tokenizer, far)?;
+        answers.judgements.extend(found.judgements);
+        answers.not_asked = found.not_asked;
     }
+    Ok(conclude(target, question, scope, answers, gap))
 }
 
-type Answers = (Vec<PromptJudgement>, Option<String>);
+/// What a target answered.
+struct Answers {
+    /// By prompt, shortest first.
+    judgements: Vec<PromptJudgement>,
+    /// What is wrong with prompts of other lengths or with requests in company.
+    failure: Option<String>,
+    /// Why it was not asked about longer contexts that the plan needs.
+    not_asked: Option<String>,
+}
 
 fn questions(
     session: &mut Session,
     question: &Question,
     tokenizer: &Tokenizer,
+    prompts: &[&GoldenPrompt],
 ) -> Result<Answers, EngineFailure> {
     let mut judgements = Vec::new();
-    for prompt in &question.golden.prompts {
-        judgements.push(if session.hello.capabilities.score {
-            let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
-            gate::judge_scores(prompt, &scored, question.limit)
-        } else {
-            judge_generated(session, question, tokenizer, prompt)?
-        });
+    for prompt in prompts {
+        judgements.push(judge(session, question, tokenizer, prompt)?);
     }
     judgements.sort_by_key(|judgement| judgement.context_tokens);
     let declared = session.hello.capabilities.position_gap.is_some();
-    let batch_failure = match gate::scope(&judgements, declared) {
+    let failure = match gate::scope(&judgements, declared) {
         Scope::Whole(positions) | Scope::Limited(positions) => {
-            batch::check(session, question, tokenizer, positions)?
+            match lengths::check(session, question, tokenizer, positions)? {
+                None => batch::check(session, question, tokenizer, positions)?,
+                failure => failure,
+            }
         }
         Scope::None => None, // it has failed already
     };
-    Ok((judgements, batch_failure))
+    Ok(Answers {
+        judgements,
+        failure,
+        not_asked: None,
+    })
+}
+
+/// Judge one prompt: by scores, or by what the target generates where it gives none.
+pub(super) fn judge(
+    session: &mut Session,
+    question: &Question,
+    tokenizer: &Tokenizer,
+    prompt: &GoldenPrompt,
+) -> Result<PromptJudgement, EngineFailure> {
+    if !session.hello.capabilities.score {
+        return judge_generated(session, question, tokenizer, prompt);
+    }
+    let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
+    Ok(gate::judge_scores(prompt, &scored, question.limit))
 }
 
 /// Judge one prompt by what the target generates.
@@ -203,10 +226,14 @@ fn conclude(
     target: &Target,
     question: &Question,
     scope_name: &str,
-    judgements: Vec<PromptJudgement>,
-    batch_failure: Option<String>,
+    answers: Answers,
     position_gap: Option<String>,
 ) -> Verified {
+    let Answers {
+        judgements,
+        failure,
+        not_asked,
+    } = answers;
     let scope = gate::scope(&judgements, position_gap.is_some());
     let first_failure = judgements.iter().find(|j| !j.failure.is_empty()).map(|j| {
         format!(
@@ -247,14 +274,17 @@ fn conclude(
             }
         }
     };
-    if let Some(batch_failure) = batch_failure {
+    let mut say = |more: String| match reason.is_empty() {
+        true => reason = more,
+        false => reason = format!("{reason}; {more}"),
+    };
+    if let (Some(positions), Some(why)) = (positions, not_asked) {
+        say(format!("verified to {positions} positions only: {why}"));
+    }
+    if let Some(failure) = failure {
         status = Status::WrongOutput;
         positions = None;
-        reason = if reason.is_empty() {
-            batch_failure
-        } else {
-            format!("{reason}; {batch_failure}")
-        };
+        say(failure);
     }
     // What the record says of closeness is about what may be timed.
     let within: Vec<_> = judgements

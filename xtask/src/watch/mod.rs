@@ -171,8 +171,8 @@ pub fn session(tui: bool, work: impl FnOnce() -> Result<ExitCode>) -> Result<Exi
 }
 
 /// The command is over: its error is shown, unless the user wanted it to stop; its
-/// exit status. 1 = failed, or stdout did not take what was printed, 2 = a name that nothing has,
-/// 130 = interrupted.
+/// exit status. 1 = failed, or stdout did not take what was printed, 2 = a name that nothing
+/// has, or what can't be had here, 130 = interrupted.
 pub fn conclude(result: Result<ExitCode>) -> ExitCode {
     let result = result.and_then(|code| say::whole().map(|()| code));
     let code = match result {
@@ -183,7 +183,7 @@ pub fn conclude(result: Result<ExitCode>) -> ExitCode {
         }
         Err(failed) => {
             error(format!("{failed:#}"));
-            match names::is_unknown(&failed) {
+            match names::is_refused(&failed) {
                 true => ExitCode::from(names::EXIT_STATUS),
                 false => ExitCode::FAILURE,
             }

@@ -118,6 +118,7 @@ pub fn list(id: &str, source: Source) -> Models {
         name: id.into(),
         parameters: 1,
         size_mb: 0,
+        positions: 0,
         gated: false,
         about: String::new(),
         source,

@@ -43,15 +43,22 @@ impl Bare {
 
     /// Run `cargo xtask` in it, on a machine without Python.
     pub fn xtask(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_xtask"))
+        self.command(arguments)
+            .env("BENCH_PYTHON", "/nonexistent/python3")
+            .output()
+            .expect("the binary can be started")
+    }
+
+    /// `cargo xtask` in it, with this machine's Python, not yet started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command
             .args(arguments)
             .current_dir(self.dir.path())
             .env_remove("BENCH_ROOT")
             .env("CARGO_TARGET_DIR", self.path("target"))
-            .env("BENCH_MODELS_DIR", self.path("models"))
-            .env("BENCH_PYTHON", "/nonexistent/python3")
-            .output()
-            .expect("the binary can be started")
+            .env("BENCH_MODELS_DIR", self.path("models"));
+        command
     }
 
     /// Every file and directory, with its length and when it was written.

@@ -108,11 +108,11 @@ fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
 #[test]
 fn a_failing_engine_raises_exactly_its_alerts() {
     let checkout = Checkout::with(&["crash_load", "unavailable", "exit"]);
-    checkout.profile(&PROFILE.replace("requests = 6", "requests = 60"));
+    checkout.profile(&PROFILE.replace("requests = 6", "requests = 110"));
     let log = checkout.path("errors/log");
     let log_name = log.display().to_string();
-    // As in `faults`: a fault at the 50th batch strikes only while timed.
-    let environment = [("FAKE_FAULT_AT", "50"), ("BENCH_ERROR_LOG", &*log_name)];
+    // As in `faults`: a fault at the 100th batch strikes only while timed.
+    let environment = [("FAKE_FAULT_AT", "100"), ("BENCH_ERROR_LOG", &*log_name)];
     let mut terminal = Terminal::start(&checkout, &BENCH, &environment);
 
     // The gate refuses two targets, and one fails while it is timed. A launch that

@@ -73,12 +73,66 @@ fn what_is_chosen_and_what_is_here_changes_what_it_says() {
     let said = dry_run(&bare, &[&larger[..], &["--profile", "cpu"]].concat());
     let lacks = "  llamacpp.cpu.f16: llama-3.2-1b-shape has no model-f16.gguf\n";
     assert!(said.contains(lacks), "{said}");
-    // What would be refused is refused.
+    let said = refused(&bare, &["bench", "--dry-run", "--model", "phi-3-mini"]);
+    let why =
+        "no golden of phi-3-mini is committed, and pytorch.cpu.f32, which is needed to make one";
+    assert!(said.contains(why), "{said}");
+}
+
+/// What a dry run prints that refuses: all of it, and the reason with status 2.
+fn refused(bare: &Bare, arguments: &[&str]) -> String {
     let before = bare.tree();
-    let output = bare.xtask(&["bench", "--dry-run", "--model", "phi-3-mini"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(text(&output).contains("there is no golden for phi-3-mini"));
+    let output = bare.xtask(arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert_eq!(bare.tree(), before, "{arguments:?}");
+    text(&output)
+}
+
+#[test]
+fn a_gpu_s_profile_names_every_check_and_finds_nothing_that_refuses() {
+    let bare = Bare::new();
+    let before = bare.tree();
+    let mut command = bare.command(&["bench-all", "--profile", "gpu", "--dry-run"]);
+    let output = command.env("HF_HOME", bare.path("hub")).output();
+    let output = output.expect("the binary can be started");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
     assert_eq!(bare.tree(), before);
+    let words = [
+        "  lengths: contexts of up to 8256 tokens, llama-3.2-1b has 131072 positions\n",
+        "  disk: about 3.8 GB of llama-3.2-1b is to be got; free in ",
+        "  access: no token is lacking\n",
+        "  golden: none is committed: ",
+        " for contexts of 1088, 4160 and 8256 tokens; it counts if ",
+        "  prompts of every length modulo 64\n",
+        "  its outputs with 1, 4, 10, 16, 25, 32, 50, 64 and 100 in flight\n",
+        "  the last 64 positions of contexts of 1088, 4160 and 8256 tokens",
+        "and of every distinct timed output: that pytorch.cpu.f32 accepts it\n",
+    ];
+    for word in words {
+        assert!(said.contains(word), "it does not say {word:?}: {said}");
+    }
+}
+
+#[test]
+fn a_plan_that_no_model_can_hold_is_refused_before_anything_is_done() {
+    let bare = Bare::new();
+    let profile = std::fs::read_to_string(bare.path("data/profiles/smoke.toml"));
+    let profile = profile.expect("it was copied");
+    let (head, _) = profile.split_once("[scenarios.").expect("it has scenarios");
+    let long = "[scenarios.long_context]\nprompt_tokens = [9000]\nnew_tokens = 8\nconcurrency = [1]\nrequests = 5\n";
+    bare.write("data/profiles/smoke.toml", &format!("{head}{long}"));
+    let smoke = ["bench", "--profile", "smoke", "--dry-run"];
+    let said = refused(&bare, &smoke);
+    let why = "every case of profile smoke needs 9008 positions or more, and tiny-llama has 2048";
+    assert!(said.contains(why), "{said}");
+    let some = long.replace("[9000]", "[64, 9000]");
+    bare.write("data/profiles/smoke.toml", &format!("{head}{some}"));
+    let said = dry_run(&bare, &smoke);
+    assert!(
+        said.contains("stay unverified and are not timed: long_context/p9000"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -89,8 +89,8 @@ fn an_engine_that_dies_in_the_capacity_stage_loses_its_open_loops_alone() {
         "targets = [\"fake.cpu.f32\"]",
         "targets = [\"fake+crash.cpu.f32\"]",
     ));
-    // The gate has at most 14 batches and a serial launch 7; the stage has hundreds.
-    let (_, run) = checkout.bench(&[("FAKE_FAULT_AT", "30")]);
+    // The gate has some eighty batches and a serial launch 7; the stage has hundreds.
+    let (_, run) = checkout.bench(&[("FAKE_FAULT_AT", "100")]);
     let cells = checkout.cells(&run);
     for (target, cell, status, reason, _) in &cells {
         let wanted = match cell.starts_with("open_loop") {

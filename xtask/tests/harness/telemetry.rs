@@ -7,9 +7,9 @@ use schema::record::Status;
 #[test]
 fn every_case_has_readings_even_one_that_failed() {
     let checkout = Checkout::with(&["exit"]);
-    // As in `faults`: a fault at the 50th batch strikes only while timed.
-    checkout.profile(&PROFILE.replace("requests = 6", "requests = 60"));
-    let (output, run) = checkout.bench(&[("FAKE_FAULT_AT", "50")]);
+    // As in `faults`: a fault at the 100th batch strikes only while timed.
+    checkout.profile(&PROFILE.replace("requests = 6", "requests = 110"));
+    let (output, run) = checkout.bench(&[("FAKE_FAULT_AT", "100")]);
     let failed = |log: &&schema::run::LaunchLog| {
         let end = log.end.as_ref();
         log.ready.is_some() && end.is_some_and(|end| end.status == Status::Crashed)

@@ -245,6 +245,7 @@ pub fn world(runs: Vec<Run>) -> World {
                 name: "Tiny Llama (synthetic)".into(),
                 parameters: 1_234_567,
                 size_mb: 0,
+                positions: 0,
                 gated: false,
                 about: "it is made from a seed, and its numbers compare overheads only.".into(),
                 source: Source::Embedded,

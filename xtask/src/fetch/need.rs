@@ -1,0 +1,117 @@
+//! What getting a model would take, asked before a byte of it is: how much of it is missing, where
+//! that would go and whether there is room, and whether the hub wants to know who asks. Looks only,
+//! at this machine alone.
+
+use super::hub::{self, Hub};
+use super::{disk, known, missing};
+use anyhow::Result;
+use schema::model::{Models, Source};
+use std::path::{Path, PathBuf};
+
+/// What is needed of a model that isn't here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Names of the files that are neither in the models directory nor in the hub's cache.
+    pub files: Vec<String>,
+    /// About how many bytes they have; 0 = not known.
+    pub bytes: u64,
+    /// The directory that they go into.
+    pub place: PathBuf,
+    /// Bytes that are free there, where that can be read.
+    pub free: Option<u64>,
+    /// Whether the hub may refuse them to us: the model is gated, and there is no token.
+    pub lacks_token: bool,
+}
+
+/// What is needed of the model `id`.
+pub fn need(models: &Models, id: &str, models_dir: &Path, hub: &Hub) -> Result<Need> {
+    let model = known(models, id)?;
+    let mut files = missing(models, id, models_dir)?;
+    let mut place = models_dir.to_owned();
+    if let Source::Hub { files: all } = &model.source {
+        files.retain(|name| {
+            let file = all.iter().find(|file| file.name == *name);
+            !file.is_some_and(|file| hub::is_cached(hub, models_dir, file))
+        });
+        place = hub.cache_dir(models_dir);
+    }
+    let size = |name: &String| std::fs::metadata(models_dir.join(id).join(name)).map(|m| m.len());
+    let here: u64 = super::file_names(models, id)?
+        .iter()
+        .filter_map(|name| size(name).ok())
+        .sum();
+    let is_ours = hub.endpoint.is_none();
+    Ok(Need {
+        bytes: match files.is_empty() {
+            true => 0,
+            false => (model.size_mb * 1_000_000).saturating_sub(here),
+        },
+        free: disk::free_bytes(&place),
+        // Another endpoint is a mirror, whose rules are its own.
+        lacks_token: model.gated && !files.is_empty() && is_ours && hub.token.is_none(),
+        files,
+        place,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::model::{HubFile, Model};
+
+    fn gated() -> Models {
+        let file = |name: &str| HubFile {
+            name: name.into(),
+            repo: "o/r".into(),
+            revision: "0a".repeat(20),
+            path: name.into(),
+        };
+        Models {
+            models: vec![Model {
+                id: "m".into(),
+                name: "M".into(),
+                parameters: 1,
+                size_mb: 5,
+                positions: 0,
+                gated: true,
+                about: String::new(),
+                source: Source::Hub {
+                    files: vec![file("config.json"), file("model.safetensors")],
+                },
+            }],
+        }
+    }
+
+    #[test]
+    fn what_is_here_or_cached_is_not_needed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut hub = Hub {
+            endpoint: None,
+            token: None,
+            cache_dir: None,
+        };
+        let need = |hub: &Hub| super::need(&gated(), "m", dir.path(), hub).unwrap();
+        let all = need(&hub);
+        assert_eq!(all.files, ["config.json", "model.safetensors"]);
+        assert_eq!((all.bytes, all.lacks_token), (5_000_000, true));
+        assert_eq!(all.place, dir.path().join(".hub"));
+        assert!(all.free > Some(0));
+
+        std::fs::create_dir(dir.path().join("m")).unwrap();
+        std::fs::write(dir.path().join("m/config.json"), [0; 1000]).unwrap();
+        let rest = need(&hub);
+        assert_eq!(rest.files, ["model.safetensors"]);
+        assert_eq!(rest.bytes, 4_999_000);
+        hub.token = Some("t".into());
+        assert!(!need(&hub).lacks_token);
+        hub.token = None;
+
+        let snapshot = format!("models--o--r/snapshots/{}", "0a".repeat(20));
+        let snapshot = dir.path().join(".hub").join(snapshot);
+        std::fs::create_dir_all(&snapshot).unwrap();
+        std::fs::write(snapshot.join("model.safetensors"), "").unwrap();
+        let nothing = need(&hub);
+        assert_eq!((nothing.files.len(), nothing.bytes), (0, 0));
+        assert!(!nothing.lacks_token);
+    }
+}

@@ -1,0 +1,124 @@
+//! Prompts of every length modulo 64: kernels work on tiles, and one that is wrong for what is left
+//! over is right at the few lengths that a golden's prompts have.
+//!
+//! Nothing more is asked of the reference for it. The shortest golden prompt and the first `n` of its
+//! 64 forced tokens are, taken together, a prompt of another length, after which the golden knows the
+//! distributions too. So prompts of 64 lengths in a row are fed at once, each with a step after it.
+
+use super::gate::judge_scores;
+use super::output::{self, Output};
+use super::question::Question;
+use crate::engine::EngineFailure;
+use crate::engine::session::Session;
+use schema::golden::GoldenPrompt;
+use schema::parity::Limit;
+use schema::record::Status;
+use tokenizers::Tokenizer;
+
+/// Positions judged after each prompt: what it left in the cache shows at the second.
+const POSITIONS: usize = 2;
+/// Output tokens compared after each, where there are no scores.
+const NEW_TOKENS: usize = 4;
+/// The precisions' limits are about means over 64 positions; those of two spread more. Measured at
+/// q4_k_m, the widest: see data/parity.toml. What a wrong tile says is tens of times further away.
+const SLACK: f64 = 10.0;
+
+/// Ask about prompts of every length modulo 64, within `verified_positions`; the first failure, in
+/// words.
+pub fn check(
+    session: &mut Session,
+    question: &Question,
+    tokenizer: &Tokenizer,
+    verified_positions: u32,
+) -> Result<Option<String>, EngineFailure> {
+    let prompts = question.golden.prompts.iter();
+    let Some(golden) = prompts.min_by_key(|prompt| prompt.prompt_ids.len()) else {
+        return Ok(None);
+    };
+    let scores = session.hello.capabilities.score;
+    let positions = if scores { POSITIONS } else { NEW_TOKENS };
+    let limit = Limit {
+        kl_nats_max: SLACK * question.limit.kl_nats_max,
+        ..question.limit.clone()
+    };
+    for taken in 0..golden.output_ids.len() {
+        let prompt = longer_by(golden, taken, positions);
+        if prompt.context_tokens() > verified_positions {
+            break;
+        }
+        let failure = if scores {
+            let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
+            judge_scores(&prompt, &scored, &limit).failure
+        } else {
+            generated(session, &prompt, &limit, tokenizer)?
+        };
+        if !failure.is_empty() {
+            return Ok(Some(format!(
+                "after a prompt of {} tokens: {failure}",
+                prompt.prompt_ids.len()
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// What is wrong with what is generated after a prompt; empty where nothing is.
+fn generated(
+    session: &mut Session,
+    prompt: &GoldenPrompt,
+    limit: &Limit,
+    tokenizer: &Tokenizer,
+) -> Result<String, EngineFailure> {
+    session.send_generate(prompt.prompt_ids.clone(), prompt.output_ids.len() as u32)?;
+    match session.next_done() {
+        Ok((done, _)) => {
+            let judged =
+                output::judge(prompt, &Output::from(done), limit.tie_width_nats, tokenizer);
+            Ok(judged.err().unwrap_or_default())
+        }
+        // A prompt that it can't be asked is one of which nothing is known.
+        Err(failure) if failure.status == Status::Unsupported => Ok(String::new()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A golden prompt with `taken` of its forced tokens made part of the prompt, and at most
+/// `positions` of those that follow.
+fn longer_by(golden: &GoldenPrompt, taken: usize, positions: usize) -> GoldenPrompt {
+    let end = (taken + positions).min(golden.output_ids.len());
+    let prompt_ids = [&golden.prompt_ids[..], &golden.output_ids[..taken]].concat();
+    GoldenPrompt {
+        name: format!("{} tokens", prompt_ids.len()),
+        prompt_ids,
+        output_ids: golden.output_ids[taken..end].to_vec(),
+        top_ids: golden.top_ids[taken..end].to_vec(),
+        top_logprobs: golden.top_logprobs[taken..end].to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_golden_prompt_gives_prompts_of_every_length_modulo_64() {
+        let golden = GoldenPrompt {
+            name: "short".into(),
+            prompt_ids: (0..10).collect(),
+            output_ids: (100..164).collect(),
+            top_ids: (100..164).map(|id| vec![id, 0]).collect(),
+            top_logprobs: vec![vec![-0.1, -3.0]; 64],
+        };
+        let prompts: Vec<GoldenPrompt> = (0..64).map(|n| longer_by(&golden, n, 2)).collect();
+        let residues: BTreeSet<usize> = prompts.iter().map(|p| p.prompt_ids.len() % 64).collect();
+        assert_eq!(residues.len(), 64);
+        assert_eq!(prompts[0].prompt_ids, golden.prompt_ids);
+        assert_eq!(prompts[3].prompt_ids[10..], [100, 101, 102]);
+        assert_eq!(prompts[3].output_ids, [103, 104]);
+        assert_eq!(prompts[3].top_ids[0], [103, 0]);
+        // Its last forced token has one position after it, not two.
+        assert_eq!(prompts[63].output_ids, [163]);
+        assert_eq!(prompts[63].forced_ids().len(), 73);
+    }
+}
