@@ -7,8 +7,8 @@ mod help;
 use crate::repo::Repo;
 use crate::results::Results;
 use crate::{
-    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, list, merge, names,
-    page, plan, publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
+    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, list, merge, page,
+    plan, publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -325,10 +325,7 @@ impl Cli {
                 let run = schema::run::Run::load(&place)?;
                 export::command(&run, &repo.scenarios()?, &repo.registry()?, format).map(done)
             }
-            Verb::Compare(options) => judged(
-                names::check_metrics(options.metric.as_slice())
-                    .and_then(|()| compare::command(&repo, &options)),
-            ),
+            Verb::Compare(options) => judged(compare::command(&repo, &options)),
             Verb::Merge(options) => merge::command(&repo, &options),
             Verb::Reproduce(options) => judged(reproduce::command(&repo, &options)),
             Verb::Publish(options) => publish::command(&repo, &options),

@@ -172,12 +172,14 @@ pub fn check_models(names: &[String], models: &Models) -> Result<(), UnknownName
     check(Kind::Model, names, &known)
 }
 
-/// Refuse the first of `names` that is no metric.
-pub fn check_metrics(names: &[String]) -> anyhow::Result<()> {
-    let known = MetricId::ALL
-        .into_iter()
-        .map(|id| id.describe().name.to_owned());
-    Ok(check(Kind::Metric, names, &known.collect::<Vec<_>>())?)
+/// The metric of that name.
+pub fn metric(name: &str) -> Result<MetricId, UnknownName> {
+    let known = || {
+        MetricId::ALL
+            .map(|id| id.describe().name.to_owned())
+            .to_vec()
+    };
+    MetricId::from_id(name).ok_or_else(|| UnknownName::new(Kind::Metric, name, known()))
 }
 
 /// The name that was likely meant: one that a few letters away, as exchanged, missing or

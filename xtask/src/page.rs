@@ -106,17 +106,11 @@ fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<P
     write(repo, &runs, publishing, &authored, &repo.site_dir())
 }
 
-/// Render the site of all runs, the chosen one first: `run`, or
-/// else the broadest that may be published, or else the broadest.
-pub fn site(repo: &Repo, results: &Results, run: Option<&str>) -> Result<PathBuf> {
-    let runs = choose(results, run)?;
-    write(
-        repo,
-        &runs,
-        Publishing::default(),
-        &Authored::new(),
-        &repo.site_dir(),
-    )
+/// Render the site of all runs into a directory: first the broadest that may be published, or
+/// else the broadest.
+pub fn site(repo: &Repo, results: &Results, dir: &Path) -> Result<PathBuf> {
+    let runs = choose(results, None)?;
+    write(repo, &runs, Publishing::default(), &Authored::new(), dir)
 }
 
 /// All runs that can be shown, that first which is to be.

@@ -113,7 +113,7 @@ impl Engine for Burn {
         }
         // Weights are cut into a batch of products: see `linear`.
         let backend = Backend::open(load, 1)?;
-        let files = Files::map(&dir.join(&load.weights))?;
+        let files = Files::map(dir, &load.weights)?;
         let tensors = files.tensors()?;
         let element = backend.dtype.size() as u64;
         let loaded = Loaded {

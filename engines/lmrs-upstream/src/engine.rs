@@ -78,11 +78,18 @@ impl Engine for Upstream {
             let message = format!("it has {POSITIONS_MAX} positions at most");
             return Err(EngineError::unsupported(message));
         }
-        let path = lmrs_file(
-            &model_dir.join(&load.weights),
-            &load.precision,
-            |source, path| convert(source, &config, storage, path),
-        )
+        let files = protocol::safetensors_files(model_dir, &load.weights)?;
+        let [source] = files.as_slice() else {
+            let message = format!(
+                "{} has {} shards; they are converted to lm.rs's format from one file only",
+                model_dir.display(),
+                files.len()
+            );
+            return Err(EngineError::unsupported(message));
+        };
+        let path = lmrs_file(source, &load.precision, |source, path| {
+            convert(source, &config, storage, path)
+        })
         .map_err(EngineError::internal)?;
         let file = File::open(&path).map_err(|e| in_file(&path, e))?;
         // SAFETY: written whole before it got its name, and never again.

@@ -1,9 +1,10 @@
-//! The shape of a Llama model, from a Hugging Face `config.json` or from the
-//! metadata of a GGUF file, checked before anything is sized by it.
+//! The shape of a model (Llama, Mistral, Qwen3), from a Hugging Face `config.json`
+//! or from the metadata of a GGUF file, checked before anything is sized by it.
 //!
 //! It deliberately accepts only what [`crate::model`] computes: anything that
-//! would silently change the arithmetic (biases, another activation, sliding
-//! windows, experts, other RoPE scalings) is refused by name.
+//! would silently change the arithmetic (biases, another activation, experts,
+//! other RoPE scalings) is refused by name. A sliding window is passed on: it
+//! changes nothing for contexts that are no longer than it.
 
 use crate::gguf::{Gguf, Value};
 use protocol::engine::EngineError;
@@ -31,7 +32,14 @@ pub struct Config {
     pub eps: f32,
     /// Position embeddings.
     pub rope: Rope,
+    /// Whether queries and keys are normalised head by head (Qwen3).
+    pub head_norms: bool,
+    /// Positions that a token attends to, where these are not all.
+    pub window: Option<usize>,
 }
+
+/// What this engine computes, for messages.
+const ARCHITECTURES: &str = "`llama`, `mistral` and `qwen3`";
 
 impl Config {
     /// Width of all query heads.
@@ -58,7 +66,21 @@ impl Config {
         let json: Json = serde_json::from_str(text)
             .map_err(|error| EngineError::internal(format!("{name}: not valid JSON: {error}")))?;
         let json = JsonConfig { json: &json, name };
-        json.require("model_type", "llama")?;
+        let head_norms = match json.json["model_type"].as_str() {
+            None | Some("llama" | "mistral") => false,
+            Some("qwen3") => true,
+            Some("phi3") => {
+                return Err(json.unsupported(format!(
+                    "`model_type` is `phi3`, whose fused projections lmrs can't split; \
+                     it computes only {ARCHITECTURES}"
+                )));
+            }
+            Some(other) => {
+                return Err(json.unsupported(format!(
+                    "`model_type` is `{other}`; lmrs computes only {ARCHITECTURES}"
+                )));
+            }
+        };
         json.require("hidden_act", "silu")?;
         for flag in ["attention_bias", "mlp_bias"] {
             if json.json[flag].as_bool() == Some(true) {
@@ -77,6 +99,8 @@ impl Config {
             vocabulary: json.number("vocab_size")?,
             eps: json.float(json.json, "rms_norm_eps")?,
             rope: json.rope()?,
+            head_norms,
+            window: json.window()?,
         };
         config.checked(name)
     }
@@ -88,18 +112,25 @@ impl Config {
     pub fn from_gguf(gguf: &Gguf<'_>, divisors: Option<Vec<f32>>) -> Result<Self, EngineError> {
         let name = gguf.name();
         let architecture = gguf.value("general.architecture").and_then(Value::as_str);
-        if architecture != Some("llama") {
-            let found = architecture.unwrap_or("none");
-            return Err(EngineError::unsupported(format!(
-                "{name}: architecture `{found}`; lmrs computes only `llama`"
-            )));
-        }
+        // A Mistral is a `llama` here.
+        let head_norms = match architecture {
+            Some("llama") => false,
+            Some("qwen3") => true,
+            _ => {
+                let found = architecture.unwrap_or("none");
+                return Err(EngineError::unsupported(format!(
+                    "{name}: architecture `{found}`; lmrs computes only {ARCHITECTURES}"
+                )));
+            }
+        };
+        let architecture = if head_norms { "qwen3" } else { "llama" };
         let missing = |key: &str| {
             EngineError::internal(format!(
-                "{name}: metadata `llama.{key}` is missing or no such number; fetch the file again"
+                "{name}: metadata `{architecture}.{key}` is missing or no such number; \
+                 fetch the file again"
             ))
         };
-        let find = |key: &str| gguf.value(&format!("llama.{key}"));
+        let find = |key: &str| gguf.value(&format!("{architecture}.{key}"));
         let number = |key: &str| {
             find(key)
                 .and_then(Value::as_u64)
@@ -158,6 +189,11 @@ impl Config {
                 },
                 scaling: divisors.map_or(Scaling::None, Scaling::Divisors),
             },
+            head_norms,
+            window: match find("attention.sliding_window") {
+                Some(_) => Some(number("attention.sliding_window")?).filter(|window| *window > 0),
+                None => None,
+            },
         };
         config.checked(name)
     }
@@ -166,7 +202,7 @@ impl Config {
     fn checked(self, name: &str) -> Result<Self, EngineError> {
         let bad = |what: String| {
             Err(EngineError::internal(format!(
-                "{name}: {what}; it does not describe a Llama"
+                "{name}: {what}; it does not describe a model that lmrs computes"
             )))
         };
         for (what, value, limit) in [
@@ -256,6 +292,22 @@ impl JsonConfig<'_> {
             .ok_or_else(|| self.missing(key))
     }
 
+    /// Positions that a token attends to, as transformers reads them: a Mistral has
+    /// a window unless it says null, a Qwen3 only where it says so.
+    fn window(&self) -> Result<Option<usize>, EngineError> {
+        const DEFAULT: usize = 4096;
+        let windowed = match self.json["model_type"].as_str() {
+            Some("mistral") => true,
+            Some("qwen3") => self.json["use_sliding_window"].as_bool() == Some(true),
+            _ => false,
+        };
+        match self.json.get("sliding_window") {
+            None if windowed => Ok(Some(DEFAULT)),
+            Some(_) if windowed => self.optional("sliding_window"),
+            _ => Ok(None),
+        }
+    }
+
     fn rope(&self) -> Result<Rope, EngineError> {
         let number = |json: &Json, key: &str| self.float(json, key).map(f64::from);
         Rope::read(self.json, number, |kind| {
@@ -302,6 +354,29 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_read_where_the_architecture_has_one() {
+        let window = |change: &str| with(change).unwrap().window;
+        assert_eq!(
+            window(r#"{"sliding_window": 128}"#),
+            None,
+            "no Llama has one"
+        );
+        let mistral = |window: &str| format!(r#"{{"model_type": "mistral"{window}}}"#);
+        assert_eq!(window(&mistral(r#", "sliding_window": null"#)), None);
+        assert_eq!(window(&mistral(r#", "sliding_window": 128"#)), Some(128));
+        assert_eq!(window(&mistral("")), Some(4096));
+        let qwen3 = |used: bool| {
+            format!(
+                r#"{{"model_type": "qwen3", "use_sliding_window": {used}, "sliding_window": 128}}"#
+            )
+        };
+        assert_eq!(window(&qwen3(false)), None);
+        assert_eq!(window(&qwen3(true)), Some(128));
+        assert!(with(&qwen3(true)).unwrap().head_norms);
+        assert!(!with(&mistral("")).unwrap().head_norms);
+    }
+
+    #[test]
     fn reads_rope_scaling_in_both_spellings() {
         let scaling = r#""factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 8192"#;
@@ -328,6 +403,7 @@ mod tests {
     fn refuses_what_it_does_not_compute_by_name() {
         for (change, word) in [
             (r#"{"model_type": "qwen2"}"#, "qwen2"),
+            (r#"{"model_type": "phi3"}"#, "fused projections"),
             (r#"{"hidden_act": "gelu"}"#, "gelu"),
             (r#"{"attention_bias": true}"#, "attention_bias"),
             (

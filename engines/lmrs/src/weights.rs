@@ -1,8 +1,9 @@
-//! The weights of a model, from a safetensors file (f32) or a GGUF file (q8_0).
+//! The weights of a model, from safetensors files (f32) or a GGUF file (q8_0).
 //!
-//! GGUF files for llama.cpp have the rows of `attn_q` and `attn_k` permuted, so
-//! that RoPE turns neighbouring pairs. The permutation is undone while packing,
-//! so [`crate::model`] knows only one kind of RoPE, Hugging Face's.
+//! GGUF files of a Llama for llama.cpp have the rows of `attn_q` and `attn_k`
+//! permuted, so that RoPE turns neighbouring pairs. The permutation is undone while
+//! packing, so [`crate::model`] knows only one kind of RoPE, Hugging Face's. Those of
+//! a Qwen3 are not permuted.
 //!
 //! It deliberately converts nothing between precisions: a file of another type
 //! is refused, because the engine would otherwise be measured on weights that
@@ -38,6 +39,8 @@ pub struct Layer {
     pub wk: Matrix,
     /// Values, `kv_dim × dim`.
     pub wv: Matrix,
+    /// Norms of queries' and keys' heads, where the model has them.
+    pub head_norms: Option<HeadNorms>,
     /// Attention output, `dim × q_dim`.
     pub wo: Matrix,
     /// Norm before the feed-forward block, `dim`.
@@ -48,6 +51,14 @@ pub struct Layer {
     pub up: Matrix,
     /// Down, `dim × hidden`.
     pub down: Matrix,
+}
+
+/// What queries and keys are normalised with, head by head, before RoPE.
+pub struct HeadNorms {
+    /// Of queries, `head_dim`.
+    pub query: Vec<f32>,
+    /// Of keys, `head_dim`.
+    pub key: Vec<f32>,
 }
 
 /// All of a model.
@@ -77,6 +88,7 @@ impl Weights {
                 wq,
                 wk,
                 wv,
+                head_norms,
                 wo,
                 feed_forward_norm,
                 gate,
@@ -85,14 +97,17 @@ impl Weights {
             } = layer;
             let matrices = [wq, wk, wv, wo, gate, up, down].map(Matrix::bytes);
             let norms = size_of_val(&attention_norm[..]) + size_of_val(&feed_forward_norm[..]);
-            matrices.iter().sum::<usize>() + norms
+            let of_heads = head_norms.as_ref().map_or(0, |norms| {
+                size_of_val(&norms.query[..]) + size_of_val(&norms.key[..])
+            });
+            matrices.iter().sum::<usize>() + norms + of_heads
         });
         let bytes = layers.sum::<usize>() + size_of_val(&self.norm[..]) + self.output.bytes();
         bytes as u64
     }
 }
 
-/// Load `file` of `model_dir`.
+/// Load `file` of `model_dir`, or the shards of its index.
 ///
 /// # Errors
 /// If a file is missing, damaged, of another model or another precision, or if
@@ -108,23 +123,30 @@ pub fn load(
     // The f32 path reads the mapping in place, so its pages are made present now.
     let in_place = precision == Precision::F32;
     let wanted = if in_place { "safetensors" } else { "gguf" };
-    if path.extension().and_then(|extension| extension.to_str()) != Some(wanted) {
+    // By hand, the index of shards may be named too.
+    let plain = file.strip_suffix(".index.json").unwrap_or(file);
+    if Path::new(plain).extension().and_then(|e| e.to_str()) != Some(wanted) {
         return Err(EngineError::unsupported(format!(
             "{name}: lmrs reads {precision:?} weights from a .{wanted} file"
         )));
     }
-    let map = Arc::new(map(&path, &name, in_place)?);
     match precision {
         Precision::F32 => {
+            let mut maps = Vec::new();
+            for path in protocol::safetensors_files(model_dir, file)? {
+                let name = path.display().to_string();
+                maps.push((Arc::new(map(&path, &name, in_place)?), name));
+            }
             let config_path = model_dir.join("config.json");
             let config_name = config_path.display().to_string();
             let text =
                 std::fs::read_to_string(&config_path).map_err(|e| unreadable(&config_name, &e))?;
             let config = Config::from_json(&text, &config_name)?;
-            let weights = from_safetensors(&safetensors::File::open(&map, &name)?, &config, pool)?;
+            let weights = from_safetensors(&safetensors::Files::open(&maps)?, &config, pool)?;
             Ok((config, weights))
         }
         Precision::Q8_0 => {
+            let map = map(&path, &name, in_place)?;
             let gguf = Gguf::open(&map, &name)?;
             let divisors = match gguf.find("rope_freqs.weight") {
                 None => None,
@@ -156,7 +178,7 @@ fn map(path: &Path, name: &str, populate: bool) -> Result<Mmap, EngineError> {
 }
 
 fn from_safetensors(
-    file: &safetensors::File<'_>,
+    files: &safetensors::Files<'_>,
     config: &Config,
     pool: &Pool,
 ) -> Result<Weights, EngineError> {
@@ -171,15 +193,16 @@ fn from_safetensors(
         Ok(Matrix::f32(
             rows,
             cols,
-            file.f32(&format!("{name}.weight"), &[rows, cols], pool)?,
+            files.f32(&format!("{name}.weight"), &[rows, cols], pool)?,
         ))
     };
-    let norm = |name: &str| -> Result<Vec<f32>, EngineError> {
-        Ok(file
-            .f32(&format!("{name}.weight"), &[dim], pool)?
+    let vector = |name: &str, length: usize| -> Result<Vec<f32>, EngineError> {
+        Ok(files
+            .f32(&format!("{name}.weight"), &[length], pool)?
             .values()
             .to_vec())
     };
+    let norm = |name: &str| vector(name, dim);
     let layers = (0..config.layers).map(|index| {
         let at = |name: &str| format!("model.layers.{index}.{name}");
         Ok(Layer {
@@ -187,6 +210,13 @@ fn from_safetensors(
             wq: matrix(&at("self_attn.q_proj"), q_dim, dim)?,
             wk: matrix(&at("self_attn.k_proj"), kv_dim, dim)?,
             wv: matrix(&at("self_attn.v_proj"), kv_dim, dim)?,
+            head_norms: match config.head_norms {
+                true => Some(HeadNorms {
+                    query: vector(&at("self_attn.q_norm"), config.head_dim)?,
+                    key: vector(&at("self_attn.k_norm"), config.head_dim)?,
+                }),
+                false => None,
+            },
             wo: matrix(&at("self_attn.o_proj"), dim, q_dim)?,
             feed_forward_norm: norm(&at("post_attention_layernorm"))?,
             gate: matrix(&at("mlp.gate_proj"), hidden, dim)?,
@@ -196,7 +226,7 @@ fn from_safetensors(
     });
     let layers = layers.collect::<Result<_, EngineError>>()?;
     let embedding = matrix("model.embed_tokens", vocabulary, dim)?;
-    let (untied_embedding, output) = if file.has("lm_head.weight") {
+    let (untied_embedding, output) = if files.has("lm_head.weight") {
         (Some(embedding), matrix("lm_head", vocabulary, dim)?)
     } else {
         (None, embedding)
@@ -221,7 +251,10 @@ fn from_gguf(gguf: &Gguf<'_>, config: &Config, pool: &Pool) -> Result<Weights, E
         packed(gguf, &format!("{name}.weight"), rows, cols, |row| row, pool)
     };
     let rotated = |name: &str, rows: usize| {
-        let source = |row| file_row_of_rotated(row, head_dim);
+        let source = |row| match config.head_norms {
+            true => row, // a Qwen3
+            false => file_row_of_rotated(row, head_dim),
+        };
         packed(gguf, &format!("{name}.weight"), rows, dim, source, pool)
     };
     let norm = |name: &str| vector(gguf, &format!("{name}.weight"), dim);
@@ -232,6 +265,13 @@ fn from_gguf(gguf: &Gguf<'_>, config: &Config, pool: &Pool) -> Result<Weights, E
             wq: rotated(&at("attn_q"), q_dim)?,
             wk: rotated(&at("attn_k"), kv_dim)?,
             wv: plain(&at("attn_v"), kv_dim, dim)?,
+            head_norms: match config.head_norms {
+                true => Some(HeadNorms {
+                    query: vector(gguf, &at("attn_q_norm.weight"), head_dim)?,
+                    key: vector(gguf, &at("attn_k_norm.weight"), head_dim)?,
+                }),
+                false => None,
+            },
             wo: plain(&at("attn_output"), dim, q_dim)?,
             feed_forward_norm: norm(&at("ffn_norm"))?,
             gate: plain(&at("ffn_gate"), hidden, dim)?,

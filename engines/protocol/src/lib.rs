@@ -22,11 +22,13 @@
 pub mod clock;
 pub mod engine;
 pub mod micro;
+mod model_config;
 pub mod panicked;
 pub mod scheduler;
 mod weight_files;
 pub mod wire;
 
+pub use model_config::{architecture, sliding_window};
 pub use weight_files::safetensors_files;
 
 #[cfg(feature = "serve")]

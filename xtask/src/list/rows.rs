@@ -33,6 +33,8 @@ pub(super) struct Engine {
     name: String,
     about: String,
     homepage: String,
+    /// Architectures of models that it runs; `*`: any.
+    architectures: Vec<String>,
     /// Ids of its targets, hidden ones too.
     targets: Vec<String>,
     #[serde(skip)]
@@ -41,11 +43,12 @@ pub(super) struct Engine {
 }
 
 impl Row for Engine {
-    const HEAD: &'static [&'static str] = &["engine", "targets", "about"];
+    const HEAD: &'static [&'static str] = &["engine", "targets", "architectures", "about"];
 
     fn cells(&self) -> Vec<String> {
         let targets = self.shown_targets.to_string();
-        vec![self.id.clone(), targets, self.about.clone()]
+        let architectures = self.architectures.join(", ");
+        vec![self.id.clone(), targets, architectures, self.about.clone()]
     }
 
     fn is_hidden(&self) -> bool {
@@ -63,6 +66,7 @@ pub(super) fn engines(repo: &Repo) -> Result<Vec<Engine>> {
             name: engine.name.clone(),
             about: engine.about.clone(),
             homepage: engine.homepage.clone(),
+            architectures: engine.architectures.clone(),
             targets: own().map(|target| target.id.clone()).collect(),
             shown_targets: own().filter(|target| !target.hidden).count(),
             hidden: engine.hidden,

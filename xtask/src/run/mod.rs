@@ -21,7 +21,7 @@ pub mod pending;
 pub mod pilot;
 pub mod record;
 mod residents;
-mod serial;
+pub mod serial;
 pub mod telemetry;
 pub mod told;
 pub mod trace;

@@ -1,8 +1,13 @@
 //! `cargo xtask verify`: every target through the gate, by hand.
 
+<<<<<<< HEAD
+use super::architecture;
+use super::golden::bless;
+=======
 use super::golden::Maker;
 use super::goldens;
 use super::judges;
+>>>>>>> h-d
 use super::mutants;
 use super::question::{Question, default_patience};
 use super::stories;
@@ -21,7 +26,7 @@ use models::ModelSpec;
 use schema::golden::Golden;
 use schema::parity::{Limit, ParityLimits};
 use schema::record::{Status, VerifyRecord};
-use schema::registry::Target;
+use schema::registry::{Registry, Target};
 use std::process::ExitCode;
 
 /// Batch sizes checked outside a run.
@@ -101,7 +106,11 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
             watch::checkpoint()?;
             told::begin(model, target);
             control::skippable();
+<<<<<<< HEAD
+            let verified = verify_one(repo, &registry, &programs, target, model)?;
+=======
             let verified = verify_one(repo, &programs, target, &golden)?;
+>>>>>>> h-d
             if control::skipped() && verified.record.status == Status::NotRun {
                 told::skipped();
                 continue;
@@ -137,11 +146,27 @@ pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit>
 
 fn verify_one(
     repo: &Repo,
+<<<<<<< HEAD
+    registry: &Registry,
+    programs: &Programs,
+    target: &Target,
+    model: &str,
+) -> Result<Verified> {
+    let model_dir = repo.model_dir(model);
+    if let Some(failure) = architecture::refused(registry, target, &model_dir) {
+        return Ok(Verified {
+            record: not_verified(target, model, &failure),
+            judgements: Vec::new(),
+        });
+    }
+    let golden = load_golden(repo, model)?;
+=======
     programs: &Programs,
     target: &Target,
     golden: &Golden,
 ) -> Result<Verified> {
     let model = golden.model.as_str();
+>>>>>>> h-d
     let limits = repo.parity_limits()?;
     let limit = limit(&limits, &target.precision)?;
     Ok(match programs.get(target) {
@@ -155,7 +180,7 @@ fn verify_one(
             &Question {
                 golden,
                 limit,
-                model_dir: &repo.model_dir(model),
+                model_dir: &model_dir,
                 threads: threads(),
                 batches: &BATCHES,
                 patience: default_patience(),

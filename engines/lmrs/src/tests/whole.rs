@@ -25,7 +25,7 @@ fn prompt(seed: u64, length: usize) -> Vec<u32> {
 }
 
 /// Logits after each of the last `decoded + 1` positions: a prefill, then steps.
-fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
+pub(super) fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
     let (prompt, rest) = ids.split_at(ids.len() - decoded);
     model.prefill(&[prompt]).unwrap();
     let mut out = vec![model.logits(0).unwrap().to_vec()];
@@ -37,7 +37,7 @@ fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
 }
 
 /// Mean Kullback–Leibler divergence of softmaxes.
-fn divergence(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
+pub(super) fn divergence(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
     let log_softmax = |x: &[f32]| -> Vec<f64> {
         let sum: f64 = x.iter().map(|v| f64::from(*v).exp()).sum();
         x.iter().map(|v| f64::from(*v) - sum.ln()).collect()
