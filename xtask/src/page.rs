@@ -196,7 +196,10 @@ fn write(
 /// The list, and the models that records say were brought to them: the same pages come of the
 /// same records wherever those are rendered.
 fn with_brought(mut models: Models, runs: &[Run]) -> Models {
-    for model in runs.iter().filter_map(|run| run.header.provenance.model.as_ref()) {
+    for model in runs
+        .iter()
+        .filter_map(|run| run.header.provenance.model.as_ref())
+    {
         if models.get(&model.id).is_none() {
             models.models.push(model.clone());
         }

@@ -393,7 +393,9 @@ mod tests {
         assert_eq!(as_tested("cargo xtask bench-all --model hf:a/b"), None);
         assert_eq!(
             as_tested("cargo xtask bench-all --model path/to/dir").as_deref(),
-            Some("cargo xtask bench-all --model \"${BENCH_MODELS_DIR:-models}/tiny-llama\" --profile smoke")
+            Some(
+                "cargo xtask bench-all --model \"${BENCH_MODELS_DIR:-models}/tiny-llama\" --profile smoke"
+            )
         );
         assert_eq!(
             as_tested("cargo xtask doctor").as_deref(),

@@ -32,7 +32,10 @@ pub(super) fn shape(what: &str, config: &[u8], tokenizer: &[u8]) -> Result<Shape
     if let Err(error) = tokenizers::Tokenizer::from_bytes(tokenizer) {
         let error = error.to_string();
         let line = error.lines().next().unwrap_or_default();
-        return Err(unusable(what, format!("tokenizer.json can't be used: {line}")));
+        return Err(unusable(
+            what,
+            format!("tokenizer.json can't be used: {line}"),
+        ));
     }
     Ok(shape)
 }
@@ -50,7 +53,9 @@ pub(super) fn shards(what: &str, index: &[u8]) -> Result<BTreeSet<String>, Refus
     let is_plain = |name: &&str| {
         !name.starts_with('.')
             && name.ends_with(".safetensors")
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
     };
     let names = map.iter().map(|(tensor, name)| {
         let plain = name.as_str().filter(is_plain).map(str::to_owned);
@@ -76,7 +81,8 @@ mod tests {
         let spec = ModelSpec::tiny_stories();
         let tokenizer = tokenizer_json(&vocabulary(&spec).unwrap());
         let config = config_json(&spec);
-        let ask = |config: &str, tokenizer: &str| shape("m", config.as_bytes(), tokenizer.as_bytes());
+        let ask =
+            |config: &str, tokenizer: &str| shape("m", config.as_bytes(), tokenizer.as_bytes());
         assert_eq!(ask(&config, &tokenizer).unwrap().parameters(), 1_378_048);
         let smaller = config.replace("\"vocab_size\": 768", "\"vocab_size\": 700");
         let error = ask(&smaller, &tokenizer).unwrap_err().to_string();
@@ -101,7 +107,12 @@ mod tests {
             let error = shards("m", index.as_bytes()).unwrap_err().to_string();
             assert!(error.contains("no `weight_map`"), "{error}");
         }
-        for name in ["../x.safetensors", "/x.safetensors", "x.bin", ".x.safetensors"] {
+        for name in [
+            "../x.safetensors",
+            "/x.safetensors",
+            "x.bin",
+            ".x.safetensors",
+        ] {
             let index = format!(r#"{{"weight_map": {{"a": "{name}"}}}}"#);
             let error = shards("m", index.as_bytes()).unwrap_err().to_string();
             assert!(error.contains("no plain name"), "{error}");

@@ -34,7 +34,11 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) 
         )
     })?;
     if !path.is_dir() {
-        return Err(unusable(&what, "it is no directory; name the one that the file is in").into());
+        return Err(unusable(
+            &what,
+            "it is no directory; name the one that the file is in",
+        )
+        .into());
     }
     let shape = shape(
         &what,
@@ -45,7 +49,9 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) 
     let mut weights = vec![WEIGHTS.to_owned()];
     let mut names = vec!["config.json".to_owned(), "tokenizer.json".to_owned()];
     if !has(WEIGHTS) && has(INDEX) {
-        weights = shards(&what, &read(&path, INDEX, &what)?)?.into_iter().collect();
+        weights = shards(&what, &read(&path, INDEX, &what)?)?
+            .into_iter()
+            .collect();
         names.push(INDEX.to_owned());
     }
     if let Some(lacking) = weights.iter().find(|name| !has(name)) {
@@ -67,7 +73,10 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) 
     for name in &names {
         hashes.insert(name.clone(), sha256_of_file(&path.join(name), progress)?);
     }
-    let lines: String = hashes.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect();
+    let lines: String = hashes
+        .iter()
+        .map(|(name, sha256)| format!("{sha256}  {name}\n"))
+        .collect();
     let content = sha256_hex(lines.as_bytes());
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let id = id_of(&name, &content);
@@ -105,7 +114,9 @@ fn read(path: &Path, name: &str, what: &str) -> Result<Vec<u8>, Refused> {
 fn lacks(what: &str, name: &str) -> Refused {
     unusable(
         what,
-        format!("it lacks {name}: a model has config.json, tokenizer.json and {WEIGHTS}, or {INDEX} and all of its shards"),
+        format!(
+            "it lacks {name}: a model has config.json, tokenizer.json and {WEIGHTS}, or {INDEX} and all of its shards"
+        ),
     )
 }
 
@@ -133,8 +144,13 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said_with_its_size() {
         let dir = tempfile::tempdir().unwrap();
-        let error = check_room(u64::MAX, dir.path(), "mine").unwrap_err().to_string();
-        assert!(error.starts_with("mine: not enough disk space: its 18.4 EB"), "{error}");
+        let error = check_room(u64::MAX, dir.path(), "mine")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("mine: not enough disk space: its 18.4 EB"),
+            "{error}"
+        );
         check_room(1, dir.path(), "mine").unwrap();
     }
 }

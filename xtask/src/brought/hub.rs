@@ -42,10 +42,15 @@ pub(super) fn look(
     };
     let tokenizer = file(&found, "tokenizer.json", &what)?;
     let mut files = vec![config.clone(), tokenizer.clone()];
-    let optional = OPTIONAL.into_iter().filter(|name| found.files.contains_key(*name));
+    let optional = OPTIONAL
+        .into_iter()
+        .filter(|name| found.files.contains_key(*name));
     files.extend(optional.map(|name| found.file(name, name)));
     let shape = shape(&what, &small(&config)?, &small(&tokenizer)?)?;
-    match (found.files.contains_key(WEIGHTS), found.files.contains_key(INDEX)) {
+    match (
+        found.files.contains_key(WEIGHTS),
+        found.files.contains_key(INDEX),
+    ) {
         (true, _) => files.push(found.file(WEIGHTS, WEIGHTS)),
         (false, true) => {
             let index = found.file(INDEX, INDEX);
@@ -93,7 +98,9 @@ fn file(found: &Repository, name: &str, what: &str) -> Result<HubFile, Refused> 
         true => Ok(found.file(name, name)),
         false => Err(unusable(
             what,
-            format!("it lacks {name}: a model has config.json, tokenizer.json and safetensors, whole or in all of its shards"),
+            format!(
+                "it lacks {name}: a model has config.json, tokenizer.json and safetensors, whole or in all of its shards"
+            ),
         )),
     }
 }
@@ -162,7 +169,13 @@ mod tests {
 
     #[test]
     fn gguf_files_are_known_by_how_their_names_end() {
-        let paths = ["a-BF16.gguf", "a-f16.gguf", "a.Q8_0.gguf", "q4/a-q4_k_m.gguf", "aq4_k_m.gguf"];
+        let paths = [
+            "a-BF16.gguf",
+            "a-f16.gguf",
+            "a.Q8_0.gguf",
+            "q4/a-q4_k_m.gguf",
+            "aq4_k_m.gguf",
+        ];
         let found = Repository {
             repo: "o/r".into(),
             commit: "0".repeat(40),
@@ -173,7 +186,10 @@ mod tests {
         let named: Vec<(&str, &str)> = files.iter().map(|f| (&*f.name, &*f.path)).collect();
         assert_eq!(
             named,
-            [("model-f16.gguf", "a-f16.gguf"), ("model-q8_0.gguf", "a.Q8_0.gguf")]
+            [
+                ("model-f16.gguf", "a-f16.gguf"),
+                ("model-q8_0.gguf", "a.Q8_0.gguf")
+            ]
         );
     }
 }

@@ -151,7 +151,9 @@ fn given(name: &str, models: &Models) -> Result<Given, Refused> {
         let is_word = |text: &str| {
             !text.is_empty()
                 && !text.starts_with(['.', '-'])
-                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+                && text
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
         };
         let parts: Vec<&str> = repo.split('/').collect();
         let is_revision = revision.is_none_or(|at| at.split('/').all(is_word));
@@ -180,7 +182,9 @@ fn pinned(models: &Models, repo: &str, revision: Option<&str>) -> Option<String>
             let name = repo.rsplit('/').next().unwrap_or(repo);
             // One of the list may be from there too, with other files.
             model.id == id_of(name, revision.unwrap_or_default())
-                && files.iter().all(|file| file.repo == repo && Some(&*file.revision) == revision)
+                && files
+                    .iter()
+                    .all(|file| file.repo == repo && Some(&*file.revision) == revision)
         }
         _ => false,
     });
@@ -233,7 +237,9 @@ mod tests {
         for path in ["./x", "models/x", "/x", "."] {
             assert_eq!(of(path), Given::Directory(path.into()));
         }
-        for wrong in ["hf:", "hf:repo", "hf:a/b/c", "hf:../x", "hf:a/b@", "hf:a/b?x", "hf:-a/b"] {
+        for wrong in [
+            "hf:", "hf:repo", "hf:a/b/c", "hf:../x", "hf:a/b@", "hf:a/b?x", "hf:-a/b",
+        ] {
             let error = given(wrong, &none()).unwrap_err().to_string();
             assert!(error.contains("hf:org/repo@revision"), "{wrong}: {error}");
         }

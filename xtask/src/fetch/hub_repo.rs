@@ -130,7 +130,10 @@ impl Session<'_> {
 
     fn understood(&self, repo: &str, at: &str, answer: Answer) -> Result<Repository> {
         let is_commit = answer.sha.len() == 40
-            && answer.sha.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            && answer
+                .sha
+                .bytes()
+                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if !is_commit {
             bail!(
                 "{} answers for {repo} at {at} with {:?}, which is no commit; check HF_ENDPOINT",
@@ -160,7 +163,12 @@ impl Session<'_> {
         let what = || format!("can't read {}", path.display());
         let size = std::fs::metadata(&path).with_context(what)?.len();
         if size > BYTES_MAX {
-            bail!("{} of {} has {size} bytes, which is no {}", file.path, file.repo, file.name);
+            bail!(
+                "{} of {} has {size} bytes, which is no {}",
+                file.path,
+                file.repo,
+                file.name
+            );
         }
         std::fs::read(&path).with_context(what)
     }

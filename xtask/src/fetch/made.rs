@@ -89,7 +89,9 @@ pub fn make(
             }
         }
         if let Some(conversion) = &conversion {
-            made.push(one(&mut files, conversion, file, &source, options, progress)?);
+            made.push(one(
+                &mut files, conversion, file, &source, options, progress,
+            )?);
         }
     }
     Ok(made)
@@ -175,9 +177,7 @@ fn write(
     let what = || format!("can't write {}", path.display());
     let out = std::fs::File::create(path).with_context(what)?;
     let mut out = BufWriter::with_capacity(1 << 20, out);
-    conversion
-        .write(file, &mut out, go_on)
-        .with_context(what)?;
+    conversion.write(file, &mut out, go_on).with_context(what)?;
     out.flush().with_context(what)
 }
 
@@ -206,7 +206,11 @@ mod tests {
         };
         assert_eq!(of(&[WEIGHTS, "model-f32.gguf"]), GGUF[1..]);
         assert_eq!(of(&[INDEX]), GGUF);
-        assert_eq!(of(&["model-q8_0.gguf"]), [], "there is nothing to make it of");
+        assert_eq!(
+            of(&["model-q8_0.gguf"]),
+            [],
+            "there is nothing to make it of"
+        );
         assert_eq!(makeable(&model(Source::Embedded)), []);
     }
 }

@@ -160,7 +160,11 @@ mod tests {
         keep(dir.path(), &one, &hashes).unwrap();
         keep(dir.path(), &one, &hashes).unwrap();
         keep(dir.path(), &model("a-2", "config.json"), &BTreeMap::new()).unwrap();
-        let ids: Vec<String> = brought(dir.path()).unwrap().into_iter().map(|m| m.id).collect();
+        let ids: Vec<String> = brought(dir.path())
+            .unwrap()
+            .into_iter()
+            .map(|m| m.id)
+            .collect();
         assert_eq!(ids, ["a-2", "mine-1"]);
         assert_eq!(get(dir.path(), "mine-1").unwrap(), Some(one));
         let lock = lock_of(dir.path(), "mine-1", Path::new("listed"));
@@ -176,7 +180,10 @@ mod tests {
         keep(dir.path(), &model("m", "a"), &BTreeMap::new()).unwrap();
         let error = keep(dir.path(), &model("m", "b"), &BTreeMap::new()).unwrap_err();
         assert!(error.is::<Refused>(), "{error}");
-        assert!(error.to_string().contains("already the id of another"), "{error}");
+        assert!(
+            error.to_string().contains("already the id of another"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 use xtask::brought::{Places, Seen, look};
-use xtask::fetch::{
-    How, Hub, INDEX, Options, Silent, Verify, WEIGHTS, brought, fetch, keep, make,
-};
+use xtask::fetch::{How, Hub, INDEX, Options, Silent, Verify, WEIGHTS, brought, fetch, keep, make};
 use xtask::names::Refused;
 
 const SHARDS: [&str; 2] = [
@@ -37,7 +35,12 @@ impl Scene {
             ..ModelSpec::tiny_stories()
         };
         models::generate(&spec, Origin::Seed, &original, &mut |_, _| ()).unwrap();
-        let small = ["config.json", "tokenizer.json", "tokenizer_config.json", INDEX];
+        let small = [
+            "config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            INDEX,
+        ];
         let names = small.into_iter().chain(SHARDS);
         let files = names.map(|path| File {
             path,
@@ -140,7 +143,11 @@ fn a_repository_is_pinned_kept_and_fetched_with_its_own_lock() {
         panic!("{model:?}");
     };
     assert!(files.iter().all(|file| file.revision == COMMIT));
-    assert!(SHARDS.iter().all(|shard| files.iter().any(|f| f.name == *shard)));
+    assert!(
+        SHARDS
+            .iter()
+            .all(|shard| files.iter().any(|f| f.name == *shard))
+    );
 
     let fetched = scene.fetch(&id).unwrap();
     assert_eq!(fetched.len(), 6);
@@ -149,7 +156,11 @@ fn a_repository_is_pinned_kept_and_fetched_with_its_own_lock() {
         .filter(|file| file.how == How::Cached)
         .map(|file| file.name.as_str())
         .collect();
-    assert_eq!(cached, ["config.json", "tokenizer.json", INDEX], "read before");
+    assert_eq!(
+        cached,
+        ["config.json", "tokenizer.json", INDEX],
+        "read before"
+    );
     let lock = std::fs::read_to_string(scene.models_dir().join(&id).join("model.lock")).unwrap();
     assert!(SHARDS.iter().all(|shard| lock.contains(shard)), "{lock}");
     assert!(!scene.listed_lock().exists(), "it isn't one of the list");
@@ -157,7 +168,13 @@ fn a_repository_is_pinned_kept_and_fetched_with_its_own_lock() {
     // At the same commit it needs no hub.
     let before = scene.hub.requests().len();
     assert_eq!(scene.bring(&format!("hf:owner/repo@{COMMIT}")), id);
-    assert!(scene.fetch(&id).unwrap().iter().all(|file| file.how == How::Present));
+    assert!(
+        scene
+            .fetch(&id)
+            .unwrap()
+            .iter()
+            .all(|file| file.how == How::Present)
+    );
     assert_eq!(scene.hub.requests().len(), before);
     // A tag is asked for again, and is the same model.
     assert_eq!(scene.bring("hf:owner/repo@v1"), id);
@@ -183,7 +200,10 @@ fn gguf_files_are_made_where_targets_want_them() {
     };
     let made = make();
     assert_eq!(made.len(), 1);
-    assert_eq!((made[0].name.as_str(), made[0].how), ("model-q8_0.gguf", How::Generated));
+    assert_eq!(
+        (made[0].name.as_str(), made[0].how),
+        ("model-q8_0.gguf", How::Generated)
+    );
     let dir = scene.models_dir().join(&id);
     let lock = std::fs::read_to_string(dir.join("model.lock")).unwrap();
     assert!(lock.contains(&made[0].sha256), "{lock}");
@@ -193,7 +213,10 @@ fn gguf_files_are_made_where_targets_want_them() {
     let path = dir.join("model-q8_0.gguf");
     std::fs::write(&path, "GGUF").unwrap();
     let again = make();
-    assert_eq!((again[0].how, &again[0].sha256), (How::Generated, &made[0].sha256));
+    assert_eq!(
+        (again[0].how, &again[0].sha256),
+        (How::Generated, &made[0].sha256)
+    );
 }
 
 #[test]
@@ -218,7 +241,10 @@ fn a_gated_repository_says_whose_terms_to_accept() {
     let mut scene = Scene::new();
     scene.hub.gate();
     let error = scene.refusal("hf:owner/repo");
-    assert!(error.contains("it is gated: accept its terms at"), "{error}");
+    assert!(
+        error.contains("it is gated: accept its terms at"),
+        "{error}"
+    );
     scene.options.hub.token = Some("hf_secret".into());
     assert_eq!(scene.bring("hf:owner/repo"), "repo-01234567");
     assert!(scene.models().models[0].gated);
@@ -241,11 +267,31 @@ fn what_a_repository_lacks_is_said_before_its_weights_are_downloaded() {
 #[test]
 fn what_cannot_be_computed_is_refused_before_its_weights_are_downloaded() {
     let changes = [
-        ("config.json", "\"llama\"", "\"mamba\"", "architecture \"mamba\" is not known"),
-        ("config.json", "\"vocab_size\": 768", "\"vocab_size\": 700", "768 tokens and the embedding 700 rows"),
-        ("config.json", "\"hidden_size\"", "\"width\"", "no positive number `hidden_size`"),
+        (
+            "config.json",
+            "\"llama\"",
+            "\"mamba\"",
+            "architecture \"mamba\" is not known",
+        ),
+        (
+            "config.json",
+            "\"vocab_size\": 768",
+            "\"vocab_size\": 700",
+            "768 tokens and the embedding 700 rows",
+        ),
+        (
+            "config.json",
+            "\"hidden_size\"",
+            "\"width\"",
+            "no positive number `hidden_size`",
+        ),
         (INDEX, "model-00001", "../model-00001", "no plain name"),
-        ("tokenizer.json", "\"BPE\"", "\"Unigram\"", "known here is BPE"),
+        (
+            "tokenizer.json",
+            "\"BPE\"",
+            "\"Unigram\"",
+            "known here is BPE",
+        ),
     ];
     for (file, from, to, why) in changes {
         let scene = Scene::new();
@@ -260,7 +306,10 @@ fn a_disk_that_is_too_small_is_said_with_the_size() {
     let scene = Scene::new();
     scene.hub.list_size(1 << 60);
     let error = scene.refusal("hf:owner/repo");
-    assert!(error.contains("not enough disk space: 2.3 EB are to be downloaded"), "{error}");
+    assert!(
+        error.contains("not enough disk space: 2.3 EB are to be downloaded"),
+        "{error}"
+    );
     assert!(error.contains("point HF_HOME at a larger disk"), "{error}");
 }
 
@@ -274,7 +323,10 @@ fn weights_that_are_not_what_config_json_says_leave_nothing_behind() {
     let error = scene.fetch(&id).unwrap_err();
     assert!(error.is::<Refused>(), "{error:?}");
     let text = format!("{error:#}");
-    assert!(text.contains("embed_tokens.weight is [768, 256] where config.json makes it"), "{text}");
+    assert!(
+        text.contains("embed_tokens.weight is [768, 256] where config.json makes it"),
+        "{text}"
+    );
     assert!(!scene.models_dir().join(&id).exists());
 }
 
@@ -306,10 +358,19 @@ fn a_directory_is_copied_and_what_happens_to_it_later_changes_nothing() {
     // Kept, but not copied before it changed again.
     std::fs::write(theirs.join(SHARDS[1]), before).unwrap();
     let error = format!("{:#}", scene.fetch(&other).unwrap_err());
-    assert!(error.contains("is no longer the file that was brought"), "{error}");
+    assert!(
+        error.contains("is no longer the file that was brought"),
+        "{error}"
+    );
     assert!(!scene.models_dir().join(&other).join(SHARDS[1]).exists());
     std::fs::remove_dir_all(&theirs).unwrap();
-    assert!(scene.fetch(&id).unwrap().iter().all(|file| file.how == How::Present));
+    assert!(
+        scene
+            .fetch(&id)
+            .unwrap()
+            .iter()
+            .all(|file| file.how == How::Present)
+    );
 }
 
 #[test]

@@ -205,7 +205,10 @@ fn answer(
         );
     }
     let commit = state.commit.unwrap_or(COMMIT);
-    if let Some(asked) = request.path.strip_prefix("/api/models/owner/repo/revision/") {
+    if let Some(asked) = request
+        .path
+        .strip_prefix("/api/models/owner/repo/revision/")
+    {
         return describe(stream, state, asked);
     }
     if state.gated && request.authorization.is_none() {

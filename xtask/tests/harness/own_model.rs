@@ -34,16 +34,28 @@ fn a_directory_is_measured_and_shown_under_its_name() {
 
     let run = checkout.latest().expect("a run was recorded");
     let header = &run.header;
-    let model = header.provenance.model.as_ref().expect("it says what it is");
-    assert_eq!((model.name.as_str(), &model.id), ("My Model", &header.plan.model));
+    let model = header
+        .provenance
+        .model
+        .as_ref()
+        .expect("it says what it is");
+    assert_eq!(
+        (model.name.as_str(), &model.id),
+        ("My Model", &header.plan.model)
+    );
     assert!(matches!(model.source, Source::Directory { .. }));
     let hashed: Vec<&String> = header.provenance.model_files.keys().collect();
-    let shards = hashed.iter().filter(|name| name.ends_with("-of-00002.safetensors"));
+    let shards = hashed
+        .iter()
+        .filter(|name| name.ends_with("-of-00002.safetensors"));
     assert_eq!(shards.count(), 2, "a hash a shard: {hashed:?}");
     assert!(header.provenance.facts["golden_origin"].starts_with("made here by fake"));
     assert!(models.join(&model.id).join("golden.json").is_file());
     let record = serde_json::to_string(&header.provenance).expect("it is JSON");
-    assert!(!record.contains("mine/My"), "where it lay is nobody's business");
+    assert!(
+        !record.contains("mine/My"),
+        "where it lay is nobody's business"
+    );
 
     // Nothing of this checkout was edited for it, and a checkout without it shows it too.
     let listed = std::fs::read_to_string(checkout.path("data/models.lock")).expect("it is there");
@@ -54,6 +66,17 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     let index = checkout.path("target/site/index.html");
     let page = std::fs::read_to_string(index).expect("it was rendered");
     assert!(page.contains("My Model"), "the site doesn't name it");
+
+    // To be done again it has to be brought again, and is the same model then.
+    let again = checkout.xtask(&["reproduce", "latest"], &environment);
+    assert_eq!(again.status.code(), Some(2), "{}", text(&again));
+    assert!(
+        text(&again).contains("was copied from a directory"),
+        "{}",
+        text(&again)
+    );
+    let fetched = checkout.xtask(&["fetch", "mine/My Model"], &environment);
+    assert!(text(&fetched).contains(&model.id), "{}", text(&fetched));
 }
 
 #[test]
@@ -62,7 +85,14 @@ fn a_dry_run_looks_at_a_directory_and_keeps_nothing() {
     write_model(&checkout.path("mine"), 1);
     let models = checkout.path("models");
     let environment = [("BENCH_MODELS_DIR", models.to_str().expect("it is text"))];
-    let asked = ["bench-all", "--profile", "test", "--dry-run", "--model", "./mine"];
+    let asked = [
+        "bench-all",
+        "--profile",
+        "test",
+        "--dry-run",
+        "--model",
+        "./mine",
+    ];
     let output = checkout.xtask(&asked, &environment);
     let said = text(&output);
     assert!(output.status.success(), "{said}");
@@ -79,9 +109,15 @@ fn a_bad_model_is_one_line_and_status_2() {
     std::fs::remove_file(second).expect("it was written");
     write_model(&bare.path("other"), 1);
     let config = std::fs::read_to_string(bare.path("other/config.json")).expect("it was written");
-    bare.write("other/config.json", &config.replace("\"llama\"", "\"mamba\""));
+    bare.write(
+        "other/config.json",
+        &config.replace("\"llama\"", "\"mamba\""),
+    );
     let cases = [
-        (["fetch", "./half"], "lacks model-00002-of-00002.safetensors"),
+        (
+            ["fetch", "./half"],
+            "lacks model-00002-of-00002.safetensors",
+        ),
         (["fetch", "./other"], "architecture \"mamba\" is not known"),
         (["fetch", "./nowhere"], "no such directory"),
         (["fetch", "hf:nobody"], "hf:org/repo"),
@@ -92,7 +128,10 @@ fn a_bad_model_is_one_line_and_status_2() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(word), "{said}");
         assert_eq!(said.trim_end().lines().count(), 1, "{said}");
-        assert!(!bare.path("models").exists(), "{arguments:?} kept something");
+        assert!(
+            !bare.path("models").exists(),
+            "{arguments:?} kept something"
+        );
     }
     let cases = [
         ["bench-all", "--profile", "smoke", "--model", "./half"],
@@ -103,6 +142,9 @@ fn a_bad_model_is_one_line_and_status_2() {
         let said = text(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("lacks model-00002"), "{said}");
-        assert!(!bare.path("models").exists(), "{arguments:?} kept something");
+        assert!(
+            !bare.path("models").exists(),
+            "{arguments:?} kept something"
+        );
     }
 }

@@ -108,7 +108,8 @@ impl Conversion {
         for def in &defs {
             let kind = gguf::tensor_type(spec, def, file);
             let fill = |row: usize, out: &mut [f32]| {
-                self.weights.fill(def, gguf::source_row(spec, def.role, row), out);
+                self.weights
+                    .fill(def, gguf::source_row(spec, def.role, row), out);
             };
             let encode = |weights: &[f32], bytes: &mut Vec<u8>| kind.encode(weights, bytes);
             stream::write_rows((def.rows, def.cols), fill, encode, out, &mut |weights| {

@@ -34,7 +34,8 @@ impl Shape {
     /// is missing or can't be one, and what these architectures may have and nothing here
     /// knows (biases, quantised weights).
     pub fn read(config: &str) -> Result<Self> {
-        let config: Value = serde_json::from_str(config).context("config.json is not valid JSON")?;
+        let config: Value =
+            serde_json::from_str(config).context("config.json is not valid JSON")?;
         let model_type = config["model_type"]
             .as_str()
             .context("config.json has no `model_type`, so nothing says which architecture it is")?;
@@ -67,16 +68,19 @@ impl Shape {
         }
         // Since version 5, transformers writes base and scaling into `rope_parameters`.
         let rope = &config["rope_parameters"];
-        let theta = config["rope_theta"].as_f64().or(rope["rope_theta"].as_f64());
+        let theta = config["rope_theta"]
+            .as_f64()
+            .or(rope["rope_theta"].as_f64());
         let scaling = match config["rope_scaling"].is_object() {
             true => &config["rope_scaling"],
             false => rope,
         };
         let max_position = number("max_position_embeddings")?;
-        let original = optional("original_max_position_embeddings")
-            .or(scaling["original_max_position_embeddings"]
+        let original = optional("original_max_position_embeddings").or(
+            scaling["original_max_position_embeddings"]
                 .as_u64()
-                .map(|n| n as usize));
+                .map(|n| n as usize),
+        );
         let window = optional("sliding_window");
         let uses_window = config["use_sliding_window"] != Value::Bool(false);
         let token = |name: &str| {
@@ -186,7 +190,10 @@ mod tests {
         assert_eq!(qwen.parameters(), 596_049_920);
         let untied = QWEN3.replace("\"tie_word_embeddings\": true", "\"x\": 0");
         let output = 151_936 * 1024;
-        assert_eq!(Shape::read(&untied).unwrap().parameters(), 596_049_920 + output);
+        assert_eq!(
+            Shape::read(&untied).unwrap().parameters(),
+            596_049_920 + output
+        );
         // Phi-3 mini.
         let phi = r#"{"model_type": "phi3", "vocab_size": 32064, "hidden_size": 3072,
             "intermediate_size": 8192, "num_hidden_layers": 32, "num_attention_heads": 32,
@@ -223,11 +230,26 @@ mod tests {
         let cases: [(&str, &str); 8] = [
             ("{", "is not valid JSON"),
             ("{}", "no `model_type`"),
-            (r#"{"model_type": "mamba"}"#, "known are llama, mistral, phi3, qwen3"),
-            (r#"{"model_type": "llama"}"#, "no positive number `num_attention_heads`"),
-            (&QWEN3.replace("\"num_key_value_heads\": 8", "\"num_key_value_heads\": 3"), "don't fit together"),
-            (&QWEN3.replace("\"attention_bias\": false", "\"attention_bias\": true"), "biases"),
-            (&QWEN3.replace("\"bos_token_id\": 151643", "\"quantization_config\": {}"), "quantised from"),
+            (
+                r#"{"model_type": "mamba"}"#,
+                "known are llama, mistral, phi3, qwen3",
+            ),
+            (
+                r#"{"model_type": "llama"}"#,
+                "no positive number `num_attention_heads`",
+            ),
+            (
+                &QWEN3.replace("\"num_key_value_heads\": 8", "\"num_key_value_heads\": 3"),
+                "don't fit together",
+            ),
+            (
+                &QWEN3.replace("\"attention_bias\": false", "\"attention_bias\": true"),
+                "biases",
+            ),
+            (
+                &QWEN3.replace("\"bos_token_id\": 151643", "\"quantization_config\": {}"),
+                "quantised from",
+            ),
             (&QWEN3.replace("28", "0"), "`num_hidden_layers`"),
         ];
         for (config, why) in cases {

@@ -120,8 +120,11 @@ impl Vocabulary {
         match self.is_sentencepiece {
             true => m.f32s("tokenizer.ggml.scores", &self.scores(&tokens)),
             false => {
-                let merges: Vec<String> =
-                    self.merges.iter().map(|(a, b)| format!("{a} {b}")).collect();
+                let merges: Vec<String> = self
+                    .merges
+                    .iter()
+                    .map(|(a, b)| format!("{a} {b}"))
+                    .collect();
                 m.strings("tokenizer.ggml.merges", &merges);
             }
         }
@@ -196,7 +199,10 @@ mod tests {
         assert_eq!(tokens, bpe.tokens.iter().collect::<Vec<_>>());
         assert_eq!(read.merges, bpe.merges);
         let types: Vec<i32> = read.tokens.iter().map(|(_, kind)| *kind).collect();
-        assert_eq!(types[..4], [kind::CONTROL, kind::CONTROL, kind::CONTROL, kind::NORMAL]);
+        assert_eq!(
+            types[..4],
+            [kind::CONTROL, kind::CONTROL, kind::CONTROL, kind::NORMAL]
+        );
     }
 
     const SENTENCEPIECE: &str = r#"{"model": {"type": "BPE", "byte_fallback": true,
@@ -212,7 +218,11 @@ mod tests {
         let types: Vec<i32> = read.tokens.iter().map(|(_, kind)| *kind).collect();
         assert_eq!(types, [2, 3, 6, 1, 1, 1, 5, 1, 4]);
         assert_eq!(read.tokens[6].0, "[PAD6]", "an id that nothing has");
-        let tokens: Vec<&str> = read.tokens.iter().map(|(token, _)| token.as_str()).collect();
+        let tokens: Vec<&str> = read
+            .tokens
+            .iter()
+            .map(|(token, _)| token.as_str())
+            .collect();
         let scores = read.scores(&tokens);
         assert_eq!(scores[5], -1.0);
         assert_eq!(scores[7], -2.0);
@@ -223,7 +233,9 @@ mod tests {
     fn families_are_told_apart_by_how_they_split() {
         let of = |text: &str| splits_as(&serde_json::from_str(text).unwrap());
         let split = |pattern: &str| {
-            format!(r#"{{"type": "Sequence", "pretokenizers": [{{"type": "Split", "pattern": {{"Regex": "{pattern}"}}}}]}}"#)
+            format!(
+                r#"{{"type": "Sequence", "pretokenizers": [{{"type": "Split", "pattern": {{"Regex": "{pattern}"}}}}]}}"#
+            )
         };
         assert_eq!(of(&split(r"\\p{L}+|\\p{N}{1,3}| ?[^\\s]")), "llama-bpe");
         assert_eq!(of(&split(r"\\p{L}+|\\p{N}| ?[^\\s]")), "qwen2");
@@ -237,10 +249,19 @@ mod tests {
     fn what_is_no_bpe_is_refused_in_one_line() {
         let cases = [
             ("{", "not valid JSON"),
-            (r#"{"model": {"type": "Unigram", "vocab": []}}"#, "type Unigram; known here is BPE"),
+            (
+                r#"{"model": {"type": "Unigram", "vocab": []}}"#,
+                "type Unigram; known here is BPE",
+            ),
             (r#"{"model": {"vocab": {"a": "x"}}}"#, "no number as its id"),
-            (r#"{"model": {"vocab": {"a": 0}, "merges": [3]}}"#, "no pair of tokens"),
-            (r#"{"model": {"vocab": {}}, "added_tokens": [{"id": 1}]}"#, "without `content`"),
+            (
+                r#"{"model": {"vocab": {"a": 0}, "merges": [3]}}"#,
+                "no pair of tokens",
+            ),
+            (
+                r#"{"model": {"vocab": {}}, "added_tokens": [{"id": 1}]}"#,
+                "without `content`",
+            ),
         ];
         for (text, why) in cases {
             let error = Vocabulary::read(text.as_bytes()).unwrap_err().to_string();

@@ -41,12 +41,16 @@ impl Weights {
         for (file, path) in files.iter().enumerate() {
             let name = || path.display();
             let map = map(path).with_context(|| format!("{} can't be read", name()))?;
-            let (header, metadata) = SafeTensors::read_metadata(&map).map_err(|error| match error {
-                SafeTensorError::MetadataIncompleteBuffer => {
-                    anyhow!("{} is not whole: its header tells of another length", name())
-                }
-                error => anyhow!("{} is no safetensors file: {error}", name()),
-            })?;
+            let (header, metadata) =
+                SafeTensors::read_metadata(&map).map_err(|error| match error {
+                    SafeTensorError::MetadataIncompleteBuffer => {
+                        anyhow!(
+                            "{} is not whole: its header tells of another length",
+                            name()
+                        )
+                    }
+                    error => anyhow!("{} is no safetensors file: {error}", name()),
+                })?;
             // The data begin after the header and its length.
             let data = header + 8;
             for (tensor, info) in metadata.tensors() {
@@ -57,7 +61,10 @@ impl Weights {
                     shape: info.shape.clone(),
                 };
                 if places.insert(tensor.clone(), place).is_some() {
-                    bail!("{} has the tensor {tensor}, and so has another shard", name());
+                    bail!(
+                        "{} has the tensor {tensor}, and so has another shard",
+                        name()
+                    );
                 }
             }
             maps.push(map);
@@ -193,17 +200,25 @@ mod tests {
         };
         let larger = with(&|spec| spec.vocab_size = 300);
         let error = why(&larger);
-        assert!(error.contains("embed_tokens.weight is [256, 256] where"), "{error}");
+        assert!(
+            error.contains("embed_tokens.weight is [256, 256] where"),
+            "{error}"
+        );
         let deeper = with(&|spec| spec.num_layers = 2);
         assert!(why(&deeper).contains("lack the tensor model.layers.1"));
         let untied = with(&|spec| spec.tied = false);
         assert!(why(&untied).contains("lack the tensor lm_head.weight"));
 
         let twice = Weights::open(&[path.clone(), path.clone()]).unwrap_err();
-        assert!(twice.to_string().contains("so has another shard"), "{twice}");
+        assert!(
+            twice.to_string().contains("so has another shard"),
+            "{twice}"
+        );
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 4]).unwrap();
-        let cut = Weights::open(std::slice::from_ref(&path)).unwrap_err().to_string();
+        let cut = Weights::open(std::slice::from_ref(&path))
+            .unwrap_err()
+            .to_string();
         assert!(cut.contains("is not whole"), "{cut}");
         std::fs::write(&path, "version https://git-lfs").unwrap();
         let pointer = Weights::open(&[path]).unwrap_err().to_string();
