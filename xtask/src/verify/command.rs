@@ -1,13 +1,9 @@
 //! `cargo xtask verify`: every target through the gate, by hand.
 
-<<<<<<< HEAD
 use super::architecture;
-use super::golden::bless;
-=======
 use super::golden::Maker;
 use super::goldens;
 use super::judges;
->>>>>>> h-d
 use super::mutants;
 use super::question::{Question, default_patience};
 use super::stories;
@@ -106,11 +102,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
             watch::checkpoint()?;
             told::begin(model, target);
             control::skippable();
-<<<<<<< HEAD
-            let verified = verify_one(repo, &registry, &programs, target, model)?;
-=======
-            let verified = verify_one(repo, &programs, target, &golden)?;
->>>>>>> h-d
+            let verified = verify_one(repo, &registry, &programs, target, &golden)?;
             if control::skipped() && verified.record.status == Status::NotRun {
                 told::skipped();
                 continue;
@@ -146,12 +138,12 @@ pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit>
 
 fn verify_one(
     repo: &Repo,
-<<<<<<< HEAD
     registry: &Registry,
     programs: &Programs,
     target: &Target,
-    model: &str,
+    golden: &Golden,
 ) -> Result<Verified> {
+    let model = golden.model.as_str();
     let model_dir = repo.model_dir(model);
     if let Some(failure) = architecture::refused(registry, target, &model_dir) {
         return Ok(Verified {
@@ -159,14 +151,6 @@ fn verify_one(
             judgements: Vec::new(),
         });
     }
-    let golden = load_golden(repo, model)?;
-=======
-    programs: &Programs,
-    target: &Target,
-    golden: &Golden,
-) -> Result<Verified> {
-    let model = golden.model.as_str();
->>>>>>> h-d
     let limits = repo.parity_limits()?;
     let limit = limit(&limits, &target.precision)?;
     Ok(match programs.get(target) {
