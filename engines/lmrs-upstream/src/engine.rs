@@ -80,8 +80,8 @@ impl Engine for Upstream {
         }
         let sources = protocol::safetensors_files(model_dir, &load.weights)?;
         let make = |path: &Path| convert(&sources, &config, storage, path);
-        let path = lmrs_file(model_dir, &sources, &load.precision, make)
-            .map_err(EngineError::internal)?;
+        let path =
+            lmrs_file(model_dir, &sources, &load.precision, make).map_err(EngineError::internal)?;
         let file = File::open(&path).map_err(|e| in_file(&path, e))?;
         // SAFETY: written whole before it got its name, and never again.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| in_file(&path, e))?;

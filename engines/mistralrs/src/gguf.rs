@@ -24,7 +24,10 @@ pub fn describe(path: &Path, capabilities: &mut Capabilities) {
                 .to_string(),
         );
     }
-    if content.tensor_infos.contains_key("rope_factors_long.weight") {
+    if content
+        .tensor_infos
+        .contains_key("rope_factors_long.weight")
+    {
         gaps.push(
             "mistral.rs' GGUF Phi-3 ignores rope_factors_long.weight (its RoPE scaling): \
              far positions are wrong"

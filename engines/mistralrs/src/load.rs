@@ -200,9 +200,8 @@ fn architecture(load: &Load) -> Result<NormalLoaderType, EngineError> {
         "phi3" => Ok(NormalLoaderType::Phi3),
         "qwen3" => Ok(NormalLoaderType::Qwen3),
         other => {
-            let message = format!(
-                "no model_type {other:?} here; there are llama, mistral, phi3, qwen3"
-            );
+            let message =
+                format!("no model_type {other:?} here; there are llama, mistral, phi3, qwen3");
             let config = dir.join("config.json");
             Err(in_file(FailureKind::Unsupported, &config, message))
         }
