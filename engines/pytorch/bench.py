@@ -1,5 +1,5 @@
-"""`pytorch`: transformers' models in PyTorch, in two variants: plain (plain.py), the baseline of all ratios, and
-`opt` (opt.py), so that nobody can call the baseline a straw man.
+"""`pytorch`: transformers' models in PyTorch, in two variants: plain (plain.py), the baseline of all
+ratios, and `opt` (opt.py), so that nobody can call the baseline a straw man.
 
 Run by the harness, or by hand: `echo '{"prompt":"Hello","model_path":"…"}' | python bench.py`.
 """

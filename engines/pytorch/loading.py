@@ -1,5 +1,5 @@
-"""torch, a device, and transformers' model with its weights, as a user of transformers gets them; and
-what must be true of them before anything is measured.
+"""torch, a device, and transformers' model with its weights, as a user of transformers gets them;
+and what must be true of them before anything is measured.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ joined weights (q, k, v; gate, up), PyTorch's fused attention and a key/value ca
 allocated once. It rounds where transformers rounds. On a GPU, decoding is replayed from CUDA graphs
 (graphs.py).
 
-The architectures differ little: a Phi-3's weights are joined as they come, and a Qwen3's queries and
-keys are normalised head by head. What would need another forward pass is refused (`unfit`).
+The architectures differ little: a Phi-3's weights are joined as they come, and a Qwen3's queries
+and keys are normalised head by head. What would need another forward pass is refused (`unfit`).
 
 There is deliberately no `torch.compile`: on two CPU cores, which other builds shared, it took
 83 s to make four layers ready, 37 s from its cache, and every launch would wait for that; on a GPU

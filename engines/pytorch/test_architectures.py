@@ -155,9 +155,7 @@ class Architectures(unittest.TestCase):
         for position, opinion in enumerate(parallel):
             if position:
                 engine.decode([ids[50 + position]])
-            for a, b in zip(
-                opinion.logprobs, engine.opinion(0, [1, 2], 2).logprobs, strict=True
-            ):
+            for a, b in zip(opinion.logprobs, engine.opinion(0, [1, 2], 2).logprobs, strict=True):
                 self.assertAlmostEqual(a, b, delta=1e-4)
 
 

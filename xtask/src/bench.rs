@@ -287,7 +287,10 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<
         &model_dir,
         programs,
         prompts,
-        &capacities,
+        &run::Known {
+            verify: &loaded.verify,
+            capacities: &capacities,
+        },
         left,
     )?;
     watch::stage(Stage::Check);

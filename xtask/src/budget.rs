@@ -35,8 +35,8 @@ pub(crate) fn same(round: &Round, case: &Case) -> bool {
         == (case.prompt_tokens, case.new_tokens, case.concurrency)
 }
 
-/// What all cells of the plan would take a target (s); `None` where its pilot
-/// lacks a shape.
+/// What all cells of the plan would take a target (s) that it is verified for; `None` where its pilot
+/// failed.
 pub fn planned_s(plan: &Plan, pilot: &Pilot) -> Option<f64> {
     let cells = cells(plan, pilot)?;
     Some(total_s(plan, pilot, &cells))
@@ -126,13 +126,20 @@ struct CellCost<'a> {
 
 fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
     let mut cells = Vec::new();
+    if !pilot.failure.is_empty() || pilot.rounds.is_empty() {
+        return None;
+    }
     for scenario in plan
         .scenarios
         .iter()
         .filter(|s| s.runs(original(&pilot.target)))
     {
         for case in scenario.measured_cases() {
-            let run_s = f64::from(plan.invocations) * launch_s(plan, pilot, scenario, case)?;
+            // A pilot that did not fail lacks only what its target isn't verified for.
+            let Some(launch_s) = launch_s(plan, pilot, scenario, case) else {
+                continue;
+            };
+            let run_s = f64::from(plan.invocations) * launch_s;
             cells.push(CellCost {
                 scenario,
                 case,

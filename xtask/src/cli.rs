@@ -3,6 +3,8 @@
 
 mod completions;
 mod help;
+#[cfg(test)]
+mod predictions;
 
 use crate::repo::Repo;
 use crate::results::Results;

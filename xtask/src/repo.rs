@@ -189,6 +189,11 @@ impl Repo {
             return Ok(None);
         }
         let all = Hypotheses::load(&path, registry, scenarios)?;
+        // A bundle has no suites.
+        let micro = self.micro_registry()?;
+        if let (false, Err(fault)) = (micro.suites.is_empty(), all.check_suites(&micro)) {
+            anyhow::bail!("{}: {fault}", path.display());
+        }
         if let Some(fault) = stats::hypotheses::validate(&all).first() {
             anyhow::bail!("{}: {fault}", path.display());
         }

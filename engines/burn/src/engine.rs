@@ -1,7 +1,7 @@
 //! The adapter proper: token ids in, greedy ids out, and what `hello` says of
 //! the backend that was asked for.
 
-use crate::backend::{Backend, Kind};
+use crate::backend::{self, Backend, Kind};
 use crate::caught::caught;
 use crate::config::Config;
 use crate::model::Llama;
@@ -98,6 +98,10 @@ impl Engine for Burn {
                 notes: notes(&load.backend),
             },
         }
+    }
+
+    fn backends_by_hand() -> &'static [&'static str] {
+        backend::BUILT
     }
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {

@@ -94,6 +94,16 @@ impl Engine for Candle {
         }
     }
 
+    fn backends_by_hand() -> &'static [&'static str] {
+        if cfg!(feature = "cuda") {
+            &["cuda", "cpu"]
+        } else if cfg!(feature = "metal") {
+            &["metal", "cpu"]
+        } else {
+            &["cpu"]
+        }
+    }
+
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
         let device = device(&load.backend, load.device as usize)?;
         let loading = if is_gguf(load) {

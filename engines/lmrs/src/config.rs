@@ -1,4 +1,4 @@
-//! The shape of a model (Llama, Mistral, Qwen3), from a Hugging Face `config.json`
+//! The shape of a model (Llama, Mistral, Phi-3, Qwen3), from a Hugging Face `config.json`
 //! or from the metadata of a GGUF file, checked before anything is sized by it.
 //!
 //! It deliberately accepts only what [`crate::model`] computes: anything that
@@ -32,14 +32,25 @@ pub struct Config {
     pub eps: f32,
     /// Position embeddings.
     pub rope: Rope,
-    /// Whether queries and keys are normalised head by head (Qwen3).
-    pub head_norms: bool,
+    /// Which tensors there are, and what is computed of them.
+    pub architecture: Architecture,
     /// Positions that a token attends to, where these are not all.
     pub window: Option<usize>,
 }
 
+/// In what architectures differ here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// A Llama, or a Mistral, which is one under another name.
+    Llama,
+    /// Query, key and value are one tensor, gate and up another.
+    Phi3,
+    /// Queries and keys are normalised head by head.
+    Qwen3,
+}
+
 /// What this engine computes, for messages.
-const ARCHITECTURES: &str = "`llama`, `mistral` and `qwen3`";
+const ARCHITECTURES: &str = "`llama`, `mistral`, `phi3` and `qwen3`";
 
 impl Config {
     /// Width of all query heads.
@@ -66,15 +77,10 @@ impl Config {
         let json: Json = serde_json::from_str(text)
             .map_err(|error| EngineError::internal(format!("{name}: not valid JSON: {error}")))?;
         let json = JsonConfig { json: &json, name };
-        let head_norms = match json.json["model_type"].as_str() {
-            None | Some("llama" | "mistral") => false,
-            Some("qwen3") => true,
-            Some("phi3") => {
-                return Err(json.unsupported(format!(
-                    "`model_type` is `phi3`, whose fused projections lmrs can't split; \
-                     it computes only {ARCHITECTURES}"
-                )));
-            }
+        let architecture = match json.json["model_type"].as_str() {
+            None | Some("llama" | "mistral") => Architecture::Llama,
+            Some("phi3") => Architecture::Phi3,
+            Some("qwen3") => Architecture::Qwen3,
             Some(other) => {
                 return Err(json.unsupported(format!(
                     "`model_type` is `{other}`; lmrs computes only {ARCHITECTURES}"
@@ -82,6 +88,11 @@ impl Config {
             }
         };
         json.require("hidden_act", "silu")?;
+        if json.json["partial_rotary_factor"].as_f64().unwrap_or(1.0) != 1.0 {
+            return Err(json.unsupported(
+                "`partial_rotary_factor` is not 1; lmrs rotates all of a head".to_owned(),
+            ));
+        }
         for flag in ["attention_bias", "mlp_bias"] {
             if json.json[flag].as_bool() == Some(true) {
                 return Err(json.unsupported(format!("`{flag}` is true; lmrs has no biases")));
@@ -99,7 +110,7 @@ impl Config {
             vocabulary: json.number("vocab_size")?,
             eps: json.float(json.json, "rms_norm_eps")?,
             rope: json.rope()?,
-            head_norms,
+            architecture,
             window: json.window()?,
         };
         config.checked(name)
@@ -111,26 +122,26 @@ impl Config {
     /// As for [`Config::from_json`].
     pub fn from_gguf(gguf: &Gguf<'_>, divisors: Option<Vec<f32>>) -> Result<Self, EngineError> {
         let name = gguf.name();
-        let architecture = gguf.value("general.architecture").and_then(Value::as_str);
         // A Mistral is a `llama` here.
-        let head_norms = match architecture {
-            Some("llama") => false,
-            Some("qwen3") => true,
+        let found = gguf.value("general.architecture").and_then(Value::as_str);
+        let (prefix, architecture) = match found {
+            Some("llama") => ("llama", Architecture::Llama),
+            Some("phi3") => ("phi3", Architecture::Phi3),
+            Some("qwen3") => ("qwen3", Architecture::Qwen3),
             _ => {
-                let found = architecture.unwrap_or("none");
+                let found = found.unwrap_or("none");
                 return Err(EngineError::unsupported(format!(
                     "{name}: architecture `{found}`; lmrs computes only {ARCHITECTURES}"
                 )));
             }
         };
-        let architecture = if head_norms { "qwen3" } else { "llama" };
         let missing = |key: &str| {
             EngineError::internal(format!(
-                "{name}: metadata `{architecture}.{key}` is missing or no such number; \
+                "{name}: metadata `{prefix}.{key}` is missing or no such number; \
                  fetch the file again"
             ))
         };
-        let find = |key: &str| gguf.value(&format!("{architecture}.{key}"));
+        let find = |key: &str| gguf.value(&format!("{prefix}.{key}"));
         let number = |key: &str| {
             find(key)
                 .and_then(Value::as_u64)
@@ -148,6 +159,11 @@ impl Config {
         {
             return Err(EngineError::unsupported(format!(
                 "{name}: experts; lmrs has none"
+            )));
+        }
+        if gguf.find("rope_factors_long.weight").is_some() {
+            return Err(EngineError::unsupported(format!(
+                "{name}: RoPE scaling `longrope`"
             )));
         }
         if let Some(kind) = find("rope.scaling.type").and_then(Value::as_str)
@@ -189,7 +205,7 @@ impl Config {
                 },
                 scaling: divisors.map_or(Scaling::None, Scaling::Divisors),
             },
-            head_norms,
+            architecture,
             window: match find("attention.sliding_window") {
                 Some(_) => Some(number("attention.sliding_window")?).filter(|window| *window > 0),
                 None => None,
@@ -293,12 +309,14 @@ impl JsonConfig<'_> {
     }
 
     /// Positions that a token attends to, as transformers reads them: a Mistral has
-    /// a window unless it says null, a Qwen3 only where it says so.
+    /// a window unless it says null, a Phi-3 if it has the number, a Qwen3 only
+    /// where it says so.
     fn window(&self) -> Result<Option<usize>, EngineError> {
         const DEFAULT: usize = 4096;
         let windowed = match self.json["model_type"].as_str() {
             Some("mistral") => true,
             Some("qwen3") => self.json["use_sliding_window"].as_bool() == Some(true),
+            Some("phi3") => self.json.get("sliding_window").is_some(),
             _ => false,
         };
         match self.json.get("sliding_window") {
@@ -372,8 +390,9 @@ mod tests {
         };
         assert_eq!(window(&qwen3(false)), None);
         assert_eq!(window(&qwen3(true)), Some(128));
-        assert!(with(&qwen3(true)).unwrap().head_norms);
-        assert!(!with(&mistral("")).unwrap().head_norms);
+        let phi3 = r#"{"model_type": "phi3", "sliding_window": 2047}"#;
+        assert_eq!(window(phi3), Some(2047));
+        assert_eq!(window(r#"{"model_type": "phi3"}"#), None);
     }
 
     #[test]
@@ -403,7 +422,7 @@ mod tests {
     fn refuses_what_it_does_not_compute_by_name() {
         for (change, word) in [
             (r#"{"model_type": "qwen2"}"#, "qwen2"),
-            (r#"{"model_type": "phi3"}"#, "fused projections"),
+            (r#"{"partial_rotary_factor": 0.5}"#, "partial_rotary_factor"),
             (r#"{"hidden_act": "gelu"}"#, "gelu"),
             (r#"{"attention_bias": true}"#, "attention_bias"),
             (

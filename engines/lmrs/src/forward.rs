@@ -1,4 +1,4 @@
-//! One step of a Llama, a Mistral or a Qwen3, top to bottom.
+//! One step of a model, whatever its architecture, top to bottom.
 //!
 //! Precision and instruction set are hidden in the products
 //! ([`crate::matmul`]) and kernels; the shapes stand in the trailing comments,

@@ -13,6 +13,7 @@ use memmap2::Mmap;
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 use safetensors::{Dtype, SafeTensors};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The files of a model: one, or its shards.
@@ -38,8 +39,22 @@ impl<'a> Files<'a> {
     /// # Errors
     /// If there is none, or of another shape, or of a type that is no float.
     pub fn f32(&self, tensor: &str, shape: &[usize], pool: &Pool) -> Result<F32Data, EngineError> {
+        self.rows(tensor, shape, 0..shape[0], pool)
+    }
+
+    /// Some rows of a tensor of that name and shape.
+    ///
+    /// # Errors
+    /// As for [`Files::f32`].
+    pub fn rows(
+        &self,
+        tensor: &str,
+        shape: &[usize],
+        rows: Range<usize>,
+        pool: &Pool,
+    ) -> Result<F32Data, EngineError> {
         match self.0.iter().find(|file| file.has(tensor)) {
-            Some(file) => file.f32(tensor, shape, pool),
+            Some(file) => file.rows(tensor, shape, rows, pool),
             None => {
                 let names: Vec<&str> = self.0.iter().map(|file| file.name.as_str()).collect();
                 let names = names.join(", ");
@@ -81,11 +96,14 @@ impl<'a> File<'a> {
         self.tensors.tensor(tensor).is_ok()
     }
 
-    /// A tensor of that name and shape as f32.
-    ///
-    /// # Errors
-    /// If there is none, or of another shape, or of a type that is no float.
-    fn f32(&self, tensor: &str, shape: &[usize], pool: &Pool) -> Result<F32Data, EngineError> {
+    /// Rows of a tensor of that name and shape as f32.
+    fn rows(
+        &self,
+        tensor: &str,
+        shape: &[usize],
+        rows: Range<usize>,
+        pool: &Pool,
+    ) -> Result<F32Data, EngineError> {
         let name = &self.name;
         let view = self
             .tensors
@@ -98,8 +116,9 @@ impl<'a> File<'a> {
                 view.shape()
             )));
         }
-        let bytes = view.data();
-        let count: usize = shape.iter().product();
+        let row_bytes = view.data().len() / shape[0];
+        let bytes = &view.data()[rows.start * row_bytes..rows.end * row_bytes];
+        let count = rows.len() * shape[1..].iter().product::<usize>();
         match view.dtype() {
             Dtype::F32 => {
                 let start = bytes.as_ptr() as usize - self.map.as_ptr() as usize;

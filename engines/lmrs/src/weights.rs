@@ -3,13 +3,13 @@
 //! GGUF files of a Llama for llama.cpp have the rows of `attn_q` and `attn_k`
 //! permuted, so that RoPE turns neighbouring pairs. The permutation is undone while
 //! packing, so [`crate::model`] knows only one kind of RoPE, Hugging Face's. Those of
-//! a Qwen3 are not permuted.
+//! other architectures are not permuted. A Phi-3's fused tensors are taken apart.
 //!
 //! It deliberately converts nothing between precisions: a file of another type
 //! is refused, because the engine would otherwise be measured on weights that
 //! nobody verified.
 
-use crate::config::Config;
+use crate::config::{Architecture, Config};
 use crate::gguf::{Gguf, Tensor, Type};
 use crate::matrix::Matrix;
 use crate::pool::Pool;
@@ -17,6 +17,7 @@ use crate::safetensors;
 use memmap2::{Mmap, MmapOptions};
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -203,14 +204,37 @@ fn from_safetensors(
             .to_vec())
     };
     let norm = |name: &str| vector(name, dim);
+    // Rows of a tensor that a Phi-3 has fused with others, and others by itself.
+    let projection =
+        |fused: &str, rows: Range<usize>, of: usize, own: &str| -> Result<Matrix, EngineError> {
+            if config.architecture != Architecture::Phi3 {
+                return matrix(own, rows.len(), dim);
+            }
+            let name = format!("{fused}.weight");
+            let values = files.rows(&name, &[of, dim], rows.clone(), pool)?;
+            Ok(Matrix::f32(rows.len(), dim, values))
+        };
+    let qkv_dim = q_dim + 2 * kv_dim;
     let layers = (0..config.layers).map(|index| {
         let at = |name: &str| format!("model.layers.{index}.{name}");
+        let (qkv, gate_up) = (at("self_attn.qkv_proj"), at("mlp.gate_up_proj"));
+        let both = 2 * hidden;
         Ok(Layer {
             attention_norm: norm(&at("input_layernorm"))?,
-            wq: matrix(&at("self_attn.q_proj"), q_dim, dim)?,
-            wk: matrix(&at("self_attn.k_proj"), kv_dim, dim)?,
-            wv: matrix(&at("self_attn.v_proj"), kv_dim, dim)?,
-            head_norms: match config.head_norms {
+            wq: projection(&qkv, 0..q_dim, qkv_dim, &at("self_attn.q_proj"))?,
+            wk: projection(
+                &qkv,
+                q_dim..q_dim + kv_dim,
+                qkv_dim,
+                &at("self_attn.k_proj"),
+            )?,
+            wv: projection(
+                &qkv,
+                q_dim + kv_dim..qkv_dim,
+                qkv_dim,
+                &at("self_attn.v_proj"),
+            )?,
+            head_norms: match config.architecture == Architecture::Qwen3 {
                 true => Some(HeadNorms {
                     query: vector(&at("self_attn.q_norm"), config.head_dim)?,
                     key: vector(&at("self_attn.k_norm"), config.head_dim)?,
@@ -219,8 +243,8 @@ fn from_safetensors(
             },
             wo: matrix(&at("self_attn.o_proj"), dim, q_dim)?,
             feed_forward_norm: norm(&at("post_attention_layernorm"))?,
-            gate: matrix(&at("mlp.gate_proj"), hidden, dim)?,
-            up: matrix(&at("mlp.up_proj"), hidden, dim)?,
+            gate: projection(&gate_up, 0..hidden, both, &at("mlp.gate_proj"))?,
+            up: projection(&gate_up, hidden..both, both, &at("mlp.up_proj"))?,
             down: matrix(&at("mlp.down_proj"), dim, hidden)?,
         })
     });
@@ -247,25 +271,53 @@ fn from_gguf(gguf: &Gguf<'_>, config: &Config, pool: &Pool) -> Result<Weights, E
         ..
     } = *config;
     let (q_dim, kv_dim, head_dim) = (config.q_dim(), config.kv_dim(), config.head_dim);
+    let architecture = config.architecture;
     let plain = |name: &str, rows: usize, cols: usize| {
-        packed(gguf, &format!("{name}.weight"), rows, cols, |row| row, pool)
+        let name = format!("{name}.weight");
+        packed(gguf, &name, (rows, cols), 0..rows, |row| row, pool)
     };
     let rotated = |name: &str, rows: usize| {
-        let source = |row| match config.head_norms {
-            true => row, // a Qwen3
-            false => file_row_of_rotated(row, head_dim),
+        let source = |row| match architecture {
+            Architecture::Llama => file_row_of_rotated(row, head_dim),
+            Architecture::Phi3 | Architecture::Qwen3 => row,
         };
-        packed(gguf, &format!("{name}.weight"), rows, dim, source, pool)
+        let name = format!("{name}.weight");
+        packed(gguf, &name, (rows, dim), 0..rows, source, pool)
     };
+    // Some rows of a Phi-3's tensor.
+    let part = |name: &str, rows: Range<usize>, of: usize| {
+        let name = format!("{name}.weight");
+        packed(gguf, &name, (of, dim), rows, |row| row, pool)
+    };
+    let (qkv_dim, both) = (q_dim + 2 * kv_dim, 2 * hidden);
     let norm = |name: &str| vector(gguf, &format!("{name}.weight"), dim);
     let layers = (0..config.layers).map(|index| {
         let at = |name: &str| format!("blk.{index}.{name}");
+        let (wq, wk, wv, gate, up) = if architecture == Architecture::Phi3 {
+            // llama.cpp calls both of gate and up `ffn_up`.
+            let (qkv, gate_up) = (at("attn_qkv"), at("ffn_up"));
+            (
+                part(&qkv, 0..q_dim, qkv_dim)?,
+                part(&qkv, q_dim..q_dim + kv_dim, qkv_dim)?,
+                part(&qkv, q_dim + kv_dim..qkv_dim, qkv_dim)?,
+                part(&gate_up, 0..hidden, both)?,
+                part(&gate_up, hidden..both, both)?,
+            )
+        } else {
+            (
+                rotated(&at("attn_q"), q_dim)?,
+                rotated(&at("attn_k"), kv_dim)?,
+                plain(&at("attn_v"), kv_dim, dim)?,
+                plain(&at("ffn_gate"), hidden, dim)?,
+                plain(&at("ffn_up"), hidden, dim)?,
+            )
+        };
         Ok(Layer {
             attention_norm: norm(&at("attn_norm"))?,
-            wq: rotated(&at("attn_q"), q_dim)?,
-            wk: rotated(&at("attn_k"), kv_dim)?,
-            wv: plain(&at("attn_v"), kv_dim, dim)?,
-            head_norms: match config.head_norms {
+            wq,
+            wk,
+            wv,
+            head_norms: match architecture == Architecture::Qwen3 {
                 true => Some(HeadNorms {
                     query: vector(gguf, &at("attn_q_norm.weight"), head_dim)?,
                     key: vector(gguf, &at("attn_k_norm.weight"), head_dim)?,
@@ -274,8 +326,8 @@ fn from_gguf(gguf: &Gguf<'_>, config: &Config, pool: &Pool) -> Result<Weights, E
             },
             wo: plain(&at("attn_output"), dim, q_dim)?,
             feed_forward_norm: norm(&at("ffn_norm"))?,
-            gate: plain(&at("ffn_gate"), hidden, dim)?,
-            up: plain(&at("ffn_up"), hidden, dim)?,
+            gate,
+            up,
             down: plain(&at("ffn_down"), dim, hidden)?,
         })
     });
@@ -302,16 +354,20 @@ fn file_row_of_rotated(row: usize, head_dim: usize) -> usize {
     head * head_dim + 2 * pair + second
 }
 
+/// The rows `part` of a tensor of `(rows, cols)`; row `r` of them is row `source(r)` of
+/// the part.
 fn packed(
     gguf: &Gguf<'_>,
     name: &str,
-    rows: usize,
-    cols: usize,
+    (rows, cols): (usize, usize),
+    part: Range<usize>,
     source: impl Fn(usize) -> usize + Sync,
     pool: &Pool,
 ) -> Result<Matrix, EngineError> {
     let tensor = of_shape(gguf, name, rows, cols, Type::Q8_0)?;
-    let matrix = Matrix::q8(rows, cols, tensor.bytes, source, pool).map_err(|error| {
+    let row_bytes = tensor.bytes.len() / rows;
+    let bytes = &tensor.bytes[part.start * row_bytes..part.end * row_bytes];
+    let matrix = Matrix::q8(part.len(), cols, bytes, source, pool).map_err(|error| {
         let name = format!("{}: tensor `{name}`", gguf.name());
         EngineError::new(
             FailureKind::Oom,
@@ -319,7 +375,7 @@ fn packed(
         )
     })?;
     // SAFETY: the bytes lie in the file's mapping.
-    unsafe { crate::memory::release_file_pages(tensor.bytes) };
+    unsafe { crate::memory::release_file_pages(bytes) };
     Ok(matrix)
 }
 

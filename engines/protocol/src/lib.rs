@@ -21,6 +21,7 @@
 
 pub mod clock;
 pub mod engine;
+pub mod error_log;
 pub mod micro;
 mod model_config;
 pub mod panicked;

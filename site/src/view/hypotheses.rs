@@ -9,6 +9,7 @@ use crate::Input;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
 use schema::hypothesis::{Claim, Hypotheses, Hypothesis};
+use schema::micro::scenario_id;
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::hypotheses::{Evidence, Finding, Measure, Verdict, evaluate, over_runs};
@@ -45,7 +46,7 @@ struct RowView {
     predicted: String,
     verdict: &'static str,
     tone: &'static str,
-    /// The run that would settle it; empty where one did, or none would.
+    /// The run that settles it, or would; empty where none does.
     command: String,
     why: String,
     findings: Vec<FindingView>,
@@ -157,9 +158,9 @@ fn row(shown: &[&Shown], all: &Hypotheses, hypothesis: &Hypothesis) -> (Verdict,
         _ => String::new(),
     };
     let (words, tone) = words(verdict);
-    let command = match (verdict, &unmeasured) {
-        (Verdict::NotMeasured, None) => place.map(|place| place.command.clone()),
-        _ => None,
+    let command = match &unmeasured {
+        None => place.map(|place| hypothesis.command(place).to_owned()),
+        Some(_) => None,
     };
     let row = RowView {
         anchor: slug(&hypothesis.id),
@@ -215,6 +216,7 @@ fn predicted(hypothesis: &Hypothesis) -> String {
         Claim::Ratio { min, max, .. } => {
             // Under 1 better is worse, and reads so.
             match max.is_some_and(|max| max < 1.0) {
+                _ if *max == Some(1.0) && min.is_none() => format!("{title}: no better"),
                 true => {
                     let turned = |x: &Option<f64>| x.map(|x| 1.0 / x);
                     let bounds = bounds(turned(max), turned(min), Unit::Ratio);
@@ -296,8 +298,12 @@ fn evidence_view(shown: &Shown, evidence: &Evidence) -> EvidenceView {
     let scenario = shown.scenarios().iter().find(|s| s.id == evidence.scenario);
     let case = scenario.and_then(|s| s.cases.iter().find(|c| c.id == evidence.case));
     let title = scenario.map_or(evidence.scenario.as_str(), |s| shown.title(s));
-    let label = match (scenario, case) {
-        (Some(s), Some(c)) => case_label(s.axis, c.axis_value(s.axis)),
+    let mut suites = shown.run.header.plan.micro.suites.iter();
+    let suite = suites.find(|suite| scenario_id(&suite.id) == evidence.scenario);
+    let of_suite = suite.and_then(|suite| suite.cases.iter().find(|c| c.id == evidence.case));
+    let label = match (scenario, case, of_suite) {
+        (Some(s), Some(c), _) => case_label(s.axis, c.axis_value(s.axis)),
+        (_, _, Some(case)) => case.label.clone(),
         _ => evidence.case.clone(),
     };
     let (measured, interval) = number(evidence);

@@ -4,8 +4,10 @@
 use super::Shown;
 use super::cells::plural;
 use super::frame::{Frame, engine_path, run_path, scenario_path};
+use super::micro;
 use crate::Input;
 use crate::html::slug;
+use schema::micro::{PlannedSuite, scenario_id};
 use schema::run::Run;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -123,9 +125,16 @@ pub fn is_primary(shown: &Shown) -> bool {
     first.is_some_and(|run| run.header.id == shown.run.header.id)
 }
 
-/// Where a case's numbers stand in full, from the root: on its scenario's page, or on
+/// Where a case's numbers stand in full, from the root: on its scenario's page, on its suite's, or on
 /// its run's.
 pub fn case_path(shown: &Shown, scenario: &str, case: &str) -> String {
+    let suite = |suite: &&PlannedSuite| scenario_id(&suite.id) == scenario;
+    if let Some(suite) = shown.run.header.plan.micro.suites.iter().find(suite) {
+        let speaks = micro::run_of(shown.input.runs);
+        if speaks.is_some_and(|run| run.header.id == shown.run.header.id) {
+            return micro::suite_path(&suite.id);
+        }
+    }
     let planned = shown.scenarios().iter().find(|s| s.id == scenario);
     let has_case = planned.is_some_and(|s| s.cases.iter().any(|c| c.id == case));
     if is_primary(shown) && has_case {

@@ -3,6 +3,7 @@
 //! `stats`' business; here is only what is said, of whom, where, and within which bounds.
 
 use crate::error::{DataError, check_id, read_toml};
+use crate::micro::{MicroRegistry, is_micro, scenario_id};
 use crate::registry::{Registry, Target};
 use crate::scenario::Scenario;
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,8 @@ pub struct Hypothesis {
     /// The metric's id; absent = each scenario's leading one.
     #[serde(default)]
     pub metric: Option<String>,
-    /// Scenario ids; empty = all.
+    /// Scenario ids; empty = all. Or micro suites, `micro/<suite>` each, and nothing else: then
+    /// targets are variants.
     #[serde(default)]
     pub scenarios: Vec<String>,
     /// Which cases of these.
@@ -73,6 +75,9 @@ pub struct Hypothesis {
     /// Whether one cell that agrees is enough; else all must.
     #[serde(default)]
     pub any: bool,
+    /// The command whose run would settle it, where it isn't its place's.
+    #[serde(default)]
+    pub command: Option<String>,
 }
 
 /// What must hold of the cells. Bounds are in the metric's own unit, as its name says.
@@ -215,6 +220,15 @@ impl Hypotheses {
         Ok(all)
     }
 
+    /// Hold what speaks of micro suites against their registry; the first fault in words.
+    pub fn check_suites(&self, registry: &MicroRegistry) -> Result<(), String> {
+        let mut of_suites = self.hypotheses.iter().filter(|h| h.speaks_of_suites());
+        of_suites.try_for_each(|hypothesis| {
+            let found = hypothesis.check_suites(registry);
+            found.map_err(|(field, why)| format!("{:?}, field `{field}`: {why}", hypothesis.id))
+        })
+    }
+
     /// The place of that id.
     pub fn place(&self, id: &str) -> Option<&Place> {
         self.places.iter().find(|place| place.id == id)
@@ -266,8 +280,13 @@ impl Hypothesis {
         if let Some((field, _)) = texts.iter().find(|(_, text)| text.trim().is_empty()) {
             return Err((field, "is empty".into()));
         }
+        if self.command.as_ref().is_some_and(|command| command.trim().is_empty()) {
+            return Err(("command", "is empty: leave it out for its place's".into()));
+        }
+        // The names of suites and variants are held against their own registry.
+        let registry = (!self.speaks_of_suites()).then_some(registry);
         for id in &self.scenarios {
-            if !scenarios.iter().any(|scenario| scenario.id == *id) {
+            if registry.is_some() && !scenarios.iter().any(|scenario| scenario.id == *id) {
                 return Err(("scenarios", format!("{id:?} is no scenario")));
             }
         }
@@ -278,10 +297,44 @@ impl Hypothesis {
         }
         self.claim.check(registry)
     }
+
+    /// Whether it speaks of micro suites.
+    pub fn speaks_of_suites(&self) -> bool {
+        !self.scenarios.is_empty() && self.scenarios.iter().all(|id| is_micro(id))
+    }
+
+    /// The command whose run would settle it.
+    pub fn command<'a>(&'a self, place: &'a Place) -> &'a str {
+        self.command.as_deref().unwrap_or(&place.command)
+    }
+
+    /// The first name of a suite or variant that there isn't, and in which field.
+    fn check_suites(&self, registry: &MicroRegistry) -> Result<(), Fault> {
+        let mut variants = Vec::new();
+        for id in &self.scenarios {
+            let mut suites = registry.suites.iter();
+            let Some(suite) = suites.find(|suite| scenario_id(&suite.id) == *id) else {
+                return Err(("scenarios", format!("{id:?} is no suite of micro.toml")));
+            };
+            variants.extend(suite.variants.iter().map(|variant| &variant.id));
+        }
+        let against = match &self.claim {
+            Claim::Ratio { against, .. } => against.as_slice(),
+            _ => &[],
+        };
+        let named = [("of", self.of.targets.as_slice()), ("claim.against", against)];
+        for (field, ids) in named {
+            if let Some(id) = ids.iter().find(|id| !variants.contains(id)) {
+                let suites = self.scenarios.join(" or ");
+                return Err((field, format!("{id:?} is no variant of {suites}")));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Claim {
-    fn check(&self, registry: &Registry) -> Result<(), Fault> {
+    fn check(&self, registry: Option<&Registry>) -> Result<(), Fault> {
         match self {
             Claim::Range { min, max } => check_bounds(*min, *max),
             Claim::Ratio { against, min, max } => {
@@ -330,7 +383,15 @@ fn check_bounds(min: Option<f64>, max: Option<f64>) -> Result<(), Fault> {
     }
 }
 
-fn check_selector(field: &'static str, of: &Selector, registry: &Registry) -> Result<(), Fault> {
+/// Hold names against a registry, where it is the one that has them.
+fn check_selector(
+    field: &'static str,
+    of: &Selector,
+    registry: Option<&Registry>,
+) -> Result<(), Fault> {
+    let Some(registry) = registry else {
+        return Ok(());
+    };
     let targets = registry.targets();
     for id in &of.targets {
         if !targets.iter().any(|target| target.id == *id) {

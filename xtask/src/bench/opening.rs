@@ -37,6 +37,14 @@ pub(crate) struct Planned {
     decided: Option<(String, Budget)>,
 }
 
+impl Planned {
+    /// The plan alone.
+    #[cfg(test)]
+    pub(crate) fn into_plan(self) -> Plan {
+        self.plan
+    }
+}
+
 /// Decide what a new run is. Whatever the user named wrongly is refused here.
 pub(crate) fn planned(
     repo: &Repo,

@@ -232,3 +232,20 @@ fn a_pilot_that_failed_gives_up_nothing() {
     failed.planned_s = 0.0;
     assert_eq!(share_out(&plan(), &[failed], 1.0, "base"), (None, vec![]));
 }
+
+#[test]
+fn cells_that_a_target_is_not_verified_for_cost_nothing() {
+    let mut plan = plan();
+    let all = pilot("t", 0.1).planned_s;
+    let mut long = plan.scenarios[0].clone();
+    long.id = "long".into();
+    for case in &mut long.cases {
+        case.prompt_tokens = 8192;
+    }
+    plan.scenarios.push(long);
+    // It was not asked for the long ones, and did not fail.
+    let mut short = pilot("t", 0.1);
+    assert_eq!(planned_s(&plan, &short), Some(all));
+    short.failure = "crashed".into();
+    assert_eq!(planned_s(&plan, &short), None);
+}

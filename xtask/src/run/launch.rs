@@ -51,6 +51,8 @@ pub struct Context<'a> {
     pub prompts: &'a Prompts,
     /// The weights as the run began with them.
     pub weights: &'a Weights,
+    /// The longest context (tokens) that the target is verified for.
+    pub positions: u32,
     /// What scales the open loops.
     pub capacities: &'a [Capacity],
 }
@@ -345,7 +347,13 @@ fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Resul
         context.target,
         context.model_dir,
         context.plan.threads,
-        serves(context.plan, scenario, own, context.target),
+        serves(
+            context.plan,
+            scenario,
+            own,
+            context.target,
+            context.positions,
+        ),
     );
     Session::open(context.program, &load, Patience::of(context.plan))
 }

@@ -46,6 +46,15 @@ use std::path::Path;
 use std::time::Duration;
 use weights::Weights;
 
+/// What the run has found out about its targets before they are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Who passed the gate, and how far.
+    pub verify: &'a BTreeMap<String, VerifyRecord>,
+    /// What scales the open loops.
+    pub capacities: &'a [Capacity],
+}
+
 /// Measure everything in `pending`. A target's failure is recorded and the rest
 /// goes on; only what makes recording itself impossible is an error.
 pub fn run(
@@ -54,7 +63,7 @@ pub fn run(
     model_dir: &Path,
     programs: &Programs,
     prompts: &Prompts,
-    capacities: &[Capacity],
+    known: &Known,
     pending: Vec<Pending>,
 ) -> Result<()> {
     let weights = Weights::of(plan, model_dir);
@@ -86,7 +95,8 @@ pub fn run(
                 target,
                 prompts,
                 weights: &weights,
-                capacities,
+                positions: positions(known.verify, &target.id),
+                capacities: known.capacities,
             };
             contexts.push((context, item));
         }
@@ -233,6 +243,12 @@ pub fn refusal(
             positions.unwrap_or(0)
         )),
     }
+}
+
+/// The longest context (tokens) that a target is verified for; 0 = it is not verified.
+pub fn positions(verify: &BTreeMap<String, VerifyRecord>, target: &str) -> u32 {
+    let record = verify.get(target).filter(|record| record.status == Status::Ok);
+    record.and_then(|record| record.verified_positions).unwrap_or(0)
 }
 
 /// A scenario of the plan by id.

@@ -70,12 +70,14 @@ pub(super) fn shares(plan: &Plan, scenario: &PlannedScenario, target: &Target) -
 }
 
 /// What a process of `target` must be loaded for that begins with a launch of the cases `own`
-/// of `scenario`.
+/// of `scenario`. Contexts beyond the `positions` that it is verified for it isn't asked for, and may
+/// have no room for.
 pub(super) fn serves<'a>(
     plan: &'a Plan,
     scenario: &PlannedScenario,
     own: Vec<&'a Case>,
     target: &Target,
+    positions: u32,
 ) -> Vec<&'a Case> {
     if !shares(plan, scenario, target) {
         return own;
@@ -84,6 +86,7 @@ pub(super) fn serves<'a>(
     shared
         .filter(|s| s.runs(&target.id) && shares(plan, s, target))
         .flat_map(|s| &s.cases)
+        .filter(|case| case.prompt_tokens + case.new_tokens <= positions)
         .collect()
 }
 
@@ -146,12 +149,17 @@ mod tests {
         let users = |plan: &Plan, scenario: usize, backend| -> Vec<u32> {
             let scenario = &plan.scenarios[scenario];
             let own = vec![&scenario.cases[0]];
-            let cases = serves(plan, scenario, own, &target(backend));
+            let cases = serves(plan, scenario, own, &target(backend), 1024);
             cases.into_iter().map(|case| case.concurrency).collect()
         };
         assert_eq!(users(&plan, 0, "cpu"), [1, 1, 8, 1]);
         assert_eq!(users(&plan, 2, "cpu"), [8], "a batch has its own");
         assert_eq!(users(&plan, 0, "cuda"), [1], "nobody shares on a GPU");
+        let short = &plan.scenarios[1];
+        let own = vec![&short.cases[0]];
+        let served = serves(&plan, short, own, &target("cpu"), 100);
+        let longest = served.iter().map(|case| case.prompt_tokens).max();
+        assert_eq!(longest, Some(10), "the longer ones are not verified");
         plan.one_process = false;
         assert_eq!(users(&plan, 0, "cpu"), [1]);
     }

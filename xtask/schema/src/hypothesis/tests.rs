@@ -154,3 +154,25 @@ fn shares_and_counts_have_bounds_too() {
         );
     }
 }
+
+#[test]
+fn what_speaks_of_suites_names_suites_and_variants() {
+    let micro = MicroRegistry::load(&repository("engines/micro.toml")).unwrap();
+    let own = load(&repository("data/hypotheses.toml")).unwrap();
+    own.check_suites(&micro).unwrap();
+    let of_suites = own.hypotheses.iter().filter(|h| h.speaks_of_suites());
+    assert!(of_suites.count() > 0);
+    let text = GOOD
+        .replace("\"single_request\"", "\"micro/sdpa\"")
+        .replace("engines = [\"candle\"]", "targets = [\"candle.cpu.f32\"]")
+        .replace("at = 50\n", "");
+    parse(&text).unwrap().check_suites(&micro).unwrap();
+    for (from, to, wanted) in [
+        ("micro/sdpa", "micro/spda", "\"a\", field `scenarios`: \"micro/spda\" is no suite"),
+        ("candle.cpu.f32", "candle.cpu.q8_0", "\"a\", field `of`: \"candle.cpu.q8_0\" is no variant"),
+    ] {
+        let error = parse(&text.replace(from, to)).unwrap();
+        let error = error.check_suites(&micro).expect_err(from);
+        assert!(error.contains(wanted), "{error}");
+    }
+}

@@ -10,6 +10,7 @@ use crate::engine::EngineFailure;
 use crate::engine::session::{Patience, Session};
 use crate::prompts;
 use crate::verify::output::{self, Output};
+use crate::run::positions;
 use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use protocol::wire::{Load, Scored};
@@ -84,7 +85,12 @@ impl Asker {
     /// Load the judge of `run`.
     pub fn open(run: &Run, judge: &Judge) -> Result<Self> {
         let plan = &run.header.plan;
+        // Nobody was timed beyond what it is verified for.
+        let targets = plan.targets.iter();
+        let reached = targets.map(|target| positions(&run.verify, &target.id)).max();
+        let reached = reached.unwrap_or(0);
         let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
+        let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= reached);
         // What it generates itself it generates alone, and scores take no place in a batch.
         let load = Load {
             max_batch: 1,

@@ -1,6 +1,7 @@
 //! From a prediction to the numbers that settle it: which cells it speaks of, what is
 //! measured in each, and whether that lies within the bounds.
 
+use super::suites::{self, Suite};
 use super::{Evidence, Measure, Verdict};
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
 use crate::ci::{CONFIDENCE, mean_interval_at};
@@ -124,6 +125,7 @@ pub(super) fn items<'a>(
     run: &'a Run,
     analysis: &'a Analysis,
     scenarios: &[Scenario],
+    suites: &'a [Suite],
 ) -> Items<'a> {
     let mut found = Items {
         items: Vec::new(),
@@ -155,6 +157,20 @@ pub(super) fn items<'a>(
             continue;
         }
         for case in cases(scenario, hypothesis.at) {
+            scope.case(case, &mut found);
+        }
+    }
+    for suite in suites {
+        let named = hypothesis.metric.as_deref().and_then(MetricId::from_id);
+        let scope = Scope {
+            hypothesis,
+            place,
+            targets: &suite.targets,
+            analysis: &suite.analysis,
+            scenario: &suite.scenario,
+            metric: named.unwrap_or(suites::LEADING),
+        };
+        for case in cases(&suite.scenario, hypothesis.at) {
             scope.case(case, &mut found);
         }
     }

@@ -10,6 +10,7 @@
 //! `data/hypotheses.toml`, how a verdict is printed is the site's business.
 
 mod measure;
+mod suites;
 
 use crate::analysis::{Analysis, MetricId};
 use crate::ci::CONFIDENCE;
@@ -118,7 +119,8 @@ pub fn evaluate(
     if let Some(why) = elsewhere(hypothesis, place, run, parameters) {
         return not_measured(why);
     }
-    let found = items(hypothesis, place, run, analysis, scenarios);
+    let suites = suites::of(hypothesis, run);
+    let found = items(hypothesis, place, run, analysis, scenarios, &suites);
     let (items, missing) = (found.items, found.missing);
     if items.is_empty() {
         return not_measured("the run has no such cell with a number".into());
@@ -186,7 +188,12 @@ fn elsewhere(
     if !plan.publishable {
         return Some("its profile has too few samples for any claim".into());
     }
-    if !plan.targets.iter().any(|target| place.has(target)) {
+    let variants = plan.micro.suites.iter().flat_map(|suite| &suite.variants);
+    let ran = match hypothesis.speaks_of_suites() {
+        true => variants.map(suites::target).any(|target| place.has(&target)),
+        false => plan.targets.iter().any(|target| place.has(target)),
+    };
+    if !ran {
         return Some(format!("it ran nothing on {}", place.backends.join(" or ")));
     }
     let least = place.parameters_min?;

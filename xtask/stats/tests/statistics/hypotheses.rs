@@ -93,6 +93,7 @@ fn says(claim: Claim, targets: &[&str]) -> Hypothesis {
         of: of(targets),
         per_engine: false,
         any: false,
+        command: None,
     }
 }
 

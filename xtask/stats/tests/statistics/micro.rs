@@ -2,6 +2,7 @@
 //! durations must give, and what is missing or failed is no number.
 
 use crate::common::{assert_close, made, plain};
+use schema::hypothesis::{At, Claim, Hypothesis, Place, Selector};
 use schema::micro::record::{MicroFailed, MicroStart};
 use schema::micro::{
     MicroLaunch, MicroLog, MicroPlan, MicroSample, PlannedSuite, SuiteCase, Variant, Work,
@@ -10,6 +11,7 @@ use schema::record::Status;
 use schema::run::Run;
 use stats::analysis::{MetricId, Role, Verdict};
 use stats::between::{Side, Verdict as Change, between};
+use stats::hypotheses::{Verdict as Judged, evaluate};
 use stats::micro::analyse;
 use std::collections::BTreeMap;
 
@@ -276,4 +278,61 @@ fn two_runs_are_compared_cell_by_cell() {
             .iter()
             .all(|(_, verdict)| *verdict == Change::NotComparable)
     );
+}
+
+#[test]
+fn a_prediction_about_a_suite_is_judged_by_its_cells() {
+    let made = made(&[plain()], 1, 5);
+    let analysis = made.analyse();
+    let mut run = run(&STEADY);
+    run.header.plan.publishable = true;
+    let place = |backend: &str| Place {
+        id: "p".into(),
+        about: "a".into(),
+        backends: vec![backend.into()],
+        parameters_min: None,
+        command: "c".into(),
+    };
+    let no_better = |of: &str, than: &str| Hypothesis {
+        id: "h".into(),
+        group: "g".into(),
+        says: "s".into(),
+        reading: "r".into(),
+        place: "p".into(),
+        claim: Claim::Ratio {
+            against: vec![than.into()],
+            min: None,
+            max: Some(1.0),
+        },
+        metric: None,
+        scenarios: vec!["micro/s".into()],
+        at: At::default(),
+        of: Selector {
+            targets: vec![of.into()],
+            ..Selector::default()
+        },
+        per_engine: false,
+        any: false,
+        command: None,
+    };
+    let judge = |run: &Run, hypothesis: &Hypothesis, backend: &str| {
+        let place = place(backend);
+        evaluate(hypothesis, &place, run, &analysis, &made.scenarios, None)
+    };
+    let found = judge(&run, &no_better("base", "fast"), "cpu");
+    assert_eq!(found.verdict, Judged::Confirmed);
+    assert_eq!(found.evidence.len(), 1);
+    assert_eq!(found.evidence[0].scenario, "micro/s");
+    let times = found.evidence[0].value;
+    assert!((times - 0.5).abs() < 0.01, "{times}");
+    let found = judge(&run, &no_better("fast", "base"), "cpu");
+    assert_eq!(found.verdict, Judged::Refuted);
+    let found = judge(&run, &no_better("alike", "base"), "cpu");
+    assert_eq!(found.verdict, Judged::Inconclusive);
+    let elsewhere = judge(&run, &no_better("base", "fast"), "cuda");
+    assert_eq!(elsewhere.verdict, Judged::NotMeasured);
+    assert!(elsewhere.why.contains("nothing on cuda"), "{}", elsewhere.why);
+    run.header.plan.publishable = false;
+    let few = judge(&run, &no_better("base", "fast"), "cpu");
+    assert_eq!(few.verdict, Judged::NotMeasured);
 }
