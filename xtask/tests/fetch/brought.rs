@@ -6,6 +6,7 @@ use models::{ModelFile, ModelSpec, Origin};
 use schema::model::{Models, Source};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 use xtask::brought::{Places, Seen, look};
@@ -16,6 +17,23 @@ const SHARDS: [&str; 2] = [
     "model-00001-of-00002.safetensors",
     "model-00002-of-00002.safetensors",
 ];
+
+/// A small model in two shards, made once for all tests.
+fn model() -> &'static Path {
+    static DIR: OnceLock<TempDir> = OnceLock::new();
+    let dir = DIR.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = ModelSpec {
+            num_layers: 1,
+            shards: 2,
+            files: vec![ModelFile::Safetensors],
+            ..ModelSpec::tiny_stories()
+        };
+        models::generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+        dir
+    });
+    dir.path()
+}
 
 /// A small model in two shards, a hub that has it, and a place to bring it into.
 struct Scene {
@@ -28,13 +46,11 @@ impl Scene {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let original = dir.path().join("My Model");
-        let spec = ModelSpec {
-            num_layers: 1,
-            shards: 2,
-            files: vec![ModelFile::Safetensors],
-            ..ModelSpec::tiny_stories()
-        };
-        models::generate(&spec, Origin::Seed, &original, &mut |_, _| ()).unwrap();
+        std::fs::create_dir(&original).unwrap();
+        for entry in std::fs::read_dir(model()).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), original.join(entry.file_name())).unwrap();
+        }
         let small = [
             "config.json",
             "tokenizer.json",

@@ -179,9 +179,12 @@ mod tests {
         (made, std::fs::read(dir.path().join(file.name())).unwrap())
     }
 
+    /// With few layers and few tokens, whose search takes longest.
     fn small(spec: ModelSpec, file: ModelFile) -> ModelSpec {
         ModelSpec {
             num_layers: 2,
+            vocab_size: 512,
+            tokenizer_vocab: 512,
             files: vec![ModelFile::Safetensors, file],
             ..spec
         }
@@ -214,19 +217,14 @@ mod tests {
 
     #[test]
     fn k_quants_are_the_same_too() {
-        let spec = ModelSpec {
-            vocab_size: 512,
-            tokenizer_vocab: 512,
-            ..ModelSpec::tiny_phi3()
-        };
-        tensors_agree(spec, ModelFile::GgufQ4KM);
+        tensors_agree(ModelSpec::tiny_phi3(), ModelFile::GgufQ4KM);
     }
 
     #[test]
     fn the_metadata_say_the_same_of_the_model() {
         let spec = small(ModelSpec::tiny_llama3(), ModelFile::GgufF16);
         let (made, generated) = both(&spec, ModelFile::GgufF16);
-        let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..60_000]).into_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(60_000)]).into_owned();
         let (made, generated) = (text(&made), text(&generated));
         for key in [
             "llama.context_length",
@@ -270,7 +268,7 @@ mod tests {
         };
         let yarn = r#""rope_scaling": {"type": "yarn"}"#;
         assert!(why(r#""rope_scaling": null"#, yarn).contains("scaled by \"yarn\""));
-        assert!(why(r#""vocab_size": 768"#, r#""vocab_size": 700"#).contains("768 tokens"));
+        assert!(why(r#""vocab_size": 512"#, r#""vocab_size": 500"#).contains("512 tokens"));
         let half = r#""partial_rotary_factor": 0.5, "vocab_size""#;
         assert!(why(r#""vocab_size""#, half).contains("turns 0.5 of a head"));
     }
