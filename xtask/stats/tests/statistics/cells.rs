@@ -256,7 +256,7 @@ fn a_clock_at_half_speed_is_caught() {
         step_ns: 200_000,
         ..plain()
     };
-    let mut made = common::made(&[short.clone()], 5, 22);
+    let mut made = common::made(std::slice::from_ref(&short), 5, 22);
     assert_eq!(made.cell().status, Status::Ok);
     slow_clock(&mut made, 0.5);
     assert_refused(&made, Status::BadTiming, "the shortest report lag is 0.8");
