@@ -1,5 +1,5 @@
-"""`pytorch`: Llama in PyTorch, in two variants: plain (plain.py), the baseline of all ratios, and
-`opt` (opt.py), so that nobody can call the baseline a straw man.
+"""`pytorch`: transformers' models in PyTorch, in two variants: plain (plain.py), the baseline of
+all ratios, and `opt` (opt.py), so that nobody can call the baseline a straw man.
 
 Run by the harness, or by hand: `echo '{"prompt":"Hello","model_path":"…"}' | python bench.py`.
 """
@@ -82,11 +82,11 @@ class PyTorch(Engine):
         model_dir = Path(load.model_dir)
         config = check_model(model_dir, load.weights)
 
-        torch, llama_type = import_torch()
+        torch, model_class = import_torch(config["model_type"])
         configure(torch, load.threads)
         device = device_of(torch, load)
         dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[load.precision]
-        model = load_model(llama_type, model_dir, load.weights, dtype).to(device).eval()
+        model = load_model(model_class, model_dir, load.weights, dtype).to(device).eval()
         check_rope(model.config, config)
         loaded = Loaded(
             weight_bytes=weight_bytes(model),

@@ -4,7 +4,8 @@
 
 It runs through the same engine calls and the same clock as the harness's requests, one at a time,
 and answers with the fields that the Rust engines answer with. It deliberately verifies nothing
-and keeps nothing: its numbers are for looking at, not for publishing.
+and keeps nothing but a log of errors where one is wanted: its numbers are for looking at, not for
+publishing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import error_log
 from batch import Timeline, time_batch
 from clock import now_ns
 from engine import Engine, EngineError, Load, failure_of
@@ -44,10 +46,12 @@ def answer(engine_type: type[Engine], ask: dict[str, Any], stream: Stream) -> in
     """Answer a request without `op`; the exit status."""
     try:
         result, status = measure(engine_type, ask), 0
-    except BadRequest as error:
-        result, status = {"error": {"kind": "bad_request", "message": str(error)}}, 1
     except Exception as error:
-        kind, message = failure_of(engine_type, error)
+        if isinstance(error, BadRequest):
+            kind, message = "bad_request", str(error)
+        else:
+            kind, message = failure_of(engine_type, error)
+        error_log.append(message)
         result, status = {"error": {"kind": kind, "message": message}}, 1
     stream.write(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     return status

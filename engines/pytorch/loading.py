@@ -1,16 +1,17 @@
-"""torch, a device, and transformers' Llama with its weights, as a user of transformers gets them;
+"""torch, a device, and transformers' model with its weights, as a user of transformers gets them;
 and what must be true of them before anything is measured.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from engine import EngineError, Load
-from model_files import unusable
+from model_files import ARCHITECTURES, unusable
 
 LOCK = Path(__file__).with_name("requirements.lock")
 INSTALL = f"install {LOCK.name} (`cargo xtask build` does) and run its python"
@@ -29,18 +30,20 @@ ENVIRONMENT = {
 }
 
 
-def import_torch() -> tuple[Any, Any]:
-    """torch, and transformers' Llama from its own module: the package's front door and the Auto
-    classes would import far more."""
+def import_torch(model_type: str) -> tuple[Any, Any]:
+    """torch, and transformers' class for the architecture from its own module: the package's front
+    door and the Auto classes would import far more."""
     os.environ.update(ENVIRONMENT)
     try:
         import torch
-        from transformers.models.llama.modeling_llama import LlamaForCausalLM
+
+        module = f"transformers.models.{model_type}.modeling_{model_type}"
+        model_class = getattr(importlib.import_module(module), ARCHITECTURES[model_type])
     except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
         raise EngineError(
             "unavailable", f"{sys.executable} cannot import what it needs ({error}): {INSTALL}"
         ) from None
-    return torch, LlamaForCausalLM
+    return torch, model_class
 
 
 def configure(torch: Any, threads: int) -> None:
@@ -74,12 +77,12 @@ def device_of(torch: Any, load: Load) -> Any:
     return device
 
 
-def load_model(llama_type: Any, model_dir: Path, weights: str, dtype: Any) -> Any:
+def load_model(model_class: Any, model_dir: Path, weights: str, dtype: Any) -> Any:
     """The way a user of transformers loads a local model. Where the file already holds the
     precision asked for, the weights stay mapped from it, unaligned as they lie there, and the first
     request reads them in: its users get that too."""
     try:
-        model, info = llama_type.from_pretrained(
+        model, info = model_class.from_pretrained(
             model_dir,
             dtype=dtype,
             attn_implementation="eager",
@@ -133,9 +136,15 @@ def weight_bytes(model: Any) -> int:
     )
 
 
+def head_dim(config: Any) -> int:
+    """Width of a head: not every configuration says it."""
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
 def kv_bytes_per_token(config: Any, value_bytes: int) -> int:
     """Keys and values of all layers for one position."""
-    return 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * value_bytes
+    values = config.num_hidden_layers * config.num_key_value_heads * head_dim(config)
+    return 2 * values * value_bytes
 
 
 def runtime(torch: Any, device: Any) -> dict[str, str]:

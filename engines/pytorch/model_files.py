@@ -12,6 +12,14 @@ from typing import Any
 
 from engine import EngineError
 
+# transformers' class for each `model_type` that this engine runs.
+ARCHITECTURES = {
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+}
+
 # The names `from_pretrained` looks for. Others would need a loader of our own, which would no
 # longer be what a user of transformers runs.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
@@ -25,26 +33,32 @@ def unusable(path: Path, why: str) -> EngineError:
 def check_model(model_dir: Path, weights: str) -> dict[str, Any]:
     """Find out cheaply what would go wrong later; the model's configuration."""
     config = read_json(model_dir / "config.json")
-    if config.get("model_type") != "llama":
+    if config.get("model_type") not in ARCHITECTURES:
         raise EngineError(
             "unsupported",
             f"{model_dir / 'config.json'} says model_type {config.get('model_type')!r}, and this "
-            "engine knows `llama` only",
+            f"engine knows only {', '.join(ARCHITECTURES)}",
         )
     if weights not in WEIGHTS:
         raise EngineError("unsupported", f"pytorch reads {' or '.join(WEIGHTS)}, not {weights}")
-    path = model_dir / weights
-    if weights.endswith(".index.json"):
-        files = {model_dir / name for name in read_json(path).get("weight_map", {}).values()}
-        if not files:
-            raise unusable(path, "names no weight files")
-    elif (model_dir / WEIGHTS[1]).is_file() and not path.is_file():
-        raise unusable(path, "does not exist")
-    else:
-        files = {path}
-    for file in sorted(files):
+    path, index = model_dir / weights, model_dir / WEIGHTS[1]
+    # A model in shards is asked for by the name that it would have in one piece.
+    sharded = path == index or (index.is_file() and not path.is_file())
+    for file in shards(index) if sharded else [path]:
         check_safetensors(file)
     return config
+
+
+def shards(index: Path) -> list[Path]:
+    """The files that an index names, each once, by name."""
+    files = read_json(index).get("weight_map")
+    if not isinstance(files, dict) or not files:
+        raise unusable(index, "names no weight files")
+    for name in files.values():
+        # A path elsewhere is no file of this model.
+        if not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
+            raise unusable(index, f"names {name!r}, which is no plain file name")
+    return [index.parent / name for name in sorted(set(files.values()))]
 
 
 def read_json(path: Path) -> dict[str, Any]:

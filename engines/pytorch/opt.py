@@ -5,6 +5,9 @@ joined weights (q, k, v; gate, up), PyTorch's fused attention and a key/value ca
 allocated once. It rounds where transformers rounds. On a GPU, decoding is replayed from CUDA graphs
 (graphs.py).
 
+The architectures differ little: a Phi-3's weights are joined as they come, and a Qwen3's queries
+and keys are normalised head by head. What would need another forward pass is refused (`unfit`).
+
 There is deliberately no `torch.compile`: on two CPU cores, which other builds shared, it took
 83 s to make four layers ready, 37 s from its cache, and every launch would wait for that; on a GPU
 the graphs are meant to remove what it would: the time to launch small kernels.
@@ -14,9 +17,31 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from engine import Load
+from engine import EngineError, Load
 from graphs import Graphs
+from loading import head_dim
 from plain import Plain
+
+# Rotary embeddings whose angles depend on the position alone, and so can be a table.
+ROPE_TYPES = ("default", "linear", "llama3", "yarn")
+
+
+def unfit(model: Any, max_context: int) -> str | None:
+    """Why the forward pass below is not this model's."""
+    config = model.config
+    rope = config.rope_parameters
+    window = getattr(config, "sliding_window", None)
+    if config.hidden_act != "silu":
+        return f"hidden_act is {config.hidden_act!r}"
+    if any(name.endswith(".bias") for name, _ in model.named_parameters()):
+        return "its layers have biases"
+    if rope.get("rope_type", "default") not in ROPE_TYPES:
+        return f"RoPE is of the type {rope['rope_type']!r}"
+    if rope.get("partial_rotary_factor", 1.0) != 1.0:
+        return "RoPE rotates a part of each head"
+    if window is not None and window < max_context:
+        return f"it attends to {window} positions, fewer than the {max_context} asked for"
+    return None
 
 
 class Layer(NamedTuple):
@@ -24,6 +49,7 @@ class Layer(NamedTuple):
 
     attention_norm: Any  # dim
     qkv: Any  # (heads + 2 · kv_heads) · head_dim × dim
+    head_norms: Any  # heads + kv_heads × head_dim, or None
     output: Any  # dim × heads · head_dim
     mlp_norm: Any  # dim
     gate_up: Any  # 2 · inner × dim
@@ -43,11 +69,14 @@ class Optimised(Plain):
 
     def __init__(self, torch: Any, model: Any, device: Any, load: Load) -> None:
         super().__init__(torch, model, device, load)
+        why = unfit(model, load.max_context)
+        if why is not None:
+            raise EngineError("unsupported", f"pytorch's opt can't run this model: {why}")
         self._model = None  # taken apart below
         config = model.config
         self._heads = config.num_attention_heads
         self._kv_heads = config.num_key_value_heads
-        self._head_dim = config.head_dim
+        self._head_dim = head_dim(config)
         self._inner = config.intermediate_size
         self._eps = config.rms_norm_eps
         self._position = 0
@@ -152,6 +181,9 @@ class Optimised(Plain):
         qkv = linear(self._normed(x, layer.attention_norm), layer.qkv)
         qkv = qkv.view(*x.shape[:2], heads + 2 * kv_heads, self._head_dim)
         qk = qkv[:, :, : heads + kv_heads]
+        if layer.head_norms is not None:
+            norm = self._torch.nn.functional.rms_norm
+            qk = norm(qk, (self._head_dim,), None, self._eps).mul_(layer.head_norms)
         # transformers' `rotate_half`, the sign being in the table.
         qk = (qk * cos).add_(qk.roll(self._head_dim // 2, -1).mul_(sin))
         return qk[:, :, :heads], qk[:, :, heads:], qkv[:, :, heads + kv_heads :]
@@ -197,16 +229,30 @@ class Optimised(Plain):
             shape = (rows, self._kv_heads, positions, self._head_dim)
             return torch.zeros(shape, dtype=weight.dtype, device=weight.device)
 
-        def joined(*parts: Any) -> Any:
-            return torch.cat([part.weight.detach() for part in parts])
+        def joined(of: Any, *names: str) -> Any:
+            return torch.cat([getattr(of, name).weight.detach() for name in names])
 
+        def head_norms() -> Any:
+            if not hasattr(attention, "q_norm"):
+                return None
+            return torch.cat(
+                [
+                    attention.q_norm.weight.detach().expand(self._heads, -1),
+                    attention.k_norm.weight.detach().expand(self._kv_heads, -1),
+                ]
+            )
+
+        # A Phi-3's are joined already.
+        qkv = ["qkv_proj"] if hasattr(attention, "qkv_proj") else ["q_proj", "k_proj", "v_proj"]
+        gate_up = ["gate_up_proj"] if hasattr(mlp, "gate_up_proj") else ["gate_proj", "up_proj"]
         return Layer(
             attention_norm=weight.detach().clone(),
-            qkv=joined(attention.q_proj, attention.k_proj, attention.v_proj),
-            output=joined(attention.o_proj),
+            qkv=joined(attention, *qkv),
+            head_norms=head_norms(),
+            output=joined(attention, "o_proj"),
             mlp_norm=layer.post_attention_layernorm.weight.detach().clone(),
-            gate_up=joined(mlp.gate_proj, mlp.up_proj),
-            down=joined(mlp.down_proj),
+            gate_up=joined(mlp, *gate_up),
+            down=joined(mlp, "down_proj"),
             keys=cache(),
             values=cache(),
         )

@@ -1,4 +1,4 @@
-"""The baseline: transformers' Llama as it comes, eager attention, plain layers.
+"""The baseline: transformers' model as it comes, eager attention, plain layers.
 
 All ratios are against it, and it is the reference whose outputs the other engines must match. So it
 deliberately does nothing clever: no fused attention, no static cache, no compilation, no CUDA

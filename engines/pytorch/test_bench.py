@@ -109,8 +109,8 @@ class Refusals(unittest.TestCase):
         self.refused("unavailable", "config.json")
         config.write_text("{")
         self.refused("unavailable", "config.json", "no JSON")
-        config.write_text('{"model_type":"phi3"}')
-        self.refused("unsupported", "phi3")
+        config.write_text('{"model_type":"gemma3_text"}')
+        self.refused("unsupported", "gemma3_text", "llama, mistral, phi3, qwen3")
         config.write_text(json.dumps(CONFIG))
         self.refused("unsupported", "model-q8_0.gguf", weights="model-q8_0.gguf")
         self.refused("unavailable", "model.safetensors", "fetch")
@@ -129,8 +129,12 @@ class Refusals(unittest.TestCase):
         index = self.model_dir / "model.safetensors.index.json"
         index.write_text(json.dumps({"weight_map": {"x": "a.safetensors"}}))
         self.refused("unavailable", "a.safetensors", weights=index.name)
-        index.write_text("{}")
-        self.refused("unavailable", index.name, weights=index.name)
+        # By the name in one piece, too.
+        self.refused("unavailable", "a.safetensors")
+        for content in ("{}", '{"weight_map": {}}', '{"weight_map": {"x": "../a.safetensors"}}'):
+            index.write_text(content)
+            self.refused("unavailable", index.name, weights=index.name)
+            self.refused("unavailable", index.name)
 
     def test_hello_needs_no_torch(self) -> None:
         hello = bench.PyTorch.hello(load_of(self.model_dir))

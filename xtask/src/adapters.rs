@@ -3,6 +3,7 @@
 //! same request, one after the other, again and again; what counts is the ratio
 //! within a pair.
 
+use crate::brought;
 use crate::build;
 use crate::engine::Program;
 use crate::engine::start::launch;
@@ -27,7 +28,7 @@ pub struct Options {
     /// Engine ids, comma-separated; by default all that have a direct program.
     #[arg(long, value_delimiter = ',')]
     pub engines: Vec<String>,
-    /// The model both load.
+    /// The model both load: an id, hf:org/repo[@revision] or a directory.
     #[arg(long, default_value = "tiny-llama")]
     pub model: String,
     /// Pairs per engine.
@@ -53,8 +54,9 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let engines: Vec<String> = registry.engines.iter().map(|e| e.id.clone()).collect();
     names::check(Kind::Engine, &options.engines, &engines)?;
     let _only_one = exclusive::machine()?;
-    fetch::ensure(repo, std::slice::from_ref(&options.model))?;
-    let model_dir = repo.model_dir(&options.model);
+    let model = brought::id(repo, &options.model)?;
+    fetch::ensure_for(repo, &model, &registry.targets())?;
+    let model_dir = repo.model_dir(&model);
     let prompt = Prompts::new(&model_dir, 1)?
         .take("adapters", "p", 0, options.prompt_tokens, 1)?
         .remove(0);

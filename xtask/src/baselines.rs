@@ -2,7 +2,8 @@
 //! newest run against one that was measured before a change. They stand in a small file
 //! beside the runs; no record refers to it.
 
-use anyhow::{Context, Result, ensure};
+use crate::whole::write_whole;
+use anyhow::{Result, ensure};
 use schema::error::check_id;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,11 +48,7 @@ pub fn check(results_dir: &Path, ids: &[String], name: &str) -> Result<()> {
 pub fn save(results_dir: &Path, name: &str, id: &str) -> Result<String> {
     let mut names = table(results_dir)?;
     let before = names.insert(name.to_owned(), id.to_owned());
-    let file = file(results_dir);
-    let staged = file.with_extension("toml.new");
-    std::fs::write(&staged, toml::to_string(&names)?)
-        .and_then(|()| std::fs::rename(&staged, &file))
-        .with_context(|| format!("{} can't be written", file.display()))?;
+    write_whole(&file(results_dir), toml::to_string(&names)?)?;
     let instead = match before.filter(|before| before != id) {
         Some(before) => format!(", and no longer {before}"),
         None => String::new(),

@@ -6,6 +6,7 @@ mod dry_run;
 mod first_look;
 mod forecast;
 mod judging;
+mod model_asked;
 mod opening;
 mod preflight;
 
@@ -30,6 +31,7 @@ use crate::watch::event::{Event, Stage};
 use crate::{baselines, calibrate, page, run, shard, twins, watch};
 use anyhow::{Context, Result};
 use judging::check_outputs;
+use model_asked::ModelAsked;
 use opening::Planned;
 use schema::origin::Shard;
 use schema::registry::Registry;
@@ -43,7 +45,7 @@ use std::time::{Duration, Instant};
 pub const TIME_IS_UP: u8 = 4;
 
 /// What the command line says.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Profile id; `None` = `gpu` where a GPU is found, else `cpu`.
     pub profile: Option<String>,
@@ -83,6 +85,8 @@ enum Asked {
 /// Run it.
 pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let began = Instant::now();
+    let asked = ModelAsked::of(repo, options)?;
+    let (repo, options) = (&asked.repo, &asked.options);
     let results = Results::of(repo, options.out.as_deref());
     if let Some(why) = no_gpu_for(repo, options)? {
         println!("{why}");

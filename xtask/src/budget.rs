@@ -6,6 +6,7 @@
 //! up cells until it fits, in an order that is the same for all. What whole cells leave of
 //! the shares raises all shares alike. The baseline gives up nothing: every ratio needs it.
 
+use crate::run::serial::warm_ups;
 use crate::run::{capacity, turns};
 use schema::budget::{OverBudget, Pilot, Round};
 use schema::plan::{Case, Plan, PlannedScenario};
@@ -168,8 +169,11 @@ fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) ->
     let timed_s = f64::from(case.requests) / users * round_s / share.min(1.0);
     let timed_s = timed_s.max(case.duration_s);
     let untimed = match scenario.load {
-        LoadShape::Serial if scenario.turns => f64::from(warmup) + turns::untimed(timed_s, round_s),
-        LoadShape::Serial => f64::from(warmup),
+        LoadShape::Serial if scenario.turns => {
+            warm_ups(warmup, round_s) + turns::untimed(timed_s, round_s)
+        }
+        LoadShape::Serial => warm_ups(warmup, round_s),
+        LoadShape::ClosedLoop if case.concurrency == 1 => warm_ups(warmup.max(1), round_s),
         // Warm-up before, and fillers that hold up the load until the end.
         LoadShape::ClosedLoop => f64::from(warmup).max(users) + users,
         LoadShape::Batch => users,

@@ -9,8 +9,8 @@ mod predictions;
 use crate::repo::Repo;
 use crate::results::Results;
 use crate::{
-    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, list, merge, names,
-    page, plan, publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
+    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, list, merge, page,
+    plan, publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -37,7 +37,7 @@ pub struct Cli {
 enum Verb {
     /// The main job: fetch, build, verify, measure, render. Ends with the path of the report.
     #[command(
-        after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --dry-run\n  cargo xtask bench-all --resume latest"
+        after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --dry-run\n  cargo xtask bench-all --model hf:org/repo\n  cargo xtask bench-all --resume latest"
     )]
     BenchAll(BenchArgs),
     /// The same for a part, without rendering the report.
@@ -213,7 +213,8 @@ struct BenchArgs {
     /// Scenario ids, comma-separated; by default all. `micro/*`: the micro suites.
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     scenarios: Vec<String>,
-    /// Another model than the profile's.
+    /// Another model than the profile's: an id (`cargo xtask list models`), `hf:org/repo[@revision]`
+    /// or a directory with config.json, tokenizer.json and safetensors.
     #[arg(long, conflicts_with = "resume")]
     model: Option<String>,
     /// More launches of each target than the profile's: smaller differences are found.
@@ -250,7 +251,8 @@ struct BenchArgs {
 
 #[derive(Args)]
 struct VerifyArgs {
-    /// Models, comma-separated; by default the tiny ones.
+    /// Models, comma-separated: ids, `hf:org/repo[@revision]` or directories; by default the tiny
+    /// ones.
     #[arg(long, value_delimiter = ',')]
     model: Vec<String>,
     /// Engine or target ids, comma-separated; by default all of the profile's.
@@ -325,10 +327,7 @@ impl Cli {
                 let run = schema::run::Run::load(&place)?;
                 export::command(&run, &repo.scenarios()?, &repo.registry()?, format).map(done)
             }
-            Verb::Compare(options) => judged(
-                names::check_metrics(options.metric.as_slice())
-                    .and_then(|()| compare::command(&repo, &options)),
-            ),
+            Verb::Compare(options) => judged(compare::command(&repo, &options)),
             Verb::Merge(options) => merge::command(&repo, &options),
             Verb::Reproduce(options) => judged(reproduce::command(&repo, &options)),
             Verb::Publish(options) => publish::command(&repo, &options),

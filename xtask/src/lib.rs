@@ -11,6 +11,7 @@ pub mod adapters;
 pub mod arrivals;
 pub mod baselines;
 pub mod bench;
+pub mod brought;
 pub mod budget;
 pub mod build;
 pub mod calibrate;

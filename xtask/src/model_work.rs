@@ -16,7 +16,7 @@ pub fn facts(model_dir: &Path) -> BTreeMap<String, String> {
 
 fn of(config: &Value) -> Option<BTreeMap<String, String>> {
     // Gated feed-forward, grouped-query attention, no experts.
-    let known = ["llama", "mistral", "phi3"];
+    let known = ["llama", "mistral", "phi3", "qwen3"];
     if !known.contains(&config["model_type"].as_str()?) {
         return None;
     }

@@ -121,7 +121,7 @@ pub fn is_unknown(error: &anyhow::Error) -> bool {
 }
 
 /// Something that was asked for and can't be had here, found out before anything was fetched, built
-/// or written.
+/// or written; a model that the user brought and that can't be used, for one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -172,12 +172,14 @@ pub fn check_models(names: &[String], models: &Models) -> Result<(), UnknownName
     check(Kind::Model, names, &known)
 }
 
-/// Refuse the first of `names` that is no metric.
-pub fn check_metrics(names: &[String]) -> anyhow::Result<()> {
-    let known = MetricId::ALL
-        .into_iter()
-        .map(|id| id.describe().name.to_owned());
-    Ok(check(Kind::Metric, names, &known.collect::<Vec<_>>())?)
+/// The metric of that name.
+pub fn metric(name: &str) -> Result<MetricId, UnknownName> {
+    let known = || {
+        MetricId::ALL
+            .map(|id| id.describe().name.to_owned())
+            .to_vec()
+    };
+    MetricId::from_id(name).ok_or_else(|| UnknownName::new(Kind::Metric, name, known()))
 }
 
 /// The name that was likely meant: one that a few letters away, as exchanged, missing or

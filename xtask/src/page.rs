@@ -10,6 +10,7 @@ use crate::publish;
 use crate::repo::Repo;
 use crate::results::Results;
 use anyhow::{Result, bail, ensure};
+use schema::model::Models;
 use schema::plan::Plan;
 use schema::prices::Prices;
 use schema::run::Run;
@@ -105,17 +106,11 @@ fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<P
     write(repo, &runs, publishing, &authored, &repo.site_dir())
 }
 
-/// Render the site of all runs, the chosen one first: `run`, or
-/// else the broadest that may be published, or else the broadest.
-pub fn site(repo: &Repo, results: &Results, run: Option<&str>) -> Result<PathBuf> {
-    let runs = choose(results, run)?;
-    write(
-        repo,
-        &runs,
-        Publishing::default(),
-        &Authored::new(),
-        &repo.site_dir(),
-    )
+/// Render the site of all runs into a directory: first the broadest that may be published, or
+/// else the broadest.
+pub fn site(repo: &Repo, results: &Results, dir: &Path) -> Result<PathBuf> {
+    let runs = choose(results, None)?;
+    write(repo, &runs, Publishing::default(), &Authored::new(), dir)
 }
 
 /// All runs that can be shown, that first which is to be.
@@ -171,7 +166,8 @@ fn write(
     authored: &Authored,
     dir: &Path,
 ) -> Result<PathBuf> {
-    let (scenarios, registry, models) = (repo.scenarios()?, repo.registry()?, repo.models()?);
+    let (scenarios, registry) = (repo.scenarios()?, repo.registry()?);
+    let models = with_brought(repo.listed_models()?, runs);
     let (suites, shipped) = (repo.suites()?, repo.shipped()?);
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
     let path = repo.simulation_path();
@@ -195,6 +191,20 @@ fn write(
     };
     site::write(&site::render(&input)?, dir)?;
     Ok(dir.join("index.html"))
+}
+
+/// The list, and the models that records say were brought to them: the same pages come of the
+/// same records wherever those are rendered.
+fn with_brought(mut models: Models, runs: &[Run]) -> Models {
+    for model in runs
+        .iter()
+        .filter_map(|run| run.header.provenance.model.as_ref())
+    {
+        if models.get(&model.id).is_none() {
+            models.models.push(model.clone());
+        }
+    }
+    models
 }
 
 /// All runs that can be loaded, newest first, but `except`. One that can't is

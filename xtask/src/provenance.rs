@@ -3,11 +3,13 @@
 
 use crate::build::{self, Programs};
 use crate::doctor;
+use crate::fetch::{INDEX, WEIGHTS};
 use crate::model_work;
 use crate::pins;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
 use anyhow::Result;
+use schema::model::Model;
 use schema::plan::Plan;
 use schema::registry::{Build, Registry};
 use schema::run::{Provenance, sha256_hex};
@@ -55,6 +57,7 @@ pub fn before_building(
         git_dirty,
         lockfiles,
         model_files: model_files(repo, plan)?,
+        model: brought(repo, plan)?,
         facts,
         pins: pins::read(repo, registry),
         ..Provenance::default()
@@ -158,15 +161,26 @@ pub(crate) fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, St
         .collect()
 }
 
+/// The model, where the user brought it: no list that a reader of the record has would name it.
+fn brought(repo: &Repo, plan: &Plan) -> Result<Option<Model>> {
+    if repo.listed_models()?.get(&plan.model).is_some() {
+        return Ok(None);
+    }
+    Ok(repo.models()?.get(&plan.model).cloned())
+}
+
 /// The weight files of the plan's targets, tokenizer and config, by the lock
 /// that `fetch` has verified them against.
 fn model_files(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
     let lock = repo.models_lock()?;
     let files = lock.models.get(&plan.model).cloned().unwrap_or_default();
+    let named = |name: &str| plan.targets.iter().any(|t| t.weights == name);
+    // Weights in shards are named as the whole would be.
+    let in_shards = named(WEIGHTS) && !files.contains_key(WEIGHTS);
     let used = |name: &str| {
-        name == "config.json"
-            || name == "tokenizer.json"
-            || plan.targets.iter().any(|t| t.weights == name)
+        ["config.json", "tokenizer.json"].contains(&name)
+            || named(name)
+            || in_shards && (name == INDEX || name.ends_with(".safetensors"))
     };
     Ok(files
         .into_iter()

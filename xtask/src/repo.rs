@@ -1,6 +1,7 @@
 //! Where everything lies: the paths of a checkout, and the data files loaded
 //! from them.
 
+use crate::fetch;
 use crate::names::{Kind, UnknownName};
 use anyhow::{Context, Result};
 use schema::bundle::Bundle;
@@ -113,23 +114,41 @@ impl Repo {
         Ok(Registry::load(&self.root.join("engines/engines.toml"))?)
     }
 
-    /// `data/models.toml`.
+    /// `data/models.toml`, and after it the models that the user brought.
     pub fn models(&self) -> Result<Models> {
+        let mut models = self.listed_models()?;
+        for brought in fetch::brought(&self.models_dir)? {
+            if models.get(&brought.id).is_none() {
+                models.models.push(brought);
+            }
+        }
+        Ok(models)
+    }
+
+    /// `data/models.toml` alone: what every checkout of this revision has.
+    pub fn listed_models(&self) -> Result<Models> {
         Ok(Models::load(&self.root.join("data/models.toml"))?)
     }
 
     /// How the models that this repository ships were trained, and what they write.
     pub fn shipped(&self) -> Result<Vec<Shipped>> {
-        let models = self.models()?.models;
+        let models = self.listed_models()?.models;
         let dirs = models.iter().filter_map(|model| model.source.trained_dir());
         let found = dirs.map(Shipped::load);
         let found: Vec<Option<Shipped>> = found.collect::<Result<_, _>>()?;
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// `data/models.lock`.
+    /// `data/models.lock`, with the locks of the models that the user brought.
     pub fn models_lock(&self) -> Result<ModelsLock> {
-        Ok(ModelsLock::load(&self.models_lock_path())?)
+        let mut lock = ModelsLock::load(&self.models_lock_path())?;
+        for brought in fetch::brought(&self.models_dir)? {
+            let own = ModelsLock::load(&fetch::brought_lock(&self.models_dir, &brought.id))?;
+            for (id, files) in own.models {
+                lock.models.entry(id).or_insert(files);
+            }
+        }
+        Ok(lock)
     }
 
     /// `data/scenarios/*.toml`.

@@ -10,6 +10,7 @@
 //! Exit status: 0 where no cell differs, 1 where one does, 2 where it can't be said.
 
 use crate::bench;
+use crate::brought;
 use crate::compare::{Comparison, Format};
 use crate::environment::{self, Difference, Kind};
 use crate::exclusive;
@@ -61,7 +62,8 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let scenarios = repo.scenarios()?;
     let _only_one = exclusive::machine()?;
-    fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
+    brought::of_record(repo, header)?;
+    fetch::ensure_for(repo, &plan.model, &plan.targets)?;
     let now = surroundings(repo, &header.provenance, &header.plan)?;
     let remarks = allow(repo, header, &now, options.anyway)?;
     for remark in &remarks {

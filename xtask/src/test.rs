@@ -5,8 +5,8 @@ use crate::engine::isa;
 use crate::repo::Repo;
 use crate::results::Results;
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 use xshell::{Shell, cmd};
@@ -91,11 +91,19 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         step("the gate sees every mutant", &mut || {
             xtask(&["verify", "--mutants"])
         })?;
-        step("the README's commands, with --profile smoke", &mut || {
-            readme(repo)
+        let pages = tempfile::tempdir_in(&repo.build_dir)?;
+        step("two renders, equal bytes", &mut || {
+            renders_equal(repo, pages.path())
         })?;
-        step("two renders, equal bytes", &mut || renders_equal(repo))?;
-        step("the site in a browser", &mut || browser(repo))?;
+        // Both wait a good part of their time.
+        let both = "the site in a browser, and the README's commands with --profile smoke";
+        step(both, &mut || {
+            std::thread::scope(|scope| {
+                let browser = scope.spawn(|| browser(repo, pages.path()));
+                readme(repo)?;
+                browser.join().expect("the browser's thread returns")
+            })
+        })?;
     }
     // The closing line in the form that test runners share.
     eprintln!(
@@ -256,8 +264,14 @@ fn as_tested(command: &str) -> Option<String> {
         || command.starts_with("nix ")
         || command.starts_with("git clone")
         || command.starts_with("cd ")
+        || command.contains(" hf:")
     {
         return None;
+    }
+    if command.contains("path/to/dir") {
+        // A model that is there by now, brought as if it were the reader's own.
+        let own = command.replace("path/to/dir", "\"${BENCH_MODELS_DIR:-models}/tiny-llama\"");
+        return as_tested(&own);
     }
     let measures = [
         "cargo xtask bench-all",
@@ -281,15 +295,18 @@ fn as_tested(command: &str) -> Option<String> {
     Some(command.to_owned())
 }
 
-/// The same records rendered twice give the same bytes.
-fn renders_equal(repo: &Repo) -> Result<()> {
-    let render = || -> Result<std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>> {
-        crate::page::site(repo, &Results::of(repo, None), Some("latest"))?;
-        let mut files = std::collections::BTreeMap::new();
-        collect(&repo.site_dir(), &mut files)?;
+/// The published runs rendered twice, into `pages` the second time, give the same bytes.
+fn renders_equal(repo: &Repo, pages: &Path) -> Result<()> {
+    type Files = BTreeMap<PathBuf, Vec<u8>>;
+    let published = Results::at(&repo.published_dir());
+    let render = |dir: &Path| -> Result<Files> {
+        crate::page::site(repo, &published, dir)?;
+        let mut files = Files::new();
+        collect(dir, dir, &mut files)?;
         Ok(files)
     };
-    let (first, second) = (render()?, render()?);
+    let elsewhere = tempfile::tempdir()?;
+    let (first, second) = (render(elsewhere.path())?, render(pages)?);
     for (path, bytes) in &first {
         if second.get(path) != Some(bytes) {
             bail!(
@@ -308,16 +325,15 @@ fn renders_equal(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-fn collect(
-    dir: &Path,
-    files: &mut std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>,
-) -> Result<()> {
+/// All files under `dir`, by their paths from `top`.
+fn collect(top: &Path, dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
         if path.is_dir() {
-            collect(&path, files)?;
+            collect(top, &path, files)?;
         } else {
-            files.insert(path.clone(), std::fs::read(&path)?);
+            let content = std::fs::read(&path)?;
+            files.insert(path.strip_prefix(top)?.to_owned(), content);
         }
     }
     Ok(())
@@ -325,7 +341,7 @@ fn collect(
 
 /// Every page in Chromium from file://: no console message, no request, no
 /// overflow on a phone. In CI it must run; elsewhere only where the browser is.
-fn browser(repo: &Repo) -> Result<()> {
+fn browser(repo: &Repo, pages: &Path) -> Result<()> {
     let dir = repo.root.join("site/tests/browser");
     let found = ["chromium", "node", "npm"].map(|tool| (tool, which(tool)));
     let missing: Vec<&str> = found
@@ -340,7 +356,7 @@ fn browser(repo: &Repo) -> Result<()> {
         eprintln!("   skipped: no {} on this machine", missing.join(", "));
         return Ok(());
     }
-    let (shell, pages) = (Shell::new()?, repo.site_dir());
+    let shell = Shell::new()?;
     let _dir = shell.push_dir(dir);
     cmd!(shell, "npm ci --silent --no-audit --no-fund")
         .quiet()
@@ -374,6 +390,13 @@ mod tests {
             Some("cargo xtask verify --profile smoke")
         );
         assert_eq!(as_tested("cargo xtask test"), None);
+        assert_eq!(as_tested("cargo xtask bench-all --model hf:a/b"), None);
+        assert_eq!(
+            as_tested("cargo xtask bench-all --model path/to/dir").as_deref(),
+            Some(
+                "cargo xtask bench-all --model \"${BENCH_MODELS_DIR:-models}/tiny-llama\" --profile smoke"
+            )
+        );
         assert_eq!(
             as_tested("cargo xtask doctor").as_deref(),
             Some("cargo xtask doctor")

@@ -263,7 +263,9 @@ mod tests {
         let layers = (0..spec.num_layers).map(|_| ReferenceLayer {
             input_layernorm: next(),
             q_proj: next(),
+            q_norm: None,
             k_proj: next(),
+            k_norm: None,
             v_proj: next(),
             o_proj: next(),
             post_attention_layernorm: next(),
@@ -275,6 +277,7 @@ mod tests {
         Reference {
             spec: spec.clone(),
             embed,
+            output: None,
             layers,
             norm: next(),
             frequencies: reference::frequencies(spec),

@@ -36,6 +36,24 @@ pub enum Kind {
 /// nothing else, so that nobody times another backend beside that library.
 pub const WITH_LIBTORCH: bool = cfg!(feature = "tch");
 
+/// The backends that this build has, a GPU's first.
+pub const BUILT: &[&str] = &[
+    #[cfg(all(feature = "cuda", not(feature = "tch")))]
+    "cuda",
+    #[cfg(all(feature = "metal", not(feature = "tch")))]
+    "metal",
+    #[cfg(all(feature = "vulkan", not(feature = "tch")))]
+    "vulkan",
+    #[cfg(all(feature = "wgpu", not(feature = "vulkan"), not(feature = "tch")))]
+    "wgpu",
+    #[cfg(all(feature = "flex", not(feature = "tch")))]
+    "flex",
+    #[cfg(all(feature = "ndarray", not(feature = "tch")))]
+    "ndarray",
+    #[cfg(feature = "tch")]
+    "tch",
+];
+
 impl Backend {
     /// Open the device of `load`. `product_threads`: how many threads a single product
     /// of ndarray's may start. Where a layer is a batch of products, rayon's threads are

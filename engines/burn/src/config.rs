@@ -1,5 +1,5 @@
-//! The shape of a model, from a Hugging Face `config.json`: Llama, Mistral and
-//! Phi-3, which are one architecture with small differences. Whatever would
+//! The shape of a model, from a Hugging Face `config.json`: Llama, Mistral, Phi-3
+//! and Qwen3, which are one architecture with small differences. Whatever would
 //! silently be another computation is refused by name.
 
 use protocol::engine::EngineError;
@@ -36,6 +36,8 @@ pub struct Config {
     pub mlp_bias: bool,
     /// Phi-3 stores `qkv_proj` and `gate_up_proj`; the others store the parts.
     pub fused: bool,
+    /// Each query and key head is normalised, as Qwen3's are.
+    pub has_qk_norm: bool,
     /// Positions a token sees, where that is limited.
     pub window: Option<usize>,
 }
@@ -64,7 +66,12 @@ impl Config {
     pub fn weights_read(&self) -> u64 {
         let (q, kv) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
         let products = self.hidden * (2 * q + 2 * kv + 3 * self.inner);
-        let norms = 2 * self.hidden;
+        let of_heads = if self.has_qk_norm {
+            2 * self.head_dim
+        } else {
+            0
+        };
+        let norms = 2 * self.hidden + of_heads;
         let mut biases = 0;
         if self.attention_bias {
             biases += q + 2 * kv + self.hidden;
@@ -85,9 +92,9 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn config(&self) -> Result<Config, EngineError> {
         let kind = self.json["model_type"].as_str().unwrap_or("llama");
-        if !["llama", "mistral", "phi3"].contains(&kind) {
+        if !["llama", "mistral", "phi3", "qwen3"].contains(&kind) {
             return Err(self.unsupported(&format!(
-                "model_type `{kind}`; there are llama, mistral, phi3"
+                "model_type `{kind}`; there are llama, mistral, phi3, qwen3"
             )));
         }
         let act = self.json["hidden_act"].as_str().unwrap_or("silu");
@@ -115,7 +122,8 @@ impl Fields<'_> {
             attention_bias: self.json["attention_bias"] == true,
             mlp_bias: self.json["mlp_bias"] == true,
             fused: kind == "phi3",
-            window: self.json["sliding_window"].as_u64().map(|n| n as usize),
+            has_qk_norm: kind == "qwen3",
+            window: self.window(),
         };
         if !config.heads.is_multiple_of(config.kv_heads) {
             return Err(self.nonsense(&format!(
@@ -133,6 +141,12 @@ impl Fields<'_> {
             return Err(self.nonsense(&format!("a rope_theta of {}", config.rope.theta)));
         }
         Ok(config)
+    }
+
+    /// Qwen3 says beside the window whether it has one.
+    fn window(&self) -> Option<usize> {
+        let window = self.json["sliding_window"].as_u64()?;
+        (self.json["use_sliding_window"] != false).then_some(window as usize)
     }
 
     fn rope(&self) -> Result<Rope, EngineError> {

@@ -1,7 +1,7 @@
 //! The adapter proper: token ids in, greedy ids out, and what `hello` says of
 //! the backend that was asked for.
 
-use crate::backend::{Backend, Kind};
+use crate::backend::{self, Backend, Kind};
 use crate::caught::caught;
 use crate::config::Config;
 use crate::model::Llama;
@@ -100,6 +100,10 @@ impl Engine for Burn {
         }
     }
 
+    fn backends_by_hand() -> &'static [&'static str] {
+        backend::BUILT
+    }
+
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
         let dir = Path::new(&load.model_dir);
         let config = Config::read(&dir.join("config.json"))?;
@@ -113,7 +117,7 @@ impl Engine for Burn {
         }
         // Weights are cut into a batch of products: see `linear`.
         let backend = Backend::open(load, 1)?;
-        let files = Files::map(&dir.join(&load.weights))?;
+        let files = Files::map(dir, &load.weights)?;
         let tensors = files.tensors()?;
         let element = backend.dtype.size() as u64;
         let loaded = Loaded {

@@ -4,7 +4,9 @@
 //! nothing back.
 //!
 //! Between layers everything is `rows·tokens × hidden`, so that each product is
-//! one matrix product however many rows there are.
+//! one matrix product however many rows there are. `reader` reads its parts.
+
+mod reader;
 
 use crate::backend::{Backend, Kind};
 use crate::config::Config;
@@ -14,6 +16,7 @@ use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData, activation};
 use protocol::engine::EngineError;
+use reader::Reader;
 
 /// Scores (rows × heads × queries × keys) computed at once; longer prompts
 /// attend in pieces.
@@ -45,6 +48,8 @@ pub struct Llama {
 struct Layer {
     attention_norm: Norm,
     qkv: Linear,
+    /// Of each query and key head, where these are normalised: 1 × heads + kv_heads × 1 × head_dim.
+    qk_norm: Option<Tensor<4>>,
     output: Linear,
     mlp_norm: Norm,
     gate_up: Linear,
@@ -61,14 +66,19 @@ struct Norm {
 }
 
 impl Norm {
-    /// In f32, whatever the precision is: squares leave f16's range.
     fn forward(&self, x: &Tensor<2>) -> Tensor<2> {
-        let dtype = x.dtype();
-        let wide = widen(x.clone());
-        let mean = (wide.clone() * wide.clone()).mean_dim(1);
-        let normed = wide / (mean + self.eps).sqrt();
-        narrow(normed, dtype) * self.weight.clone()
+        normalised(x.clone(), &self.weight, self.eps)
     }
+}
+
+/// The last dimension of `x`, normalised and weighted. In f32, whatever the precision is:
+/// squares leave f16's range.
+fn normalised<const D: usize>(x: Tensor<D>, weight: &Tensor<D>, eps: f64) -> Tensor<D> {
+    let dtype = x.dtype();
+    let wide = widen(x);
+    let mean = (wide.clone() * wide.clone()).mean_dim(D - 1);
+    let normed = wide / (mean + eps).sqrt();
+    narrow(normed, dtype) * weight.clone()
 }
 
 /// Where the tokens of a step stand.
@@ -222,7 +232,11 @@ impl Layer {
         let qkv = qkv.swap_dims(1, 2); // rows × heads × tokens × dim
         let part =
             |from: usize, to: usize| qkv.clone().slice([0..rows, from..to, 0..tokens, 0..dim]);
-        let qk = rotate(part(0, heads + kv_heads), step);
+        let mut qk = part(0, heads + kv_heads);
+        if let Some(weight) = &self.qk_norm {
+            qk = normalised(qk, weight, config.eps);
+        }
+        let qk = rotate(qk, step);
         let q = qk.clone().slice([0..rows, 0..heads, 0..tokens, 0..dim]);
         let k = qk.slice([0..rows, heads..heads + kv_heads, 0..tokens, 0..dim]);
         let v = part(heads + kv_heads, all);
@@ -324,100 +338,4 @@ fn widen<const D: usize>(x: Tensor<D>) -> Tensor<D> {
 
 fn narrow<const D: usize>(x: Tensor<D>, dtype: DType) -> Tensor<D> {
     if x.dtype() == dtype { x } else { x.cast(dtype) }
-}
-
-/// Reads the parts of a model.
-struct Reader<'a> {
-    tensors: &'a Tensors<'a>,
-    backend: &'a Backend,
-    config: &'a Config,
-}
-
-impl Reader<'_> {
-    fn norm(&self, name: &str, width: usize) -> Result<Norm, EngineError> {
-        let weight = self.tensors.read(&format!("{name}.weight"), &[width])?;
-        Ok(Norm {
-            weight: upload(weight, [1, width], self.backend),
-            eps: self.config.eps,
-        })
-    }
-
-    fn linear(
-        &self,
-        name: &str,
-        out: usize,
-        input: usize,
-        bias: bool,
-    ) -> Result<Linear, EngineError> {
-        self.stacked(&[(name.to_string(), out)], input, bias)
-    }
-
-    /// Several projections of one input as one: `(name, outputs)` of each.
-    fn stacked(
-        &self,
-        parts: &[(String, usize)],
-        input: usize,
-        bias: bool,
-    ) -> Result<Linear, EngineError> {
-        let (mut weight, mut biases) = (Vec::new(), Vec::new());
-        for (name, out) in parts {
-            let values = self
-                .tensors
-                .read(&format!("{name}.weight"), &[*out, input])?;
-            // The common single one is moved, not copied.
-            if weight.is_empty() {
-                weight = values;
-            } else {
-                weight.extend(values);
-            }
-            if bias {
-                biases.extend(self.tensors.read(&format!("{name}.bias"), &[*out])?);
-            }
-        }
-        let out = parts.iter().map(|(_, out)| out).sum();
-        Ok(Linear::new(
-            weight,
-            out,
-            bias.then_some(biases),
-            self.backend,
-        ))
-    }
-
-    fn layer(&self, name: &str) -> Result<Layer, EngineError> {
-        let config = self.config;
-        let (hidden, inner) = (config.hidden, config.inner);
-        let (q, kv) = (
-            config.heads * config.head_dim,
-            config.kv_heads * config.head_dim,
-        );
-        let within = |block: &str, part: &str| format!("{name}.{block}.{part}");
-        let attention = |part: &str| within("self_attn", part);
-        let mlp = |part: &str| within("mlp", part);
-        // Phi-3's fused matrices are these very stacks.
-        let (qkv, gate_up) = if config.fused {
-            (
-                vec![(attention("qkv_proj"), q + 2 * kv)],
-                vec![(mlp("gate_up_proj"), 2 * inner)],
-            )
-        } else {
-            (
-                vec![
-                    (attention("q_proj"), q),
-                    (attention("k_proj"), kv),
-                    (attention("v_proj"), kv),
-                ],
-                vec![(mlp("gate_proj"), inner), (mlp("up_proj"), inner)],
-            )
-        };
-        Ok(Layer {
-            attention_norm: self.norm(&format!("{name}.input_layernorm"), hidden)?,
-            qkv: self.stacked(&qkv, hidden, config.attention_bias)?,
-            output: self.linear(&attention("o_proj"), hidden, q, config.attention_bias)?,
-            mlp_norm: self.norm(&format!("{name}.post_attention_layernorm"), hidden)?,
-            gate_up: self.stacked(&gate_up, hidden, config.mlp_bias)?,
-            down: self.linear(&mlp("down_proj"), hidden, inner, config.mlp_bias)?,
-            keys: None,
-            values: None,
-        })
-    }
 }

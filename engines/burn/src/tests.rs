@@ -88,6 +88,7 @@ fn every_position_is_the_references() {
         ("untied", json!({"tie_word_embeddings": false})),
         ("biases", json!({"attention_bias": true, "mlp_bias": true})),
         ("llama 3", json!({"rope_scaling": llama3()})),
+        ("qwen3", json!({"model_type": "qwen3"})),
     ] {
         let tiny = Tiny::new(config);
         let dir = tiny.write();
@@ -162,6 +163,9 @@ fn fused_sharded_and_rounded_files_are_the_same_model() {
         .unwrap()
         .0;
     assert_eq!(incremental(&mut sharded, 4), expected);
+    std::fs::remove_file(dir.path().join("model.safetensors")).unwrap();
+    let mut sharded = load(dir.path(), |_| ()).unwrap().0;
+    assert_eq!(incremental(&mut sharded, 4), expected);
 }
 
 #[test]
@@ -169,6 +173,7 @@ fn the_weights_of_a_step_are_counted() {
     for (config, unread) in [
         (json!({"attention_bias": true, "mlp_bias": true}), 0),
         (json!({"tie_word_embeddings": false}), VOCABULARY * HIDDEN),
+        (json!({"model_type": "qwen3"}), 0),
     ] {
         let tiny = Tiny::new(config);
         let all: usize = tiny.tensors.values().map(|(_, values)| values.len()).sum();
@@ -206,6 +211,8 @@ fn what_is_not_computed_is_refused_by_name() {
     }
     let dir = Tiny::new(json!({"model_type": "mistral", "sliding_window": 48})).write();
     assert!(load(dir.path(), |_| ()).is_ok());
+    let unused = json!({"model_type": "qwen3", "sliding_window": 8, "use_sliding_window": false});
+    assert!(load(Tiny::new(unused).write().path(), |_| ()).is_ok());
     for precision in ["q8_0", "q4_k_m"] {
         let err = refusal(dir.path(), |load| load.precision = precision.to_string());
         assert_eq!(err.kind, FailureKind::Unsupported);

@@ -6,8 +6,6 @@ use memmap2::Mmap;
 use protocol::engine::EngineError;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
-use serde_json::Value;
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -15,13 +13,19 @@ use std::path::{Path, PathBuf};
 pub struct Files(Vec<(PathBuf, Mmap)>);
 
 impl Files {
-    /// Map `path`, or every shard that `path` (an index) names.
+    /// Map the file `weights` in `model_dir`, or its shards.
     ///
     /// # Errors
     /// If a file is missing or is of a format that is not read here.
-    pub fn map(path: &Path) -> Result<Self, EngineError> {
+    pub fn map(model_dir: &Path, weights: &str) -> Result<Self, EngineError> {
+        if !weights.ends_with(".safetensors") && !weights.ends_with(".safetensors.index.json") {
+            return Err(EngineError::unsupported(format!(
+                "{}: neither .safetensors nor its .index.json; Burn reads no GGUF",
+                model_dir.join(weights).display()
+            )));
+        }
         let mut files = Vec::new();
-        for path in shards(path)? {
+        for path in protocol::safetensors_files(model_dir, weights)? {
             let map = File::open(&path)
                 // SAFETY: a model's weight files are not written to while it runs.
                 .and_then(|file| unsafe { Mmap::map(&file) })
@@ -85,26 +89,6 @@ impl Tensors<'_> {
 fn elements<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
     let (chunks, _) = bytes.as_chunks::<N>();
     chunks.iter().map(|chunk| read(*chunk)).collect()
-}
-
-fn shards(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("safetensors") => Ok(vec![path.to_path_buf()]),
-        Some("json") => {
-            let text = std::fs::read_to_string(path).map_err(|err| fault(path, err))?;
-            let index: Value = serde_json::from_str(&text).map_err(|err| fault(path, err))?;
-            let names = index["weight_map"].as_object().into_iter().flatten();
-            let names: BTreeSet<&str> = names.filter_map(|(_, name)| name.as_str()).collect();
-            if names.is_empty() {
-                return Err(fault(path, "no weight_map in it"));
-            }
-            Ok(names.iter().map(|name| path.with_file_name(name)).collect())
-        }
-        _ => Err(EngineError::unsupported(format!(
-            "{}: neither .safetensors nor its .index.json; Burn reads no GGUF",
-            path.display()
-        ))),
-    }
 }
 
 fn fault(path: &Path, err: impl std::fmt::Display) -> EngineError {

@@ -14,7 +14,7 @@ use std::path::Path;
 /// compares it with the lockfile.
 const VERSION: &str = "0.11.1";
 
-/// What both of Candle's Llamas can do.
+/// What each of Candle's models can do.
 pub trait Model {
     /// Forget the last batch.
     fn forget(&mut self);
@@ -82,10 +82,8 @@ impl Engine for Candle {
         };
         if is_gguf(load) {
             gguf::describe(load, &mut capabilities);
-        }
-        if safetensors::uses_flash_attention(&load.backend, &load.precision) {
-            let note = "Attention by candle-flash-attn.".to_string();
-            capabilities.notes.push(note);
+        } else {
+            safetensors::describe(load, &mut capabilities);
         }
         Hello {
             protocol: PROTOCOL,
@@ -93,6 +91,16 @@ impl Engine for Candle {
             version: VERSION.to_string(),
             build: BTreeMap::from([("features".to_string(), features())]),
             capabilities,
+        }
+    }
+
+    fn backends_by_hand() -> &'static [&'static str] {
+        if cfg!(feature = "cuda") {
+            &["cuda", "cpu"]
+        } else if cfg!(feature = "metal") {
+            &["metal", "cpu"]
+        } else {
+            &["cpu"]
         }
     }
 

@@ -1,11 +1,13 @@
-//! `candle_transformers::models::quantized_llama`: GGUF files of any type. What
-//! that model cannot do is declared in `hello`, from the file's header.
+//! GGUF files of any type: opened, described from their header, and checked to be of the
+//! precision they are asked for. Which of Candle's models a file is for is
+//! [`crate::quantised`]'s to know.
 
-use crate::engine::{Loading, Model, catching, in_file};
+use crate::config;
+use crate::engine::{Loading, catching, in_file};
+use crate::quantised::{self, Header};
+use candle_core::Device;
 use candle_core::quantized::GgmlDType;
-use candle_core::quantized::gguf_file::{Content, Value};
-use candle_core::{Device, Tensor};
-use candle_transformers::models::quantized_llama::{MAX_SEQ_LEN, ModelWeights};
+use candle_core::quantized::gguf_file::Content;
 use protocol::engine::EngineError;
 use protocol::wire::{Batching, Capabilities, FailureKind, Load};
 use std::collections::BTreeMap;
@@ -13,52 +15,35 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-impl Model for ModelWeights {
-    fn forget(&mut self) {
-        self.clear_kv_cache();
-    }
-
-    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
-        ModelWeights::forward(self, ids, position)
-    }
-
-    fn positions(&self) -> usize {
-        MAX_SEQ_LEN
-    }
-}
-
 /// Add to `capabilities` what a GGUF file brings with it. An unreadable file
 /// adds nothing: `load` will say what is wrong with it.
 pub fn describe(load: &Load, capabilities: &mut Capabilities) {
     let Ok((_, content)) = open(&path(load)) else {
         return;
     };
-    if content.tensor_infos.contains_key("rope_freqs.weight") {
-        capabilities.position_gap = Some(
-            "Candle's quantized_llama ignores rope_freqs.weight (Llama 3's RoPE scaling): \
-             far positions are wrong"
-                .to_string(),
-        );
+    let header = Header::of(&content);
+    let mut gaps = header.gaps();
+    // Of a window Mistral's files say nothing.
+    gaps.extend(config::window_gap_of(Path::new(&load.model_dir)));
+    if !gaps.is_empty() {
+        capabilities.position_gap = Some(gaps.join("; "));
     }
-    if matches!(
+    let is_quantised = !matches!(
         main_type(&content),
         Some(GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16)
-    ) {
-        capabilities
-            .notes
-            .push("Unquantised GGUF weights are f32 in memory.".to_string());
-    } else {
-        // The last position's activations of several rows are strided, which
-        // Candle's quantised product refuses ("input tensor is not contiguous").
-        capabilities.batching = Batching::None;
-        capabilities.notes.push(
-            "One request at a time: Candle's quantized_llama cannot prefill several rows."
-                .to_string(),
-        );
+    );
+    if !is_quantised {
+        let note = "Unquantised GGUF weights are f32 in memory.".to_string();
+        capabilities.notes.push(note);
     }
-    capabilities
-        .notes
-        .push(format!("GGUF: at most {MAX_SEQ_LEN} positions."));
+    if let Some(why) = header.alone(is_quantised) {
+        capabilities.batching = Batching::None;
+        capabilities.notes.push(why);
+    }
+    if let Ok(positions) = header.positions() {
+        let note = format!("GGUF: at most {positions} positions.");
+        capabilities.notes.push(note);
+    }
 }
 
 /// Load a GGUF file.
@@ -68,12 +53,18 @@ pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
     let (mut reader, content) = open(&path).map_err(fault)?;
     check_precision(&content, &load.precision)
         .map_err(|message| in_file(FailureKind::Unsupported, &path, message))?;
+    let header = Header::of(&content);
+    if let Some(why) = header.refused() {
+        return Err(in_file(FailureKind::Unsupported, &path, why));
+    }
     let weight_bytes = weight_bytes(&content);
-    let kv_bytes_per_token = kv_bytes_per_token(&content).map_err(fault)?;
+    let kv_bytes_per_token = kv_bytes_per_token(&header).map_err(fault)?;
+    let positions = header.positions().map_err(fault)?;
+    let architecture = header.architecture.to_owned();
     let model =
-        catching(|| ModelWeights::from_gguf(content, &mut reader, device)).map_err(fault)?;
+        catching(|| quantised::load(&architecture, positions, content, &mut reader, device));
     Ok(Loading {
-        model: Box::new(model),
+        model: model.map_err(fault)?,
         weight_bytes,
         kv_bytes_per_token,
     })
@@ -107,7 +98,7 @@ fn main_type(content: &Content) -> Option<GgmlDType> {
 /// A file of another precision would be timed under a wrong name. Mixtures like
 /// `q4_k_m` go by what most of their weights are.
 fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
-    let dtype = main_type(content).ok_or("no weights of a Llama in it")?;
+    let dtype = main_type(content).ok_or("no weights of layers in it")?;
     let plain = |name: &str| name.to_lowercase().replace('_', "");
     let held = format!("{dtype:?}");
     if plain(precision).starts_with(&plain(&held)) {
@@ -120,7 +111,7 @@ fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
 /// only single rows; what is not quantised is held as f32.
 fn weight_bytes(content: &Content) -> u64 {
     let untied = content.tensor_infos.contains_key("output.weight");
-    let unread = |name: &str| name == "rope_freqs.weight" || untied && name == "token_embd.weight";
+    let unread = |name: &str| name.starts_with("rope_") || untied && name == "token_embd.weight";
     let read = content
         .tensor_infos
         .iter()
@@ -136,12 +127,7 @@ fn weight_bytes(content: &Content) -> u64 {
 }
 
 /// Keys and values are f32 whatever the weights are.
-fn kv_bytes_per_token(content: &Content) -> Result<u64, String> {
-    let number = |key: &str| {
-        let value = content.metadata.get(key).map(Value::to_u32);
-        let value = value.ok_or_else(|| format!("no {key} in it"))?;
-        value.map(u64::from).map_err(|err| format!("{key}: {err}"))
-    };
-    let head_dim = number("llama.embedding_length")? / number("llama.attention.head_count")?.max(1);
-    Ok(2 * 4 * number("llama.block_count")? * number("llama.attention.head_count_kv")? * head_dim)
+fn kv_bytes_per_token(header: &Header) -> Result<u64, String> {
+    let heads = header.number("attention.head_count_kv")?;
+    Ok(2 * 4 * header.number("block_count")? * heads * header.head_dim()?)
 }

@@ -1,10 +1,14 @@
-//! `candle-bench`: Candle's own Llama models behind the protocol, as a user of
-//! `candle-transformers` gets them: `llama` for safetensors, `quantized_llama`
-//! for GGUF. It deliberately mends nothing and tunes nothing; where the library
-//! falls short, `hello` says so.
+//! `candle-bench`: Candle's own models behind the protocol, as a user of
+//! `candle-transformers` gets them: `llama`, `mistral`, `phi3` and `qwen3` for
+//! safetensors, `quantized_llama`, `quantized_phi3` and `quantized_qwen3` for GGUF. It
+//! deliberately mends nothing and tunes nothing; where the library falls short, `hello`
+//! says so.
 
+mod config;
 mod engine;
 mod gguf;
+mod plain;
+mod quantised;
 mod safetensors;
 #[cfg(test)]
 mod tests;

@@ -1,37 +1,39 @@
-//! `candle_transformers::models::llama`: plain weights from safetensors, at f32,
-//! f16 or bf16. Weights are converted to the precision asked for while loading.
+//! Plain weights from safetensors, in one file or in shards, at f32, f16 or bf16. They are
+//! converted to the precision asked for while loading; which of Candle's models they are
+//! for is [`crate::plain`]'s to know.
 
-use crate::engine::{Loading, Model, catching, in_file};
+use crate::config;
+use crate::engine::{Loading, catching, in_file};
+use crate::plain::Config;
 use candle_core::safetensors::MmapedSafetensors;
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device};
 use candle_nn::VarBuilder;
-use candle_transformers::models::llama::{Cache, Config, Llama, LlamaConfig};
 use protocol::engine::EngineError;
-use protocol::wire::{FailureKind, Load};
-use serde_json::Value;
-use std::collections::BTreeSet;
+use protocol::wire::{Capabilities, FailureKind, Load};
 use std::path::{Path, PathBuf};
 
-struct Plain {
-    llama: Llama,
-    /// Never used, only cloned: its RoPE tables are shared by every clone, and
-    /// are the costly part of a `Cache` (there is no way to empty one).
-    fresh: Cache,
-    cache: Cache,
-    positions: usize,
-}
-
-impl Model for Plain {
-    fn forget(&mut self) {
-        self.cache = self.fresh.clone();
+/// Add to `capabilities` what is known of the model before it is loaded. A `config.json`
+/// that can't be read adds nothing: `load` will say what is wrong with it.
+pub fn describe(load: &Load, capabilities: &mut Capabilities) {
+    let dir = Path::new(&load.model_dir);
+    let Ok(json) = config::read(dir) else {
+        return;
+    };
+    let kind = config::architecture(&json);
+    // phi3 has no such path.
+    if uses_flash_attention(&load.backend, &load.precision) && kind != "phi3" {
+        let note = "Attention by candle-flash-attn.".to_string();
+        capabilities.notes.push(note);
     }
-
-    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
-        self.llama.forward(ids, position, &mut self.cache)
+    let mut gaps: Vec<String> = config::window_gap_of(dir).into_iter().collect();
+    if kind == "phi3" && load.precision != "f32" {
+        gaps.push(format!(
+            "Candle's phi3 computes its RoPE angles in {}, which is too coarse for far positions",
+            load.precision
+        ));
     }
-
-    fn positions(&self) -> usize {
-        self.positions
+    if !gaps.is_empty() {
+        capabilities.position_gap = Some(gaps.join("; "));
     }
 }
 
@@ -40,40 +42,34 @@ pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
     let dtype = dtype(&load.precision, device)?;
     let dir = Path::new(&load.model_dir);
     let flash = uses_flash_attention(&load.backend, &load.precision);
-    let config = config(&dir.join("config.json"), flash)?;
-    let path = dir.join(&load.weights);
-    let files = files(&path)?;
+    let config = Config::read(&config::read(dir)?, flash)
+        .map_err(|(kind, message)| in_file(kind, &dir.join("config.json"), message))?;
+    let files = files(dir, &load.weights)?;
+    // Of several, which one it is about isn't known.
+    let path = match files.as_slice() {
+        [file] => file.clone(),
+        _ => dir.join(&load.weights),
+    };
     let fault = |message: String| in_file(FailureKind::Internal, &path, message);
 
     // SAFETY: the benchmark's weight files are not written to while it runs.
     let tensors = catching(|| unsafe { MmapedSafetensors::multi(&files) }).map_err(fault)?;
-    let weight_bytes = weight_bytes(&tensors, &config, dtype);
-    let (llama, fresh) = catching(|| {
+    let weight_bytes = weight_bytes(&tensors, config.is_tied(), dtype);
+    let kv_bytes_per_token = (config.kv_elements() * dtype.size_in_bytes()) as u64;
+    let model = catching(|| {
         let weights = VarBuilder::from_backend(Box::new(tensors), dtype, device.clone());
-        Ok((
-            Llama::load(weights, &config)?,
-            Cache::new(true, dtype, &config, device)?,
-        ))
+        config.load(weights, dtype, device)
     })
     .map_err(fault)?;
-
-    let head_dim = config.hidden_size / config.num_attention_heads;
-    let kv_elements = 2 * config.num_hidden_layers * config.num_key_value_heads * head_dim;
-    let positions = config.max_position_embeddings;
     Ok(Loading {
-        model: Box::new(Plain {
-            llama,
-            cache: fresh.clone(),
-            fresh,
-            positions,
-        }),
+        model,
         weight_bytes,
-        kv_bytes_per_token: (kv_elements * dtype.size_in_bytes()) as u64,
+        kv_bytes_per_token,
     })
 }
 
 /// Its kernels take 16-bit numbers on CUDA, and are there if they were built in.
-pub fn uses_flash_attention(backend: &str, precision: &str) -> bool {
+fn uses_flash_attention(backend: &str, precision: &str) -> bool {
     cfg!(feature = "flash-attn") && backend == "cuda" && matches!(precision, "f16" | "bf16")
 }
 
@@ -91,72 +87,20 @@ fn dtype(precision: &str, device: &Device) -> Result<DType, EngineError> {
     }
 }
 
-fn config(path: &Path, flash: bool) -> Result<Config, EngineError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|err| in_file(FailureKind::Internal, path, err))?;
-    let wrong = |err| in_file(FailureKind::Internal, path, err);
-    let raw: Value = serde_json::from_str(&text).map_err(wrong)?;
-    let config: LlamaConfig = serde_json::from_value(raw.clone()).map_err(wrong)?;
-    // What Candle would silently ignore, and then compute another model.
-    let hidden = config.hidden_size / config.num_attention_heads.max(1);
-    let head_dim = raw.get("head_dim").and_then(Value::as_u64);
-    let ignored = if head_dim.is_some_and(|dim| dim != hidden as u64) {
-        Some("a head_dim other than hidden_size / num_attention_heads")
-    } else if ["attention_bias", "mlp_bias"]
-        .iter()
-        .any(|key| raw[key] == true)
-    {
-        Some("biases")
-    } else if raw.get("rope_parameters").is_some() && raw.get("rope_theta").is_none() {
-        Some("rope_parameters (it wants rope_theta and rope_scaling)")
-    } else {
-        None
-    };
-    match ignored {
-        Some(what) => {
-            let message = format!("Candle's Llama knows no {what}");
-            Err(in_file(FailureKind::Unsupported, path, message))
-        }
-        None => Ok(config.into_config(flash)),
-    }
-}
-
 /// The file itself, or the shards of an index.
-fn files(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
-    // A large model's weights are in shards, which an index beside them lists.
-    let index = path.with_extension("safetensors.index.json");
-    let path = if !path.exists() && index.exists() {
-        &index
-    } else {
-        path
-    };
-    let fault = |message: String| in_file(FailureKind::Internal, path, message);
-    if path
-        .extension()
-        .is_some_and(|extension| extension == "safetensors")
-    {
-        return Ok(vec![path.to_path_buf()]);
+fn files(dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
+    if weights.ends_with(".safetensors") || weights.ends_with(".safetensors.index.json") {
+        return protocol::safetensors_files(dir, weights);
     }
-    if path.extension().is_none_or(|extension| extension != "json") {
-        let message = "neither .safetensors, nor its .index.json, nor .gguf";
-        return Err(in_file(FailureKind::Unsupported, path, message));
-    }
-    let text = std::fs::read_to_string(path).map_err(|err| fault(err.to_string()))?;
-    let index: Value = serde_json::from_str(&text).map_err(|err| fault(err.to_string()))?;
-    let map = index["weight_map"]
-        .as_object()
-        .ok_or_else(|| fault("no weight_map".to_string()))?;
-    let shards: BTreeSet<&str> = map.values().filter_map(Value::as_str).collect();
-    Ok(shards
-        .into_iter()
-        .map(|shard| path.with_file_name(shard))
-        .collect())
+    let message = "neither .safetensors, nor its .index.json, nor .gguf";
+    let path = dir.join(weights);
+    Err(in_file(FailureKind::Unsupported, &path, message))
 }
 
 /// What a decode step reads: every weight, but of an embedding that is not also
 /// the output head only single rows.
-fn weight_bytes(tensors: &MmapedSafetensors, config: &Config, dtype: DType) -> u64 {
-    let unread = if config.tie_word_embeddings {
+fn weight_bytes(tensors: &MmapedSafetensors, tied: bool, dtype: DType) -> u64 {
+    let unread = if tied {
         "lm_head.weight"
     } else {
         "model.embed_tokens.weight"

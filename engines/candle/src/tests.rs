@@ -1,159 +1,15 @@
-//! Both of Candle's Llamas over one tiny model with made-up weights: that they
-//! are the same model, that rows of a batch do not see each other, and that what
-//! `hello` declares is so. Not here: whether the model is right, which is the
-//! parity gate's to say.
+//! Candle's models over tiny ones with made-up weights, of every architecture: that both
+//! formats give the same model, that rows of a batch do not see each other, and that what
+//! `hello` declares is so. Not here: whether the model is right, which is the parity
+//! gate's to say.
+
+mod fixture;
 
 use crate::engine::Candle;
-use candle_core::quantized::gguf_file::{self, Value};
-use candle_core::quantized::{GgmlDType, QTensor};
-use candle_core::{Device, Tensor};
+use fixture::{ALL, HIDDEN, LAYERS, VOCABULARY, model, shard, tensors};
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, FailureKind, Hello, Load, Loaded};
-use std::collections::HashMap;
 use std::path::Path;
-
-const HIDDEN: usize = 64;
-const INNER: usize = 96;
-const HEADS: usize = 4;
-const KV_HEADS: usize = 2;
-const LAYERS: usize = 2;
-const VOCABULARY: usize = 128;
-
-/// Name in safetensors, name in GGUF, shape; norms have one dimension.
-fn tensors() -> Vec<(String, String, Vec<usize>)> {
-    let kv = HIDDEN / HEADS * KV_HEADS;
-    let mut all = vec![
-        (
-            "model.embed_tokens".to_string(),
-            "token_embd".to_string(),
-            vec![VOCABULARY, HIDDEN],
-        ),
-        (
-            "model.norm".to_string(),
-            "output_norm".to_string(),
-            vec![HIDDEN],
-        ),
-    ];
-    for layer in 0..LAYERS {
-        for (plain, gguf, shape) in [
-            ("input_layernorm", "attn_norm", vec![HIDDEN]),
-            ("self_attn.q_proj", "attn_q", vec![HIDDEN, HIDDEN]),
-            ("self_attn.k_proj", "attn_k", vec![kv, HIDDEN]),
-            ("self_attn.v_proj", "attn_v", vec![kv, HIDDEN]),
-            ("self_attn.o_proj", "attn_output", vec![HIDDEN, HIDDEN]),
-            ("post_attention_layernorm", "ffn_norm", vec![HIDDEN]),
-            ("mlp.gate_proj", "ffn_gate", vec![INNER, HIDDEN]),
-            ("mlp.up_proj", "ffn_up", vec![INNER, HIDDEN]),
-            ("mlp.down_proj", "ffn_down", vec![HIDDEN, INNER]),
-        ] {
-            all.push((
-                format!("model.layers.{layer}.{plain}"),
-                format!("blk.{layer}.{gguf}"),
-                shape,
-            ));
-        }
-    }
-    all
-}
-
-/// Numbers within ±0.3 from a linear congruential generator; norms around 1.
-fn values(seed: u64, shape: &[usize]) -> Tensor {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1u64 << 24) as f32 * 0.6 - 0.3
-    };
-    let offset = if shape.len() == 1 { 1.0 } else { 0.0 };
-    let values: Vec<f32> = (0..shape.iter().product())
-        .map(|_| next() + offset)
-        .collect();
-    Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
-}
-
-/// GGUF pairs neighbouring dimensions for RoPE, safetensors the two halves.
-fn interleaved(weight: &Tensor, heads: usize) -> Tensor {
-    let (rows, columns) = weight.dims2().unwrap();
-    let halves = weight
-        .reshape((heads, 2, rows / heads / 2, columns))
-        .unwrap();
-    halves
-        .transpose(1, 2)
-        .unwrap()
-        .contiguous()
-        .unwrap()
-        .reshape((rows, columns))
-        .unwrap()
-}
-
-/// A model directory with `config.json`, `model.safetensors`, `model-f32.gguf`,
-/// `model-q8_0.gguf` and, for Llama 3, `scaled.gguf` with RoPE factors.
-fn model() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    let config = serde_json::json!({
-        "hidden_size": HIDDEN, "intermediate_size": INNER, "vocab_size": VOCABULARY,
-        "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-        "num_key_value_heads": KV_HEADS, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-        "max_position_embeddings": 32, "tie_word_embeddings": true,
-    });
-    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
-
-    let mut plain = HashMap::new();
-    let mut paired = Vec::new();
-    for (seed, (plain_name, gguf_name, shape)) in tensors().into_iter().enumerate() {
-        let weight = values(seed as u64 + 1, &shape);
-        let in_gguf = match gguf_name.rsplit('.').next() {
-            Some("attn_q") => interleaved(&weight, HEADS),
-            Some("attn_k") => interleaved(&weight, KV_HEADS),
-            _ => weight.clone(),
-        };
-        plain.insert(format!("{plain_name}.weight"), weight);
-        paired.push((format!("{gguf_name}.weight"), in_gguf));
-    }
-    candle_core::safetensors::save(&plain, dir.path().join("model.safetensors")).unwrap();
-    write_gguf(&dir.path().join("model-f32.gguf"), &paired, GgmlDType::F32);
-    write_gguf(
-        &dir.path().join("model-q8_0.gguf"),
-        &paired,
-        GgmlDType::Q8_0,
-    );
-    paired.push((
-        "rope_freqs.weight".to_string(),
-        values(99, &[HIDDEN / HEADS / 2]),
-    ));
-    write_gguf(&dir.path().join("scaled.gguf"), &paired, GgmlDType::Q8_0);
-    dir
-}
-
-fn write_gguf(path: &Path, tensors: &[(String, Tensor)], dtype: GgmlDType) {
-    let number = |n: usize| Value::U32(n as u32);
-    let metadata = [
-        ("general.architecture", Value::String("llama".to_string())),
-        ("llama.attention.head_count", number(HEADS)),
-        ("llama.attention.head_count_kv", number(KV_HEADS)),
-        ("llama.block_count", number(LAYERS)),
-        ("llama.embedding_length", number(HIDDEN)),
-        ("llama.rope.dimension_count", number(HIDDEN / HEADS)),
-        ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
-        ("llama.rope.freq_base", Value::F32(10000.0)),
-    ];
-    let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
-    let quantised: Vec<(&str, QTensor)> = tensors
-        .iter()
-        .map(|(name, tensor)| {
-            let dtype = if tensor.rank() == 1 {
-                GgmlDType::F32
-            } else {
-                dtype
-            };
-            (name.as_str(), QTensor::quantize(tensor, dtype).unwrap())
-        })
-        .collect();
-    let quantised: Vec<(&str, &QTensor)> = quantised.iter().map(|(name, q)| (*name, q)).collect();
-    let mut file = std::fs::File::create(path).unwrap();
-    gguf_file::write(&mut file, &metadata, &quantised).unwrap();
-}
 
 fn request(dir: &Path, weights: &str, precision: &str) -> Load {
     Load {
@@ -192,50 +48,99 @@ fn run(engine: &mut Candle, prompts: &[&[u32]]) -> (Vec<Vec<u32>>, Vec<f32>) {
     (rows, engine.logits(0).unwrap())
 }
 
+/// The same, one row after another, and row 0's logits.
+fn run_alone(engine: &mut Candle) -> (Vec<Vec<u32>>, Vec<f32>) {
+    let mut rows: Vec<_> = PROMPTS.iter().map(|p| run(engine, &[p])).collect();
+    let logits = std::mem::take(&mut rows[0].1);
+    (rows.into_iter().flat_map(|(row, _)| row).collect(), logits)
+}
+
 #[test]
 fn safetensors_and_gguf_are_one_model() {
-    let dir = model();
-    let (mut plain, from_plain) = load(dir.path(), "model.safetensors", "f32").unwrap();
-    let (mut gguf, from_gguf) = load(dir.path(), "model-f32.gguf", "f32").unwrap();
-    assert_eq!(from_plain.weight_bytes, from_gguf.weight_bytes);
-    assert_eq!(from_plain.kv_bytes_per_token, from_gguf.kv_bytes_per_token);
-    let ((tokens, logits), (gguf_tokens, gguf_logits)) =
-        (run(&mut plain, &PROMPTS), run(&mut gguf, &PROMPTS));
-    assert_eq!(tokens, gguf_tokens);
-    assert_eq!(logits.len(), VOCABULARY);
-    assert!(
-        logits
-            .iter()
-            .zip(&gguf_logits)
-            .all(|(a, b)| (a - b).abs() < 1e-3)
-    );
+    for kind in ALL {
+        let dir = model(kind);
+        let (mut plain, from_plain) = load(dir.path(), "model.safetensors", "f32").unwrap();
+        let (mut gguf, from_gguf) = load(dir.path(), "model-f32.gguf", "f32").unwrap();
+        assert_eq!(from_plain.weight_bytes, from_gguf.weight_bytes, "{kind}");
+        assert_eq!(from_plain.kv_bytes_per_token, from_gguf.kv_bytes_per_token);
+        let ((tokens, logits), (gguf_tokens, gguf_logits)) =
+            (run_alone(&mut plain), run_alone(&mut gguf));
+        assert_eq!(tokens, gguf_tokens, "{kind}");
+        assert_eq!(logits.len(), VOCABULARY);
+        let pairs = logits.iter().zip(&gguf_logits);
+        let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst < 1e-3, "{kind}: {worst}");
+    }
+}
+
+#[test]
+fn shards_are_the_model_they_were_cut_from() {
+    for kind in ["llama", "qwen3"] {
+        let dir = model(kind);
+        let (mut engine, whole) = load(dir.path(), "model.safetensors", "f32").unwrap();
+        let expected = run_alone(&mut engine);
+        shard(dir.path());
+        let (mut engine, cut) = load(dir.path(), "model.safetensors", "f32").unwrap();
+        assert_eq!(run_alone(&mut engine), expected, "{kind}");
+        assert_eq!(whole.weight_bytes, cut.weight_bytes);
+    }
 }
 
 #[test]
 fn rows_do_not_see_each_other_nor_the_last_batch() {
-    let dir = model();
-    for weights in ["model.safetensors", "model-f32.gguf"] {
-        let (mut engine, _) = load(dir.path(), weights, "f32").unwrap();
-        let (together, _) = run(&mut engine, &PROMPTS);
-        let apart: Vec<_> = PROMPTS
-            .iter()
-            .map(|prompt| run(&mut engine, &[prompt]).0.remove(0))
-            .collect();
-        assert_eq!(together, apart, "{weights}");
+    for kind in ALL {
+        let dir = model(kind);
+        for weights in ["model.safetensors", "model-f32.gguf"] {
+            let declared = hello(dir.path(), weights, "f32").capabilities.batching;
+            if declared == Batching::None {
+                assert_eq!((kind, weights), ("qwen3", "model-f32.gguf"));
+                continue;
+            }
+            let (mut engine, _) = load(dir.path(), weights, "f32").unwrap();
+            let (together, _) = run(&mut engine, &PROMPTS);
+            assert_eq!(together, run_alone(&mut engine).0, "{kind} {weights}");
+        }
+    }
+}
+
+#[test]
+fn a_prompt_at_once_or_token_by_token_is_the_same() {
+    for kind in ALL {
+        let dir = model(kind);
+        for weights in ["model.safetensors", "model-f32.gguf"] {
+            let (mut engine, _) = load(dir.path(), weights, "f32").unwrap();
+            engine.prefill(&PROMPTS[1..2]).unwrap();
+            let at_once = engine.logits(0).unwrap();
+            engine.prefill(&[&PROMPTS[1][..1]]).unwrap();
+            for id in &PROMPTS[1][1..] {
+                engine.decode(&[*id]).unwrap();
+            }
+            let pairs = at_once.into_iter().zip(engine.logits(0).unwrap());
+            let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(worst < 1e-3, "{kind} {weights}: {worst}");
+        }
     }
 }
 
 #[test]
 fn quantised_rows_cannot_be_prefilled_together_as_declared() {
-    let dir = model();
+    for kind in ["mistral", "phi3"] {
+        let dir = model(kind);
+        let declared = hello(dir.path(), "model-q8_0.gguf", "q8_0").capabilities;
+        assert_eq!(declared.batching, Batching::None, "{kind}");
+        let (mut engine, _) = load(dir.path(), "model-q8_0.gguf", "q8_0").unwrap();
+        assert!(engine.prefill(&PROMPTS).is_err(), "{kind}");
+        run(&mut engine, &PROMPTS[..1]);
+    }
+    let dir = model("llama");
     let declared = hello(dir.path(), "model-q8_0.gguf", "q8_0").capabilities;
     assert_eq!(declared.batching, Batching::None);
     let (mut engine, loaded) = load(dir.path(), "model-q8_0.gguf", "q8_0").unwrap();
-    // Where this succeeds one day, `gguf::describe` can say so.
+    // Where this succeeds one day, `Header::alone` can say so.
     let refused = engine.prefill(&PROMPTS).unwrap_err();
     assert!(refused.message.contains("contiguous"), "{refused}");
     run(&mut engine, &PROMPTS[..1]);
-    let weights: usize = tensors()
+    let weights: usize = tensors("llama")
         .iter()
         .map(|(_, _, shape)| shape.iter().product::<usize>())
         .sum();
@@ -248,15 +153,64 @@ fn quantised_rows_cannot_be_prefilled_together_as_declared() {
 
 #[test]
 fn ignored_rope_factors_are_declared() {
-    let dir = model();
+    let dir = model("llama");
     let gap = |weights| hello(dir.path(), weights, "q8_0").capabilities.position_gap;
     assert!(gap("scaled.gguf").is_some_and(|gap| gap.contains("rope_freqs")));
     assert!(gap("model-q8_0.gguf").is_none());
 }
 
+/// Change fields of a model's `config.json`.
+fn configure(dir: &Path, change: serde_json::Value) {
+    let path = dir.join("config.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for (key, value) in change.as_object().unwrap() {
+        config[key] = value.clone();
+    }
+    std::fs::write(path, config.to_string()).unwrap();
+}
+
+#[test]
+fn what_is_wrong_at_far_positions_alone_is_declared() {
+    for (kind, weights, precision, word) in [
+        ("phi3", "model.safetensors", "f16", "RoPE angles in f16"),
+        ("phi3", "model.safetensors", "f32", "no sliding window"),
+        ("mistral", "model.safetensors", "f32", "prompts alone"),
+        ("mistral", "model-q8_0.gguf", "q8_0", "not at all"),
+    ] {
+        let dir = model(kind);
+        configure(dir.path(), serde_json::json!({"sliding_window": 16}));
+        let gap = hello(dir.path(), weights, precision)
+            .capabilities
+            .position_gap;
+        let gap = gap.unwrap_or_else(|| panic!("{kind} {weights} declares nothing"));
+        assert!(gap.contains(word), "{gap}");
+    }
+    for kind in ALL {
+        let dir = model(kind);
+        for (weights, precision) in [("model.safetensors", "f32"), ("model-q8_0.gguf", "q8_0")] {
+            let gap = hello(dir.path(), weights, precision)
+                .capabilities
+                .position_gap;
+            assert_eq!(gap, None, "{kind} {weights}");
+        }
+    }
+}
+
+#[test]
+fn another_architecture_is_unsupported_by_name() {
+    let dir = model("llama");
+    configure(dir.path(), serde_json::json!({"model_type": "gemma"}));
+    let Err(err) = load(dir.path(), "model.safetensors", "f32") else {
+        panic!("it loaded")
+    };
+    assert_eq!(err.kind, FailureKind::Unsupported);
+    assert!(err.message.contains("gemma"), "{err}");
+}
+
 #[test]
 fn beyond_the_rope_table_is_unsupported() {
-    let dir = model();
+    let dir = model("llama");
     let (mut engine, _) = load(dir.path(), "model.safetensors", "f32").unwrap();
     engine.prefill(&[&[1; 32]]).unwrap();
     assert_eq!(
@@ -267,7 +221,7 @@ fn beyond_the_rope_table_is_unsupported() {
 
 #[test]
 fn a_bad_file_is_named() {
-    let dir = model();
+    let dir = model("llama");
     for name in ["model.safetensors", "model-q8_0.gguf"] {
         let bytes = std::fs::read(dir.path().join(name)).unwrap();
         std::fs::write(

@@ -96,8 +96,10 @@ impl Engine for Fake {
             _ => {}
         }
         // It reads no weights, but whoever names some has them.
-        let weights = Path::new(&load.model_dir).join(&load.weights);
-        if load.weights != "none" && !weights.exists() {
+        let dir = Path::new(&load.model_dir);
+        let weights = dir.join(&load.weights);
+        let are_there = protocol::safetensors_files(dir, &load.weights).is_ok();
+        if load.weights != "none" && !are_there {
             return Err(EngineError::internal(format!(
                 "{}: no such file",
                 weights.display()

@@ -6,6 +6,7 @@ use llama_cpp_sys_2 as sys;
 use protocol::wire::{Batching, Capabilities, Hello, Load, PROTOCOL};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
+use std::path::Path;
 
 /// Of the bindings, which bring llama.cpp's source. A test compares it with the
 /// lockfile.
@@ -44,7 +45,7 @@ pub fn hello(load: &Load) -> Hello {
             batching: Batching::Continuous,
             score: true,
             parallel_score: false,
-            position_gap: None,
+            position_gap: position_gap(load),
             notes: notes(load),
         },
     }
@@ -76,6 +77,20 @@ fn names() -> [String; 2] {
             text(sys::llama_print_system_info()),
         ]
     }
+}
+
+/// Mistral's files say nothing of a window, and Phi-3's are read without it ("Phi SWA is
+/// currently disabled").
+fn position_gap(load: &Load) -> Option<String> {
+    let dir = Path::new(&load.model_dir);
+    let window = protocol::sliding_window(dir)?;
+    let architecture = protocol::architecture(dir)?;
+    matches!(architecture.as_str(), "mistral" | "phi3").then(|| {
+        format!(
+            "llama.cpp runs {architecture} without its sliding window of {window} positions: \
+             beyond it, it attends to too much"
+        )
+    })
 }
 
 fn notes(load: &Load) -> Vec<String> {

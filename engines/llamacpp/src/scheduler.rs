@@ -23,6 +23,13 @@ impl Scheduler for LlamaCpp {
         describe::hello(load)
     }
 
+    fn backends_by_hand() -> &'static [&'static str] {
+        match cfg!(feature = "cuda") {
+            true => &["cuda", "cpu"],
+            false => &["cpu"],
+        }
+    }
+
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
         let (work, inbox) = channel();
         let (ready, loading) = channel();

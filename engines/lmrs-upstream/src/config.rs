@@ -54,8 +54,12 @@ fn parse(raw: &Value) -> Result<Config, String> {
             raw.get("rope_parameters")
                 .filter(|p| p.get("factor").is_some())
         });
-    if raw.get("model_type").and_then(Value::as_str) != Some("llama") {
-        return Err("only Llama models are converted".into());
+    let model_type = raw.get("model_type").and_then(Value::as_str);
+    if model_type != Some("llama") {
+        return Err(format!(
+            "its model_type is {:?}; only Llama models are converted to lm.rs's format",
+            model_type.unwrap_or("missing")
+        ));
     }
     if raw.get("tie_word_embeddings") == Some(&Value::Bool(false)) {
         return Err(
@@ -127,7 +131,11 @@ mod tests {
         assert!(parse(&untied).unwrap_err().contains("tied"));
         let mut other = config(Value::Null);
         other["model_type"] = json!("mistral");
-        assert!(parse(&other).unwrap_err().contains("only Llama"));
+        let error = parse(&other).unwrap_err();
+        assert!(
+            error.contains("only Llama") && error.contains("mistral"),
+            "{error}"
+        );
         assert_eq!(parse(&config(Value::Null)).unwrap().head_dim, 16);
     }
 }

@@ -8,7 +8,7 @@ use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const MAGIC: u32 = 0x7372_6d6c;
 const VERSION: u32 = 4;
@@ -50,27 +50,29 @@ impl Storage {
     }
 }
 
-/// Convert the weights at `source` into `target`, which is there whole or not at all.
+/// Convert the weights of `sources`, a file or its shards, into `target`, which is there
+/// whole or not at all.
 pub fn convert(
-    source: &Path,
+    sources: &[PathBuf],
     config: &Config,
     storage: Storage,
     target: &Path,
 ) -> Result<(), String> {
-    let in_source = |e: String| format!("{}: {e}", source.display());
-    let file = File::open(source).map_err(|e| in_source(e.to_string()))?;
-    // SAFETY: the benchmark's weight files are not written to while it runs.
-    let map = unsafe { Mmap::map(&file) }.map_err(|e| in_source(e.to_string()))?;
-    let tensors = SafeTensors::deserialize(&map).map_err(|e| in_source(e.to_string()))?;
+    let maps: Vec<(&Path, Mmap)> = sources
+        .iter()
+        .map(|path| Ok((path.as_path(), map(path)?)))
+        .collect::<Result<_, String>>()?;
+    let files = maps.iter().map(|(path, map)| {
+        let tensors = SafeTensors::deserialize(map).map_err(|e| in_file(path, e))?;
+        Ok((*path, tensors))
+    });
+    let files: Vec<(&Path, SafeTensors)> = files.collect::<Result<_, String>>()?;
     let staged = target.with_extension("lmrs.new");
     let in_target = |e: std::io::Error| format!("{} can't be written: {e}", staged.display());
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&staged).map_err(in_target)?);
     out.write_all(&header(config, storage)).map_err(in_target)?;
     for (name, quantised) in order(config.layers) {
-        let values = tensors
-            .tensor(&name)
-            .map_err(|e| in_source(e.to_string()))
-            .and_then(|view| values(&view).map_err(|e| in_source(format!("{name}: {e}"))))?;
+        let values = find(&files, &name)?;
         let storage = if quantised { storage } else { Storage::F32 };
         out.write_all(&encode(&values, storage))
             .map_err(in_target)?;
@@ -80,6 +82,27 @@ pub fn convert(
         .sync_all()
         .map_err(in_target)?;
     std::fs::rename(&staged, target).map_err(in_target)
+}
+
+fn map(path: &Path) -> Result<Mmap, String> {
+    let file = File::open(path).map_err(|e| in_file(path, e))?;
+    // SAFETY: the benchmark's weight files are not written to while it runs.
+    unsafe { Mmap::map(&file) }.map_err(|e| in_file(path, e))
+}
+
+/// The values of a tensor, whichever file it is in.
+fn find(files: &[(&Path, SafeTensors)], name: &str) -> Result<Vec<f32>, String> {
+    let mut all = files.iter();
+    let found = all.find_map(|(path, tensors)| Some((*path, tensors.tensor(name).ok()?)));
+    let (path, view) = found.ok_or_else(|| {
+        let first = files.first().map_or(Path::new("?"), |(path, _)| path);
+        in_file(first, format!("no tensor {name}"))
+    })?;
+    values(&view).map_err(|e| in_file(path, format!("{name}: {e}")))
+}
+
+fn in_file(path: &Path, error: impl std::fmt::Display) -> String {
+    format!("{}: {error}", path.display())
 }
 
 fn header(config: &Config, storage: Storage) -> Vec<u8> {
@@ -188,6 +211,28 @@ mod tests {
         assert_eq!(bytes[4..8], scale.to_le_bytes());
         assert_eq!(bytes[8..], 0f32.to_le_bytes());
         assert_eq!(bytes.len() as u64, Storage::Q8_0 { group: 2 }.bytes(4));
+    }
+
+    #[test]
+    fn a_tensor_is_found_in_whichever_shard_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let shard = |name: &str, tensor: &str, value: f32| {
+            let path = dir.path().join(name);
+            let bytes = value.to_le_bytes();
+            let view = TensorView::new(Dtype::F32, vec![1], &bytes).unwrap();
+            safetensors::serialize_to_file([(tensor, view)], None, &path).unwrap();
+            path
+        };
+        let paths = [shard("1", "a", 1.0), shard("2", "b", 2.0)];
+        let maps = paths.each_ref().map(|path| map(path).unwrap());
+        let files: Vec<(&Path, SafeTensors)> = paths
+            .iter()
+            .zip(&maps)
+            .map(|(path, map)| (path.as_path(), SafeTensors::deserialize(map).unwrap()))
+            .collect();
+        assert_eq!(find(&files, "a").unwrap(), [1.0]);
+        assert_eq!(find(&files, "b").unwrap(), [2.0]);
+        assert!(find(&files, "c").unwrap_err().ends_with("no tensor c"));
     }
 
     #[test]

@@ -78,12 +78,10 @@ impl Engine for Upstream {
             let message = format!("it has {POSITIONS_MAX} positions at most");
             return Err(EngineError::unsupported(message));
         }
-        let path = lmrs_file(
-            &model_dir.join(&load.weights),
-            &load.precision,
-            |source, path| convert(source, &config, storage, path),
-        )
-        .map_err(EngineError::internal)?;
+        let sources = protocol::safetensors_files(model_dir, &load.weights)?;
+        let make = |path: &Path| convert(&sources, &config, storage, path);
+        let path =
+            lmrs_file(model_dir, &sources, &load.precision, make).map_err(EngineError::internal)?;
         let file = File::open(&path).map_err(|e| in_file(&path, e))?;
         // SAFETY: written whole before it got its name, and never again.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| in_file(&path, e))?;
@@ -126,18 +124,22 @@ impl Engine for Upstream {
 /// The LMRS file of some weights, beside them, made where it isn't there. Its name
 /// has the weights' size and time of change, so that new weights get a new file.
 fn lmrs_file(
-    source: &Path,
+    model_dir: &Path,
+    sources: &[PathBuf],
     precision: &str,
-    make: impl FnOnce(&Path, &Path) -> Result<(), String>,
+    make: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<PathBuf, String> {
-    let meta = std::fs::metadata(source).map_err(|e| format!("{}: {e}", source.display()))?;
-    let changed = meta.modified().ok();
-    let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let changed_ns = changed.map_or(0, |since| since.as_nanos());
-    let name = format!("model-{precision}-{:x}-{changed_ns:x}.lmrs", meta.len());
-    let path = source.with_file_name(name);
+    let (mut bytes, mut changed_ns) = (0, 0);
+    for source in sources {
+        let meta = std::fs::metadata(source).map_err(|e| format!("{}: {e}", source.display()))?;
+        let changed = meta.modified().ok();
+        let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        bytes += meta.len();
+        changed_ns = changed_ns.max(changed.map_or(0, |since| since.as_nanos()));
+    }
+    let path = model_dir.join(format!("model-{precision}-{bytes:x}-{changed_ns:x}.lmrs"));
     if !path.exists() {
-        make(source, &path)?;
+        make(&path)?;
     }
     Ok(path)
 }
@@ -167,14 +169,18 @@ mod tests {
     #[test]
     fn new_weights_get_a_new_file_and_old_ones_none() {
         let dir = tempfile::tempdir().unwrap();
-        let source = dir.path().join("model.safetensors");
-        std::fs::write(&source, "one").unwrap();
-        let make = |_: &Path, path: &Path| std::fs::write(path, "x").map_err(|e| e.to_string());
-        let first = lmrs_file(&source, "q8_0", make).unwrap();
-        let refuse = |_: &Path, _: &Path| Err("made twice".to_string());
-        assert_eq!(lmrs_file(&source, "q8_0", refuse).unwrap(), first);
-        std::fs::write(&source, "other").unwrap();
-        assert_ne!(lmrs_file(&source, "q8_0", make).unwrap(), first);
+        let sources = ["1.safetensors", "2.safetensors"].map(|name| dir.path().join(name));
+        for source in &sources {
+            std::fs::write(source, "one").unwrap();
+        }
+        let make = |path: &Path| std::fs::write(path, "x").map_err(|e| e.to_string());
+        let of = |make: &dyn Fn(&Path) -> Result<(), String>| {
+            lmrs_file(dir.path(), &sources, "q8_0", make).unwrap()
+        };
+        let first = of(&make);
+        assert_eq!(of(&|_| Err("made twice".to_string())), first);
+        std::fs::write(&sources[1], "other").unwrap();
+        assert_ne!(of(&make), first);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The shape of a Llama model, from a Hugging Face `config.json` or from the
-//! metadata of a GGUF file, checked before anything is sized by it.
+//! The shape of a model (Llama, Mistral, Phi-3, Qwen3), from a Hugging Face `config.json`
+//! or from the metadata of a GGUF file, checked before anything is sized by it.
 //!
 //! It deliberately accepts only what [`crate::model`] computes: anything that
-//! would silently change the arithmetic (biases, another activation, sliding
-//! windows, experts, other RoPE scalings) is refused by name.
+//! would silently change the arithmetic (biases, another activation, experts,
+//! other RoPE scalings) is refused by name. A sliding window is passed on: it
+//! changes nothing for contexts that are no longer than it.
 
 use crate::gguf::{Gguf, Value};
 use protocol::engine::EngineError;
@@ -31,7 +32,25 @@ pub struct Config {
     pub eps: f32,
     /// Position embeddings.
     pub rope: Rope,
+    /// Which tensors there are, and what is computed of them.
+    pub architecture: Architecture,
+    /// Positions that a token attends to, where these are not all.
+    pub window: Option<usize>,
 }
+
+/// In what architectures differ here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// A Llama, or a Mistral, which is one under another name.
+    Llama,
+    /// Query, key and value are one tensor, gate and up another.
+    Phi3,
+    /// Queries and keys are normalised head by head.
+    Qwen3,
+}
+
+/// What this engine computes, for messages.
+const ARCHITECTURES: &str = "`llama`, `mistral`, `phi3` and `qwen3`";
 
 impl Config {
     /// Width of all query heads.
@@ -58,8 +77,22 @@ impl Config {
         let json: Json = serde_json::from_str(text)
             .map_err(|error| EngineError::internal(format!("{name}: not valid JSON: {error}")))?;
         let json = JsonConfig { json: &json, name };
-        json.require("model_type", "llama")?;
+        let architecture = match json.json["model_type"].as_str() {
+            None | Some("llama" | "mistral") => Architecture::Llama,
+            Some("phi3") => Architecture::Phi3,
+            Some("qwen3") => Architecture::Qwen3,
+            Some(other) => {
+                return Err(json.unsupported(format!(
+                    "`model_type` is `{other}`; lmrs computes only {ARCHITECTURES}"
+                )));
+            }
+        };
         json.require("hidden_act", "silu")?;
+        if json.json["partial_rotary_factor"].as_f64().unwrap_or(1.0) != 1.0 {
+            return Err(json.unsupported(
+                "`partial_rotary_factor` is not 1; lmrs rotates all of a head".to_owned(),
+            ));
+        }
         for flag in ["attention_bias", "mlp_bias"] {
             if json.json[flag].as_bool() == Some(true) {
                 return Err(json.unsupported(format!("`{flag}` is true; lmrs has no biases")));
@@ -77,6 +110,8 @@ impl Config {
             vocabulary: json.number("vocab_size")?,
             eps: json.float(json.json, "rms_norm_eps")?,
             rope: json.rope()?,
+            architecture,
+            window: json.window()?,
         };
         config.checked(name)
     }
@@ -87,19 +122,26 @@ impl Config {
     /// As for [`Config::from_json`].
     pub fn from_gguf(gguf: &Gguf<'_>, divisors: Option<Vec<f32>>) -> Result<Self, EngineError> {
         let name = gguf.name();
-        let architecture = gguf.value("general.architecture").and_then(Value::as_str);
-        if architecture != Some("llama") {
-            let found = architecture.unwrap_or("none");
-            return Err(EngineError::unsupported(format!(
-                "{name}: architecture `{found}`; lmrs computes only `llama`"
-            )));
-        }
+        // A Mistral is a `llama` here.
+        let found = gguf.value("general.architecture").and_then(Value::as_str);
+        let (prefix, architecture) = match found {
+            Some("llama") => ("llama", Architecture::Llama),
+            Some("phi3") => ("phi3", Architecture::Phi3),
+            Some("qwen3") => ("qwen3", Architecture::Qwen3),
+            _ => {
+                let found = found.unwrap_or("none");
+                return Err(EngineError::unsupported(format!(
+                    "{name}: architecture `{found}`; lmrs computes only {ARCHITECTURES}"
+                )));
+            }
+        };
         let missing = |key: &str| {
             EngineError::internal(format!(
-                "{name}: metadata `llama.{key}` is missing or no such number; fetch the file again"
+                "{name}: metadata `{prefix}.{key}` is missing or no such number; \
+                 fetch the file again"
             ))
         };
-        let find = |key: &str| gguf.value(&format!("llama.{key}"));
+        let find = |key: &str| gguf.value(&format!("{prefix}.{key}"));
         let number = |key: &str| {
             find(key)
                 .and_then(Value::as_u64)
@@ -117,6 +159,11 @@ impl Config {
         {
             return Err(EngineError::unsupported(format!(
                 "{name}: experts; lmrs has none"
+            )));
+        }
+        if gguf.find("rope_factors_long.weight").is_some() {
+            return Err(EngineError::unsupported(format!(
+                "{name}: RoPE scaling `longrope`"
             )));
         }
         if let Some(kind) = find("rope.scaling.type").and_then(Value::as_str)
@@ -158,6 +205,11 @@ impl Config {
                 },
                 scaling: divisors.map_or(Scaling::None, Scaling::Divisors),
             },
+            architecture,
+            window: match find("attention.sliding_window") {
+                Some(_) => Some(number("attention.sliding_window")?).filter(|window| *window > 0),
+                None => None,
+            },
         };
         config.checked(name)
     }
@@ -166,7 +218,7 @@ impl Config {
     fn checked(self, name: &str) -> Result<Self, EngineError> {
         let bad = |what: String| {
             Err(EngineError::internal(format!(
-                "{name}: {what}; it does not describe a Llama"
+                "{name}: {what}; it does not describe a model that lmrs computes"
             )))
         };
         for (what, value, limit) in [
@@ -256,6 +308,24 @@ impl JsonConfig<'_> {
             .ok_or_else(|| self.missing(key))
     }
 
+    /// Positions that a token attends to, as transformers reads them: a Mistral has
+    /// a window unless it says null, a Phi-3 if it has the number, a Qwen3 only
+    /// where it says so.
+    fn window(&self) -> Result<Option<usize>, EngineError> {
+        const DEFAULT: usize = 4096;
+        let windowed = match self.json["model_type"].as_str() {
+            Some("mistral") => true,
+            Some("qwen3") => self.json["use_sliding_window"].as_bool() == Some(true),
+            Some("phi3") => self.json.get("sliding_window").is_some(),
+            _ => false,
+        };
+        match self.json.get("sliding_window") {
+            None if windowed => Ok(Some(DEFAULT)),
+            Some(_) if windowed => self.optional("sliding_window"),
+            _ => Ok(None),
+        }
+    }
+
     fn rope(&self) -> Result<Rope, EngineError> {
         let number = |json: &Json, key: &str| self.float(json, key).map(f64::from);
         Rope::read(self.json, number, |kind| {
@@ -302,6 +372,30 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_read_where_the_architecture_has_one() {
+        let window = |change: &str| with(change).unwrap().window;
+        assert_eq!(
+            window(r#"{"sliding_window": 128}"#),
+            None,
+            "no Llama has one"
+        );
+        let mistral = |window: &str| format!(r#"{{"model_type": "mistral"{window}}}"#);
+        assert_eq!(window(&mistral(r#", "sliding_window": null"#)), None);
+        assert_eq!(window(&mistral(r#", "sliding_window": 128"#)), Some(128));
+        assert_eq!(window(&mistral("")), Some(4096));
+        let qwen3 = |used: bool| {
+            format!(
+                r#"{{"model_type": "qwen3", "use_sliding_window": {used}, "sliding_window": 128}}"#
+            )
+        };
+        assert_eq!(window(&qwen3(false)), None);
+        assert_eq!(window(&qwen3(true)), Some(128));
+        let phi3 = r#"{"model_type": "phi3", "sliding_window": 2047}"#;
+        assert_eq!(window(phi3), Some(2047));
+        assert_eq!(window(r#"{"model_type": "phi3"}"#), None);
+    }
+
+    #[test]
     fn reads_rope_scaling_in_both_spellings() {
         let scaling = r#""factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 8192"#;
@@ -328,6 +422,7 @@ mod tests {
     fn refuses_what_it_does_not_compute_by_name() {
         for (change, word) in [
             (r#"{"model_type": "qwen2"}"#, "qwen2"),
+            (r#"{"partial_rotary_factor": 0.5}"#, "partial_rotary_factor"),
             (r#"{"hidden_act": "gelu"}"#, "gelu"),
             (r#"{"attention_bias": true}"#, "attention_bias"),
             (

@@ -1,4 +1,4 @@
-//! One step of a Llama, top to bottom.
+//! One step of a model, whatever its architecture, top to bottom.
 //!
 //! Precision and instruction set are hidden in the products
 //! ([`crate::matmul`]) and kernels; the shapes stand in the trailing comments,
@@ -96,6 +96,14 @@ impl Model {
                 };
                 let (cos, sin) = rope.at(angle);
                 let (qk, values) = qkv.split_at_mut(q_dim + kv_dim);
+                if let Some(norms) = &layer.head_norms {
+                    let (queries, keys) = qk.split_at_mut(q_dim);
+                    for (heads, weight) in [(queries, &norms.query), (keys, &norms.key)] {
+                        for head in heads.chunks_exact_mut(head_dim) {
+                            kernels.rms_norm_in_place(head, weight, eps);
+                        }
+                    }
+                }
                 for head in qk.chunks_exact_mut(head_dim) {
                     kernels.rotate(head, cos, sin);
                 }

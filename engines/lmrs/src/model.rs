@@ -1,4 +1,4 @@
-//! A Llama: what it holds, how it is loaded, and what can be asked of it. The
+//! A model: what it holds, how it is loaded, and what can be asked of it. The
 //! arithmetic of a step is in [`crate::forward`].
 //!
 //! It deliberately does no sampling beyond argmax, and forms no batches.
@@ -86,6 +86,14 @@ impl Model {
             ..
         } = *options;
         let (mut config, mut weights) = crate::weights::load(model_dir, weights, precision, &pool)?;
+        if let Some(window) = config.window
+            && max_context > window
+        {
+            return Err(EngineError::unsupported(format!(
+                "the model attends to the last {window} positions only, and lmrs to all of \
+                 {max_context}; ask for a max_context of at most {window}"
+            )));
+        }
 
         let mut positions = max_context;
         match mutation {

@@ -2,8 +2,8 @@
 //! where they are stored so, converted once at load where they are f16 or bf16.
 //!
 //! The format's own crate checks the header; what is checked here is that each
-//! tensor has the shape the configuration promises. It deliberately reads one
-//! file: an index of shards is refused.
+//! tensor has the shape the configuration promises. A model's tensors may be spread
+//! over shards; which of them has a tensor is asked of the shards, not of the index.
 
 use crate::matrix::F32Data;
 use crate::memory::Buffer;
@@ -13,10 +13,61 @@ use memmap2::Mmap;
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 use safetensors::{Dtype, SafeTensors};
+use std::ops::Range;
 use std::sync::Arc;
 
+/// The files of a model: one, or its shards.
+pub struct Files<'a>(Vec<File<'a>>);
+
+impl<'a> Files<'a> {
+    /// Read the headers of the mapped files, each given with its name for messages.
+    ///
+    /// # Errors
+    /// If one is not a whole and consistent safetensors file.
+    pub fn open(maps: &'a [(Arc<Mmap>, String)]) -> Result<Self, EngineError> {
+        let files = maps.iter().map(|(map, name)| File::open(map, name));
+        files.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether one of the files has a tensor of that name.
+    pub fn has(&self, tensor: &str) -> bool {
+        self.0.iter().any(|file| file.has(tensor))
+    }
+
+    /// A tensor of that name and shape as f32.
+    ///
+    /// # Errors
+    /// If there is none, or of another shape, or of a type that is no float.
+    pub fn f32(&self, tensor: &str, shape: &[usize], pool: &Pool) -> Result<F32Data, EngineError> {
+        self.rows(tensor, shape, 0..shape[0], pool)
+    }
+
+    /// Some rows of a tensor of that name and shape.
+    ///
+    /// # Errors
+    /// As for [`Files::f32`].
+    pub fn rows(
+        &self,
+        tensor: &str,
+        shape: &[usize],
+        rows: Range<usize>,
+        pool: &Pool,
+    ) -> Result<F32Data, EngineError> {
+        match self.0.iter().find(|file| file.has(tensor)) {
+            Some(file) => file.rows(tensor, shape, rows, pool),
+            None => {
+                let names: Vec<&str> = self.0.iter().map(|file| file.name.as_str()).collect();
+                let names = names.join(", ");
+                Err(EngineError::internal(format!(
+                    "{names}: no tensor `{tensor}` in it; fetch the model again"
+                )))
+            }
+        }
+    }
+}
+
 /// An opened safetensors file.
-pub struct File<'a> {
+struct File<'a> {
     name: String,
     map: &'a Arc<Mmap>,
     tensors: SafeTensors<'a>,
@@ -27,7 +78,7 @@ impl<'a> File<'a> {
     ///
     /// # Errors
     /// If it is not a whole and consistent safetensors file.
-    pub fn open(map: &'a Arc<Mmap>, name: &str) -> Result<Self, EngineError> {
+    fn open(map: &'a Arc<Mmap>, name: &str) -> Result<Self, EngineError> {
         let tensors = SafeTensors::deserialize(map).map_err(|error| {
             EngineError::internal(format!(
                 "{name}: no valid safetensors file ({error:?}); fetch it again"
@@ -41,15 +92,18 @@ impl<'a> File<'a> {
     }
 
     /// Whether the file has a tensor of that name.
-    pub fn has(&self, tensor: &str) -> bool {
+    fn has(&self, tensor: &str) -> bool {
         self.tensors.tensor(tensor).is_ok()
     }
 
-    /// A tensor of that name and shape as f32.
-    ///
-    /// # Errors
-    /// If there is none, or of another shape, or of a type that is no float.
-    pub fn f32(&self, tensor: &str, shape: &[usize], pool: &Pool) -> Result<F32Data, EngineError> {
+    /// Rows of a tensor of that name and shape as f32.
+    fn rows(
+        &self,
+        tensor: &str,
+        shape: &[usize],
+        rows: Range<usize>,
+        pool: &Pool,
+    ) -> Result<F32Data, EngineError> {
         let name = &self.name;
         let view = self
             .tensors
@@ -62,8 +116,9 @@ impl<'a> File<'a> {
                 view.shape()
             )));
         }
-        let bytes = view.data();
-        let count: usize = shape.iter().product();
+        let row_bytes = view.data().len() / shape[0];
+        let bytes = &view.data()[rows.start * row_bytes..rows.end * row_bytes];
+        let count = rows.len() * shape[1..].iter().product::<usize>();
         match view.dtype() {
             Dtype::F32 => {
                 let start = bytes.as_ptr() as usize - self.map.as_ptr() as usize;

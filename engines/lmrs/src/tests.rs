@@ -1,5 +1,6 @@
-//! Tests of whole models, on tiny ones that the tests make themselves.
+//! Tests of whole models, on tiny ones that the tests make themselves or let the generator make.
 
+mod architectures;
 mod damaged;
 mod fixture;
 mod whole;

@@ -1,14 +1,15 @@
-//! The weights of a model, from a safetensors file (f32) or a GGUF file (q8_0).
+//! The weights of a model, from safetensors files (f32) or a GGUF file (q8_0).
 //!
-//! GGUF files for llama.cpp have the rows of `attn_q` and `attn_k` permuted, so
-//! that RoPE turns neighbouring pairs. The permutation is undone while packing,
-//! so [`crate::model`] knows only one kind of RoPE, Hugging Face's.
+//! GGUF files of a Llama for llama.cpp have the rows of `attn_q` and `attn_k`
+//! permuted, so that RoPE turns neighbouring pairs. The permutation is undone while
+//! packing, so [`crate::model`] knows only one kind of RoPE, Hugging Face's. Those of
+//! other architectures are not permuted. A Phi-3's fused tensors are taken apart.
 //!
 //! It deliberately converts nothing between precisions: a file of another type
 //! is refused, because the engine would otherwise be measured on weights that
 //! nobody verified.
 
-use crate::config::Config;
+use crate::config::{Architecture, Config};
 use crate::gguf::{Gguf, Tensor, Type};
 use crate::matrix::Matrix;
 use crate::pool::Pool;
@@ -16,6 +17,7 @@ use crate::safetensors;
 use memmap2::{Mmap, MmapOptions};
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,6 +40,8 @@ pub struct Layer {
     pub wk: Matrix,
     /// Values, `kv_dim × dim`.
     pub wv: Matrix,
+    /// Norms of queries' and keys' heads, where the model has them.
+    pub head_norms: Option<HeadNorms>,
     /// Attention output, `dim × q_dim`.
     pub wo: Matrix,
     /// Norm before the feed-forward block, `dim`.
@@ -48,6 +52,14 @@ pub struct Layer {
     pub up: Matrix,
     /// Down, `dim × hidden`.
     pub down: Matrix,
+}
+
+/// What queries and keys are normalised with, head by head, before RoPE.
+pub struct HeadNorms {
+    /// Of queries, `head_dim`.
+    pub query: Vec<f32>,
+    /// Of keys, `head_dim`.
+    pub key: Vec<f32>,
 }
 
 /// All of a model.
@@ -77,6 +89,7 @@ impl Weights {
                 wq,
                 wk,
                 wv,
+                head_norms,
                 wo,
                 feed_forward_norm,
                 gate,
@@ -85,14 +98,17 @@ impl Weights {
             } = layer;
             let matrices = [wq, wk, wv, wo, gate, up, down].map(Matrix::bytes);
             let norms = size_of_val(&attention_norm[..]) + size_of_val(&feed_forward_norm[..]);
-            matrices.iter().sum::<usize>() + norms
+            let of_heads = head_norms.as_ref().map_or(0, |norms| {
+                size_of_val(&norms.query[..]) + size_of_val(&norms.key[..])
+            });
+            matrices.iter().sum::<usize>() + norms + of_heads
         });
         let bytes = layers.sum::<usize>() + size_of_val(&self.norm[..]) + self.output.bytes();
         bytes as u64
     }
 }
 
-/// Load `file` of `model_dir`.
+/// Load `file` of `model_dir`, or the shards of its index.
 ///
 /// # Errors
 /// If a file is missing, damaged, of another model or another precision, or if
@@ -108,23 +124,30 @@ pub fn load(
     // The f32 path reads the mapping in place, so its pages are made present now.
     let in_place = precision == Precision::F32;
     let wanted = if in_place { "safetensors" } else { "gguf" };
-    if path.extension().and_then(|extension| extension.to_str()) != Some(wanted) {
+    // By hand, the index of shards may be named too.
+    let plain = file.strip_suffix(".index.json").unwrap_or(file);
+    if Path::new(plain).extension().and_then(|e| e.to_str()) != Some(wanted) {
         return Err(EngineError::unsupported(format!(
             "{name}: lmrs reads {precision:?} weights from a .{wanted} file"
         )));
     }
-    let map = Arc::new(map(&path, &name, in_place)?);
     match precision {
         Precision::F32 => {
+            let mut maps = Vec::new();
+            for path in protocol::safetensors_files(model_dir, file)? {
+                let name = path.display().to_string();
+                maps.push((Arc::new(map(&path, &name, in_place)?), name));
+            }
             let config_path = model_dir.join("config.json");
             let config_name = config_path.display().to_string();
             let text =
                 std::fs::read_to_string(&config_path).map_err(|e| unreadable(&config_name, &e))?;
             let config = Config::from_json(&text, &config_name)?;
-            let weights = from_safetensors(&safetensors::File::open(&map, &name)?, &config, pool)?;
+            let weights = from_safetensors(&safetensors::Files::open(&maps)?, &config, pool)?;
             Ok((config, weights))
         }
         Precision::Q8_0 => {
+            let map = map(&path, &name, in_place)?;
             let gguf = Gguf::open(&map, &name)?;
             let divisors = match gguf.find("rope_freqs.weight") {
                 None => None,
@@ -156,7 +179,7 @@ fn map(path: &Path, name: &str, populate: bool) -> Result<Mmap, EngineError> {
 }
 
 fn from_safetensors(
-    file: &safetensors::File<'_>,
+    files: &safetensors::Files<'_>,
     config: &Config,
     pool: &Pool,
 ) -> Result<Weights, EngineError> {
@@ -171,32 +194,63 @@ fn from_safetensors(
         Ok(Matrix::f32(
             rows,
             cols,
-            file.f32(&format!("{name}.weight"), &[rows, cols], pool)?,
+            files.f32(&format!("{name}.weight"), &[rows, cols], pool)?,
         ))
     };
-    let norm = |name: &str| -> Result<Vec<f32>, EngineError> {
-        Ok(file
-            .f32(&format!("{name}.weight"), &[dim], pool)?
+    let vector = |name: &str, length: usize| -> Result<Vec<f32>, EngineError> {
+        Ok(files
+            .f32(&format!("{name}.weight"), &[length], pool)?
             .values()
             .to_vec())
     };
+    let norm = |name: &str| vector(name, dim);
+    // Rows of a tensor that a Phi-3 has fused with others, and others by itself.
+    let projection =
+        |fused: &str, rows: Range<usize>, of: usize, own: &str| -> Result<Matrix, EngineError> {
+            if config.architecture != Architecture::Phi3 {
+                return matrix(own, rows.len(), dim);
+            }
+            let name = format!("{fused}.weight");
+            let values = files.rows(&name, &[of, dim], rows.clone(), pool)?;
+            Ok(Matrix::f32(rows.len(), dim, values))
+        };
+    let qkv_dim = q_dim + 2 * kv_dim;
     let layers = (0..config.layers).map(|index| {
         let at = |name: &str| format!("model.layers.{index}.{name}");
+        let (qkv, gate_up) = (at("self_attn.qkv_proj"), at("mlp.gate_up_proj"));
+        let both = 2 * hidden;
         Ok(Layer {
             attention_norm: norm(&at("input_layernorm"))?,
-            wq: matrix(&at("self_attn.q_proj"), q_dim, dim)?,
-            wk: matrix(&at("self_attn.k_proj"), kv_dim, dim)?,
-            wv: matrix(&at("self_attn.v_proj"), kv_dim, dim)?,
+            wq: projection(&qkv, 0..q_dim, qkv_dim, &at("self_attn.q_proj"))?,
+            wk: projection(
+                &qkv,
+                q_dim..q_dim + kv_dim,
+                qkv_dim,
+                &at("self_attn.k_proj"),
+            )?,
+            wv: projection(
+                &qkv,
+                q_dim + kv_dim..qkv_dim,
+                qkv_dim,
+                &at("self_attn.v_proj"),
+            )?,
+            head_norms: match config.architecture == Architecture::Qwen3 {
+                true => Some(HeadNorms {
+                    query: vector(&at("self_attn.q_norm"), config.head_dim)?,
+                    key: vector(&at("self_attn.k_norm"), config.head_dim)?,
+                }),
+                false => None,
+            },
             wo: matrix(&at("self_attn.o_proj"), dim, q_dim)?,
             feed_forward_norm: norm(&at("post_attention_layernorm"))?,
-            gate: matrix(&at("mlp.gate_proj"), hidden, dim)?,
-            up: matrix(&at("mlp.up_proj"), hidden, dim)?,
+            gate: projection(&gate_up, 0..hidden, both, &at("mlp.gate_proj"))?,
+            up: projection(&gate_up, hidden..both, both, &at("mlp.up_proj"))?,
             down: matrix(&at("mlp.down_proj"), dim, hidden)?,
         })
     });
     let layers = layers.collect::<Result<_, EngineError>>()?;
     let embedding = matrix("model.embed_tokens", vocabulary, dim)?;
-    let (untied_embedding, output) = if file.has("lm_head.weight") {
+    let (untied_embedding, output) = if files.has("lm_head.weight") {
         (Some(embedding), matrix("lm_head", vocabulary, dim)?)
     } else {
         (None, embedding)
@@ -217,25 +271,63 @@ fn from_gguf(gguf: &Gguf<'_>, config: &Config, pool: &Pool) -> Result<Weights, E
         ..
     } = *config;
     let (q_dim, kv_dim, head_dim) = (config.q_dim(), config.kv_dim(), config.head_dim);
+    let architecture = config.architecture;
     let plain = |name: &str, rows: usize, cols: usize| {
-        packed(gguf, &format!("{name}.weight"), rows, cols, |row| row, pool)
+        let name = format!("{name}.weight");
+        packed(gguf, &name, (rows, cols), 0..rows, |row| row, pool)
     };
     let rotated = |name: &str, rows: usize| {
-        let source = |row| file_row_of_rotated(row, head_dim);
-        packed(gguf, &format!("{name}.weight"), rows, dim, source, pool)
+        let source = |row| match architecture {
+            Architecture::Llama => file_row_of_rotated(row, head_dim),
+            Architecture::Phi3 | Architecture::Qwen3 => row,
+        };
+        let name = format!("{name}.weight");
+        packed(gguf, &name, (rows, dim), 0..rows, source, pool)
     };
+    // Some rows of a Phi-3's tensor.
+    let part = |name: &str, rows: Range<usize>, of: usize| {
+        let name = format!("{name}.weight");
+        packed(gguf, &name, (of, dim), rows, |row| row, pool)
+    };
+    let (qkv_dim, both) = (q_dim + 2 * kv_dim, 2 * hidden);
     let norm = |name: &str| vector(gguf, &format!("{name}.weight"), dim);
     let layers = (0..config.layers).map(|index| {
         let at = |name: &str| format!("blk.{index}.{name}");
+        let (wq, wk, wv, gate, up) = if architecture == Architecture::Phi3 {
+            // llama.cpp calls both of gate and up `ffn_up`.
+            let (qkv, gate_up) = (at("attn_qkv"), at("ffn_up"));
+            (
+                part(&qkv, 0..q_dim, qkv_dim)?,
+                part(&qkv, q_dim..q_dim + kv_dim, qkv_dim)?,
+                part(&qkv, q_dim + kv_dim..qkv_dim, qkv_dim)?,
+                part(&gate_up, 0..hidden, both)?,
+                part(&gate_up, hidden..both, both)?,
+            )
+        } else {
+            (
+                rotated(&at("attn_q"), q_dim)?,
+                rotated(&at("attn_k"), kv_dim)?,
+                plain(&at("attn_v"), kv_dim, dim)?,
+                plain(&at("ffn_gate"), hidden, dim)?,
+                plain(&at("ffn_up"), hidden, dim)?,
+            )
+        };
         Ok(Layer {
             attention_norm: norm(&at("attn_norm"))?,
-            wq: rotated(&at("attn_q"), q_dim)?,
-            wk: rotated(&at("attn_k"), kv_dim)?,
-            wv: plain(&at("attn_v"), kv_dim, dim)?,
+            wq,
+            wk,
+            wv,
+            head_norms: match architecture == Architecture::Qwen3 {
+                true => Some(HeadNorms {
+                    query: vector(gguf, &at("attn_q_norm.weight"), head_dim)?,
+                    key: vector(gguf, &at("attn_k_norm.weight"), head_dim)?,
+                }),
+                false => None,
+            },
             wo: plain(&at("attn_output"), dim, q_dim)?,
             feed_forward_norm: norm(&at("ffn_norm"))?,
-            gate: plain(&at("ffn_gate"), hidden, dim)?,
-            up: plain(&at("ffn_up"), hidden, dim)?,
+            gate,
+            up,
             down: plain(&at("ffn_down"), dim, hidden)?,
         })
     });
@@ -262,16 +354,20 @@ fn file_row_of_rotated(row: usize, head_dim: usize) -> usize {
     head * head_dim + 2 * pair + second
 }
 
+/// The rows `part` of a tensor of `(rows, cols)`; row `r` of them is row `source(r)` of
+/// the part.
 fn packed(
     gguf: &Gguf<'_>,
     name: &str,
-    rows: usize,
-    cols: usize,
+    (rows, cols): (usize, usize),
+    part: Range<usize>,
     source: impl Fn(usize) -> usize + Sync,
     pool: &Pool,
 ) -> Result<Matrix, EngineError> {
     let tensor = of_shape(gguf, name, rows, cols, Type::Q8_0)?;
-    let matrix = Matrix::q8(rows, cols, tensor.bytes, source, pool).map_err(|error| {
+    let row_bytes = tensor.bytes.len() / rows;
+    let bytes = &tensor.bytes[part.start * row_bytes..part.end * row_bytes];
+    let matrix = Matrix::q8(part.len(), cols, bytes, source, pool).map_err(|error| {
         let name = format!("{}: tensor `{name}`", gguf.name());
         EngineError::new(
             FailureKind::Oom,
@@ -279,7 +375,7 @@ fn packed(
         )
     })?;
     // SAFETY: the bytes lie in the file's mapping.
-    unsafe { crate::memory::release_file_pages(tensor.bytes) };
+    unsafe { crate::memory::release_file_pages(bytes) };
     Ok(matrix)
 }
 

@@ -111,6 +111,16 @@ impl Scheduler for MistralRs {
         }
     }
 
+    fn backends_by_hand() -> &'static [&'static str] {
+        if cfg!(feature = "cuda") {
+            &["cuda", "cpu"]
+        } else if cfg!(feature = "metal") {
+            &["metal", "cpu"]
+        } else {
+            &["cpu"]
+        }
+    }
+
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
         // mistral.rs computes on threads of its own; this one only waits for it.
         // Not the single-threaded kind: on that, mistral.rs leaves out its dry run.

@@ -16,12 +16,33 @@ pub fn describe(path: &Path, capabilities: &mut Capabilities) {
     let Ok(content) = open(path) else {
         return;
     };
+    let mut gaps = Vec::new();
     if content.tensor_infos.contains_key("rope_freqs.weight") {
-        capabilities.position_gap = Some(
+        gaps.push(
             "mistral.rs' GGUF Llama ignores rope_freqs.weight (Llama 3's RoPE scaling): \
              far positions are wrong"
                 .to_string(),
         );
+    }
+    if content
+        .tensor_infos
+        .contains_key("rope_factors_long.weight")
+    {
+        gaps.push(
+            "mistral.rs' GGUF Phi-3 ignores rope_factors_long.weight (its RoPE scaling): \
+             far positions are wrong"
+                .to_string(),
+        );
+    }
+    let dir = path.parent().unwrap_or(Path::new("."));
+    if let Some(window) = protocol::sliding_window(dir) {
+        gaps.push(format!(
+            "mistral.rs' GGUF models have no sliding window, and this model's is {window} \
+             positions: beyond it, they attend to too much"
+        ));
+    }
+    if !gaps.is_empty() {
+        capabilities.position_gap = Some(gaps.join("; "));
     }
 }
 
@@ -34,7 +55,7 @@ pub fn open(path: &Path) -> Result<Content, String> {
 /// A file of another precision would be timed under a wrong name. Mixtures like
 /// `q4_k_m` go by what most of their weights are.
 pub fn check_precision(content: &Content, precision: &str) -> Result<(), String> {
-    let dtype = main_type(content).ok_or("no weights of a Llama in it")?;
+    let dtype = main_type(content).ok_or("no weights of layers in it")?;
     let plain = |name: &str| name.to_lowercase().replace('_', "");
     let held = format!("{dtype:?}");
     if plain(precision).starts_with(&plain(&held)) {
@@ -43,11 +64,34 @@ pub fn check_precision(content: &Content, precision: &str) -> Result<(), String>
     Err(format!("its weights are {held}, not {precision}"))
 }
 
+/// mistral.rs has a model of each of these; others it would take for something else, or
+/// panic. Phi-3's takes a RoPE base of 10000 whatever the file says.
+pub fn check_architecture(content: &Content) -> Result<(), String> {
+    let value = |key: &str| content.metadata.get(key);
+    let named = value("general.architecture").and_then(|value| value.to_string().ok());
+    match named.map(String::as_str) {
+        Some("llama" | "qwen3") => Ok(()),
+        Some("phi3") => {
+            let base = value("phi3.rope.freq_base").and_then(|base| base.to_f32().ok());
+            match base.filter(|base| *base != 10_000.0) {
+                None => Ok(()),
+                Some(base) => Err(format!(
+                    "mistral.rs' GGUF Phi-3 takes a RoPE base of 10000, the model's is {base}"
+                )),
+            }
+        }
+        other => Err(format!(
+            "no architecture {:?} here; there are llama, phi3, qwen3",
+            other.unwrap_or("none")
+        )),
+    }
+}
+
 /// What a decode step reads: of an embedding that is not also the output head
 /// only single rows; what is not quantised is held as f32.
 pub fn weight_bytes(content: &Content) -> u64 {
     let untied = content.tensor_infos.contains_key("output.weight");
-    let unread = |name: &str| name == "rope_freqs.weight" || untied && name == "token_embd.weight";
+    let unread = |name: &str| name.starts_with("rope_") || untied && name == "token_embd.weight";
     let read = content
         .tensor_infos
         .iter()

@@ -66,6 +66,7 @@ pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineE
         let header =
             gguf::open(&weights).map_err(|err| in_file(FailureKind::Internal, &weights, err))?;
         gguf::check_precision(&header, &load.precision)
+            .and_then(|()| gguf::check_architecture(&header))
             .map_err(|err| in_file(FailureKind::Unsupported, &weights, err))?;
         (gguf_plan(load), Some(header))
     } else {
@@ -166,7 +167,9 @@ fn safetensors_plan(load: &Load) -> Result<Plan, EngineError> {
             )));
         }
     };
-    let files = safetensors::files(&weights(load))?;
+    let dir = Path::new(&load.model_dir);
+    let files = safetensors::files(dir, &load.weights)?;
+    let architecture = architecture(load)?;
     let loader = NormalLoaderBuilder::new(
         NormalSpecificConfig::default(),
         None,
@@ -176,7 +179,7 @@ fn safetensors_plan(load: &Load) -> Result<Plan, EngineError> {
         None,
     );
     let loader = loader
-        .build(Some(NormalLoaderType::Llama))
+        .build(Some(architecture))
         .map_err(EngineError::internal)?;
     Ok(Plan {
         loader,
@@ -184,6 +187,25 @@ fn safetensors_plan(load: &Load) -> Result<Plan, EngineError> {
         dtype,
         quantise,
     })
+}
+
+/// Which of mistral.rs' models of plain weights it is. Old `config.json` say none, and are
+/// Llama's.
+fn architecture(load: &Load) -> Result<NormalLoaderType, EngineError> {
+    let dir = Path::new(&load.model_dir);
+    let named = protocol::architecture(dir);
+    match named.as_deref().unwrap_or("llama") {
+        "llama" => Ok(NormalLoaderType::Llama),
+        "mistral" => Ok(NormalLoaderType::Mistral),
+        "phi3" => Ok(NormalLoaderType::Phi3),
+        "qwen3" => Ok(NormalLoaderType::Qwen3),
+        other => {
+            let message =
+                format!("no model_type {other:?} here; there are llama, mistral, phi3, qwen3");
+            let config = dir.join("config.json");
+            Err(in_file(FailureKind::Unsupported, &config, message))
+        }
+    }
 }
 
 fn start(

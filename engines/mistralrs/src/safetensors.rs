@@ -4,7 +4,6 @@
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,25 +12,14 @@ use std::path::{Path, PathBuf};
 /// eight bytes.
 const HEADER_BYTES_MAX: u64 = 100 << 20;
 
-/// The file itself, or the shards of an index.
-pub fn files(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
-    let extension = path.extension().unwrap_or_default();
-    if extension == "safetensors" {
-        return Ok(vec![path.to_path_buf()]);
+/// The file itself, or its shards.
+pub fn files(model_dir: &Path, weights: &str) -> Result<Vec<PathBuf>, EngineError> {
+    if weights.ends_with(".safetensors") || weights.ends_with(".safetensors.index.json") {
+        return protocol::safetensors_files(model_dir, weights);
     }
-    if extension != "json" {
-        let message = "neither .safetensors, nor its .index.json, nor .gguf";
-        return Err(in_file(FailureKind::Unsupported, path, message));
-    }
-    let index = json(path)?;
-    let map = index["weight_map"]
-        .as_object()
-        .ok_or_else(|| in_file(FailureKind::Internal, path, "no weight_map"))?;
-    let shards: BTreeSet<&str> = map.values().filter_map(Value::as_str).collect();
-    Ok(shards
-        .into_iter()
-        .map(|shard| path.with_file_name(shard))
-        .collect())
+    let message = "neither .safetensors, nor its .index.json, nor .gguf";
+    let path = model_dir.join(weights);
+    Err(in_file(FailureKind::Unsupported, &path, message))
 }
 
 /// Bytes that a decode step reads, with `element_bytes` a weight, and `quantised`
@@ -79,7 +67,10 @@ pub fn kv_elements(config: &Path) -> Result<u64, EngineError> {
             .ok_or_else(|| in_file(FailureKind::Internal, config, format!("no {key}")))
     };
     let heads = number("num_attention_heads")?;
-    let head_dim = number("hidden_size")? / heads.max(1);
+    let head_dim = match values["head_dim"].as_u64() {
+        Some(head_dim) => head_dim,
+        None => number("hidden_size")? / heads.max(1),
+    };
     let kv_heads = values["num_key_value_heads"].as_u64().unwrap_or(heads);
     Ok(2 * number("num_hidden_layers")? * kv_heads * head_dim)
 }
@@ -136,7 +127,7 @@ mod tests {
         let count = |tied: bool, quantised| {
             let text = serde_json::json!({ "tie_word_embeddings": tied }).to_string();
             std::fs::write(&config, text).unwrap();
-            weight_bytes(&files(&weights).unwrap(), &config, 2, quantised).unwrap()
+            weight_bytes(std::slice::from_ref(&weights), &config, 2, quantised).unwrap()
         };
         assert_eq!(count(true, None), (320 + 32 + 1024) * 2);
         assert_eq!(count(false, None), (320 + 32 + 1024) * 2);
@@ -154,8 +145,26 @@ mod tests {
         let index = dir.path().join("model.safetensors.index.json");
         let map = serde_json::json!({"weight_map": {"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"}});
         std::fs::write(&index, map.to_string()).unwrap();
-        assert_eq!(files(&index).unwrap().len(), 2);
-        let other = dir.path().join("model.bin");
-        assert_eq!(files(&other).unwrap_err().kind, FailureKind::Unsupported);
+        for shard in ["1.safetensors", "2.safetensors"] {
+            std::fs::write(dir.path().join(shard), "").unwrap();
+        }
+        assert_eq!(files(dir.path(), "model.safetensors").unwrap().len(), 2);
+        let other = files(dir.path(), "model.bin").unwrap_err();
+        assert_eq!(other.kind, FailureKind::Unsupported);
+    }
+
+    #[test]
+    fn a_head_may_be_of_another_size() {
+        let dir = TempDir::new();
+        let config = dir.path().join("config.json");
+        let mut values = serde_json::json!({
+            "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "num_hidden_layers": 3,
+        });
+        std::fs::write(&config, values.to_string()).unwrap();
+        assert_eq!(kv_elements(&config).unwrap(), 2 * 3 * 2 * 16);
+        values["head_dim"] = serde_json::json!(32);
+        std::fs::write(&config, values.to_string()).unwrap();
+        assert_eq!(kv_elements(&config).unwrap(), 2 * 3 * 2 * 32);
     }
 }

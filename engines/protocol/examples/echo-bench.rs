@@ -48,12 +48,22 @@ impl Engine for Echo {
         if load.variant == "missing" {
             return Err(EngineError::new(FailureKind::Unavailable, "no such device"));
         }
+        if load.backend == "absent" {
+            return Err(EngineError::new(
+                FailureKind::Unavailable,
+                "no absent device",
+            ));
+        }
         let loaded = Loaded {
             load_ns: 0,
             weight_bytes: 1,
             kv_bytes_per_token: 2,
         };
         Ok((Self { last: Vec::new() }, loaded))
+    }
+
+    fn backends_by_hand() -> &'static [&'static str] {
+        &["absent", "cpu"]
     }
 
     /// A prompt of 3 is out of memory, one of 4 panics, one of 5 talks.

@@ -72,6 +72,12 @@ pub trait Engine: Sized {
     /// last `prefill` or `decode`. Only the gate asks; it is never timed.
     fn logits(&mut self, row: usize) -> Result<Vec<f32>, EngineError>;
 
+    /// The backends that a request made by hand takes where it names none, the first whose
+    /// device is there: what this build is for comes first.
+    fn backends_by_hand() -> &'static [&'static str] {
+        &["cpu"]
+    }
+
     /// Called after each answer is written, outside every timed region. For
     /// bookkeeping that must not be timed; most engines have none.
     fn after_answer(&mut self) {}

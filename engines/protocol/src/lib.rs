@@ -17,14 +17,20 @@
 //!
 //! or, for an engine that batches by itself, [`scheduler::Scheduler`] and
 //! `protocol::main_scheduled`. What times a piece of an engine instead of requests is
-//! a micro program: [`micro`].
+//! a micro program: [`micro`]. [`safetensors_files`] finds a model's weights, in shards or not.
 
 pub mod clock;
 pub mod engine;
+pub mod error_log;
 pub mod micro;
+mod model_config;
 pub mod panicked;
 pub mod scheduler;
+mod weight_files;
 pub mod wire;
+
+pub use model_config::{architecture, sliding_window};
+pub use weight_files::safetensors_files;
 
 #[cfg(feature = "serve")]
 pub mod serve;

@@ -26,6 +26,11 @@ pub trait Scheduler: Sized {
         prompt: &[u32],
         forced: &[u32],
     ) -> Result<Vec<Vec<f32>>, EngineError>;
+
+    /// As [`crate::engine::Engine::backends_by_hand`].
+    fn backends_by_hand() -> &'static [&'static str] {
+        &["cpu"]
+    }
 }
 
 /// A request on its way through a scheduler. One that is dropped unanswered is

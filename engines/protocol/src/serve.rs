@@ -11,6 +11,7 @@ mod batched;
 mod bounds;
 mod build_info;
 mod by_hand;
+mod device;
 mod input;
 mod output;
 mod queue;
@@ -41,6 +42,7 @@ const PANICKED: u8 = 101;
 /// What the two kinds of adapters have in common. [`Batched`] makes one of an
 /// [`Engine`], [`Scheduled`] of a [`Scheduler`].
 trait Adapter: Sized {
+    fn backends_by_hand() -> &'static [&'static str];
     fn hello(load: &Load) -> Hello;
     fn load(load: &Load, hello: &Hello) -> Result<(Self, Loaded), EngineError>;
     /// One request with nothing else in flight, and what must not be timed after it.

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// How the weights of a layer are named and cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Llama and Mistral: `q_proj`, `k_proj`, `v_proj`; `gate_proj`, `up_proj`.
+    /// Llama, Mistral and Qwen3: `q_proj`, `k_proj`, `v_proj`; `gate_proj`, `up_proj`.
     Split,
     /// Phi-3: `qkv_proj`; `gate_up_proj`, in the order in which we join the others.
     Fused,
@@ -40,6 +40,8 @@ pub struct Config {
     pub eps: f64,
     /// Whether the output head is the embedding.
     pub tied: bool,
+    /// Whether each query and key head is normalised, as Qwen3's are.
+    pub has_qk_norm: bool,
     /// Position embeddings.
     pub rope: Rope,
 }
@@ -79,13 +81,14 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     fn config(&self, max_context: u32) -> Result<Config, EngineError> {
-        let layout = match self.json["model_type"].as_str() {
-            Some("llama" | "mistral") => Layout::Split,
+        let kind = self.json["model_type"].as_str();
+        let layout = match kind {
+            Some("llama" | "mistral" | "qwen3") => Layout::Split,
             Some("phi3") => Layout::Fused,
             other => {
                 let other = other.unwrap_or("nothing");
                 return Err(self.unsupported(format!(
-                    "`model_type` is {other}; tch-bench computes llama, mistral, phi3"
+                    "`model_type` is {other}; tch-bench computes llama, mistral, phi3, qwen3"
                 )));
             }
         };
@@ -103,6 +106,7 @@ impl Fields<'_> {
             vocabulary: self.size("vocab_size")?,
             eps: self.float(self.json, "rms_norm_eps")?,
             tied: self.json["tie_word_embeddings"] == true,
+            has_qk_norm: kind == Some("qwen3"),
             rope: self.rope()?,
         };
         if config.heads % config.kv_heads != 0 {
@@ -132,7 +136,10 @@ impl Fields<'_> {
                 return Err(self.unsupported(message));
             }
         }
+        // Qwen3 says beside the window whether it has one.
+        let is_used = self.json["use_sliding_window"] != false;
         if let Some(window) = self.json["sliding_window"].as_u64()
+            && is_used
             && window < u64::from(max_context)
         {
             return Err(self.unsupported(format!(
@@ -239,11 +246,19 @@ mod tests {
     }
 
     #[test]
-    fn mistral_and_phi3_are_llamas_here() {
+    fn mistral_phi3_and_qwen3_are_llamas_here() {
         let mistral = with(json!({"model_type": "mistral", "sliding_window": 4096})).unwrap();
         assert_eq!(mistral.layout, Layout::Split);
         let phi3 = with(json!({"model_type": "phi3", "sliding_window": null})).unwrap();
         assert_eq!(phi3.layout, Layout::Fused);
+        assert!(!mistral.has_qk_norm && !phi3.has_qk_norm);
+        let unused = json!({
+            "model_type": "qwen3", "head_dim": 32, "sliding_window": 16,
+            "use_sliding_window": false,
+        });
+        let qwen3 = with(unused).unwrap();
+        assert_eq!((qwen3.layout, qwen3.head_dim), (Layout::Split, 32));
+        assert!(qwen3.has_qk_norm);
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Engine for Tch {
             EngineError::new(FailureKind::Unavailable, message)
         })?;
         let config = Config::from_json(&text, &name, load.max_context)?;
-        let mut weights = Weights::open(&dir.join(&load.weights))?;
+        let mut weights = Weights::open(dir, &load.weights)?;
 
         set_threads(load.threads);
         let place = Place {

@@ -26,12 +26,14 @@ pub struct Model {
 struct Layer {
     attention_norm: Tensor, // dim
     qkv: Tensor,            // (heads + 2 · kv_heads) · head_dim × dim
-    output: Tensor,         // dim × heads · head_dim
-    mlp_norm: Tensor,       // dim
-    gate_up: Tensor,        // 2 · inner × dim
-    down: Tensor,           // dim × inner
-    keys: Tensor,           // rows × kv_heads × positions × head_dim
-    values: Tensor,         // rows × kv_heads × positions × head_dim
+    /// Of each query and key head, where these are normalised: heads + kv_heads × head_dim.
+    qk_norm: Option<Tensor>,
+    output: Tensor,   // dim × heads · head_dim
+    mlp_norm: Tensor, // dim
+    gate_up: Tensor,  // 2 · inner × dim
+    down: Tensor,     // dim × inner
+    keys: Tensor,     // rows × kv_heads × positions × head_dim
+    values: Tensor,   // rows × kv_heads × positions × head_dim
 }
 
 /// What a model is loaded for.
@@ -83,14 +85,15 @@ impl Model {
     /// the output head too, a step reads only a line a row.
     pub fn weight_bytes(&self) -> u64 {
         let of_layers = self.layers.iter().flat_map(|layer| {
-            [
+            let always = [
                 &layer.attention_norm,
                 &layer.qkv,
                 &layer.output,
                 &layer.mlp_norm,
                 &layer.gate_up,
                 &layer.down,
-            ]
+            ];
+            always.into_iter().chain(&layer.qk_norm)
         });
         of_layers
             .chain([&self.norm, &self.head])
@@ -141,12 +144,15 @@ impl Model {
         linear(&self.norm_of(&last, &self.norm)?, &self.head)
     }
 
-    /// Normalised in f32, rounded, then weighted: given the weight, libtorch would
-    /// round once, and at bf16 that is another model than transformers'.
     fn norm_of(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor, TchError> {
-        x.f_rms_norm([self.config.dim], None::<&Tensor>, self.config.eps)?
-            .f_mul_(weight)
+        normalised(x, self.config.dim, weight, self.config.eps)
     }
+}
+
+/// The last dimension, `width` wide, normalised in f32, rounded, then weighted: given the
+/// weight, libtorch would round once, and at bf16 that is another model than transformers'.
+fn normalised(x: &Tensor, width: i64, weight: &Tensor, eps: f64) -> Result<Tensor, TchError> {
+    x.f_rms_norm([width], None::<&Tensor>, eps)?.f_mul_(weight)
 }
 
 /// What a step feeds, and where.
@@ -173,8 +179,11 @@ impl Layer {
             ..
         } = span;
         let qkv = linear(x, &self.qkv)?.f_view([rows, tokens, config.all_heads(), head_dim])?;
-        // Queries and keys are rotated as one.
-        let unrotated = qkv.f_narrow(2, 0, heads + kv_heads)?;
+        // Queries and keys are normalised and rotated as one.
+        let mut unrotated = qkv.f_narrow(2, 0, heads + kv_heads)?;
+        if let Some(weight) = &self.qk_norm {
+            unrotated = normalised(&unrotated, head_dim, weight, config.eps)?;
+        }
         let mut swapped = unrotated.f_roll([head_dim / 2], [-1])?;
         let swapped = swapped.f_mul_(&span.sin)?;
         let rotated = unrotated.f_mul(&span.cos)?.f_add_(&swapped)?;
@@ -266,6 +275,7 @@ impl Loader<'_> {
         Ok(Layer {
             attention_norm: self.vector(&name("input_layernorm"))?,
             qkv: self.joined(&qkv, dim)?,
+            qk_norm: self.qk_norm(&name("self_attn"))?,
             output: self.joined(&[(name("self_attn.o_proj"), dim)], q)?,
             mlp_norm: self.vector(&name("post_attention_layernorm"))?,
             gate_up: self.joined(&gate_up, dim)?,
@@ -295,13 +305,34 @@ impl Loader<'_> {
     }
 
     fn vector(&mut self, name: &str) -> Result<Tensor, EngineError> {
-        let vector = self
-            .weights
-            .read(&format!("{name}.weight"), &[self.config.dim])?;
+        self.vector_of(name, self.config.dim)
+    }
+
+    fn vector_of(&mut self, name: &str, width: i64) -> Result<Tensor, EngineError> {
+        let vector = self.weights.read(&format!("{name}.weight"), &[width])?;
         vector
             .f_to_kind(self.at.kind)
             .and_then(|vector| vector.f_to_device(self.at.device))
             .map_err(|err| failed(&err))
+    }
+
+    /// The norms of the query heads, one under another, and of the key heads.
+    fn qk_norm(&mut self, attention: &str) -> Result<Option<Tensor>, EngineError> {
+        let &Config {
+            heads,
+            kv_heads,
+            head_dim,
+            has_qk_norm,
+            ..
+        } = self.config;
+        if !has_qk_norm {
+            return Ok(None);
+        }
+        let q = self.vector_of(&format!("{attention}.q_norm"), head_dim)?;
+        let k = self.vector_of(&format!("{attention}.k_norm"), head_dim)?;
+        let repeated = |norm: Tensor, heads: i64| norm.f_expand([heads, head_dim], false);
+        let joined = || Tensor::f_cat(&[repeated(q, heads)?, repeated(k, kv_heads)?], 0);
+        joined().map(Some).map_err(|err| failed(&err))
     }
 
     /// Written, and so present, before the first request.

@@ -69,6 +69,10 @@ fn model(model_type: &str) -> tempfile::TempDir {
             parts.push(("mlp.gate_proj", gate_up.narrow(0, 0, INNER)));
             parts.push(("mlp.up_proj", gate_up.narrow(0, INNER, INNER)));
         }
+        if model_type == "qwen3" {
+            parts.push(("self_attn.q_norm", values(seed(6), &[Q / 4])));
+            parts.push(("self_attn.k_norm", values(seed(7), &[KV / 2])));
+        }
         for (part, tensor) in parts {
             tensors.push((format!("model.layers.{layer}.{part}"), tensor));
         }
@@ -119,14 +123,16 @@ const PROMPTS: [&[u32]; 3] = [&[1, 2, 3, 4, 5], &[90, 2, 70, 4, 127], &[6, 6, 6,
 
 #[test]
 fn rows_of_a_batch_do_not_see_each_other() {
-    let dir = model("llama");
-    let (mut engine, _) = load(dir.path(), "f32").unwrap();
-    let together = generate(&mut engine, &PROMPTS, 8);
-    for (prompt, (tokens, logits)) in PROMPTS.iter().zip(together) {
-        // In a cache that still holds the batch.
-        let alone = generate(&mut engine, &[prompt], 8).remove(0);
-        assert_eq!(alone.0, tokens);
-        assert_close(&alone.1, &logits, 1e-4);
+    for model_type in ["llama", "qwen3"] {
+        let dir = model(model_type);
+        let (mut engine, _) = load(dir.path(), "f32").unwrap();
+        let together = generate(&mut engine, &PROMPTS, 8);
+        for (prompt, (tokens, logits)) in PROMPTS.iter().zip(together) {
+            // In a cache that still holds the batch.
+            let alone = generate(&mut engine, &[prompt], 8).remove(0);
+            assert_eq!(alone.0, tokens);
+            assert_close(&alone.1, &logits, 1e-4);
+        }
     }
 }
 
@@ -154,6 +160,49 @@ fn joined_weights_are_the_same_model() {
         generate(&mut engine, &PROMPTS[..1], 4).remove(0).1
     };
     assert_eq!(logits("llama"), logits("phi3"));
+}
+
+/// Without norms a Qwen3 would be a Llama: each must change what comes out, and a norm of a
+/// query head that is twice as large doubles scores, which one of key heads undoes.
+#[test]
+fn query_and_key_heads_are_normalised() {
+    let logits = |q_times: f64, k_times: f64| {
+        let dir = model("qwen3");
+        let path = dir.path().join("model.safetensors");
+        let mut tensors = Tensor::read_safetensors(&path).unwrap();
+        for (name, tensor) in &mut tensors {
+            let times = match name.rsplit('.').nth(1) {
+                Some("q_norm") => q_times,
+                Some("k_norm") => k_times,
+                _ => continue,
+            };
+            *tensor = tensor.shallow_clone() * times;
+        }
+        Tensor::write_safetensors(&tensors, &path).unwrap();
+        let (mut engine, _) = load(dir.path(), "f32").unwrap();
+        engine.prefill(&PROMPTS[1..2]).unwrap();
+        engine.logits(0).unwrap()
+    };
+    let plain = logits(1.0, 1.0);
+    assert_close(&plain, &logits(2.0, 0.5), 1e-4);
+    let differs = |other: Vec<f32>| plain.iter().zip(other).any(|(a, b)| (a - b).abs() > 1e-2);
+    assert!(differs(logits(2.0, 1.0)) && differs(logits(1.0, 2.0)));
+
+    // What a projection is multiplied by, a norm takes out again.
+    let scaled = |model_type: &str| {
+        let dir = model(model_type);
+        let path = dir.path().join("model.safetensors");
+        let mut tensors = Tensor::read_safetensors(&path).unwrap();
+        let q_proj = tensors
+            .iter_mut()
+            .filter(|(name, _)| name.contains("q_proj"));
+        q_proj.for_each(|(_, tensor)| *tensor = tensor.shallow_clone() * 3.0);
+        Tensor::write_safetensors(&tensors, &path).unwrap();
+        let (mut engine, _) = load(dir.path(), "f32").unwrap();
+        engine.prefill(&PROMPTS[1..2]).unwrap();
+        engine.logits(0).unwrap()
+    };
+    assert_close(&plain, &scaled("qwen3"), 1e-3);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -30,13 +30,19 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Open a `.safetensors` file or an `.index.json`, and read the headers.
-    pub fn open(path: &Path) -> Result<Self, EngineError> {
+    /// Open the file `weights` in `model_dir`, or its shards, and read the headers.
+    pub fn open(model_dir: &Path, weights: &str) -> Result<Self, EngineError> {
+        if !weights.ends_with(".safetensors") && !weights.ends_with(".safetensors.index.json") {
+            return Err(EngineError::unsupported(format!(
+                "{weights}: tch-bench reads .safetensors and .safetensors.index.json"
+            )));
+        }
+        let files = protocol::safetensors_files(model_dir, weights)?;
         let mut weights = Self {
             files: Vec::new(),
             places: HashMap::new(),
         };
-        for path in shards(path)? {
+        for path in files {
             weights.add(path)?;
         }
         Ok(weights)
@@ -123,33 +129,6 @@ fn place(entry: &Value, file: usize, data: u64) -> Option<Place> {
     })
 }
 
-/// The file itself, or the shards that an index names.
-fn shards(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
-    let name = path.to_string_lossy();
-    if name.ends_with(".safetensors") {
-        return Ok(vec![path.to_path_buf()]);
-    }
-    if !name.ends_with(".safetensors.index.json") {
-        return Err(EngineError::unsupported(format!(
-            "{name}: tch-bench reads .safetensors and .safetensors.index.json"
-        )));
-    }
-    let text = std::fs::read(path).map_err(|err| unusable(path, err))?;
-    let index: Value = serde_json::from_slice(&text).map_err(|err| unusable(path, err))?;
-    let shards: BTreeSet<&str> = index["weight_map"]
-        .as_object()
-        .into_iter()
-        .flat_map(|map| map.values().filter_map(Value::as_str))
-        .collect();
-    if shards.is_empty() {
-        return Err(unusable(path, "it names no weight files"));
-    }
-    Ok(shards
-        .into_iter()
-        .map(|shard| path.with_file_name(shard))
-        .collect())
-}
-
 fn unusable(path: &Path, why: impl std::fmt::Display) -> EngineError {
     let message = format!("{}: {why}; fetch the model again", path.display());
     EngineError::new(FailureKind::Unavailable, message)
@@ -184,7 +163,7 @@ mod tests {
         data.extend([0x80, 0x3f, 0x00, 0x40]); // 1 and 2
         std::fs::write(&path, file(&header, &data)).unwrap();
 
-        let mut weights = Weights::open(&path).unwrap();
+        let mut weights = Weights::open(dir.path(), "model.safetensors").unwrap();
         let values = |tensor: Tensor| Vec::<f32>::try_from(tensor.view([-1])).unwrap();
         assert_eq!(values(weights.read("a", &[2]).unwrap()), [1.5, -2.0]);
         assert_eq!(values(weights.read("b", &[1, 2]).unwrap()), [1.0, 2.0]);
@@ -209,25 +188,35 @@ mod tests {
             file(&entry(4), &[0; 8]),
         ] {
             std::fs::write(&path, content).unwrap();
-            let error = Weights::open(&path).err().unwrap();
+            let error = Weights::open(dir.path(), "model.safetensors")
+                .err()
+                .unwrap();
             assert_eq!(error.kind, FailureKind::Unavailable);
         }
-        let gguf = Weights::open(&dir.path().join("model.gguf")).err().unwrap();
+        let gguf = Weights::open(dir.path(), "model.gguf").err().unwrap();
         assert_eq!(gguf.kind, FailureKind::Unsupported);
     }
 
     #[test]
     fn an_index_names_its_shards() {
         let dir = tempfile::tempdir().unwrap();
-        let index = dir.path().join("model.safetensors.index.json");
+        for name in ["a", "b"] {
+            let header = json!({name: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}});
+            let shard = dir.path().join(format!("{name}.safetensors"));
+            std::fs::write(shard, file(&header, &1f32.to_le_bytes())).unwrap();
+        }
         std::fs::write(
-            &index,
-            r#"{"weight_map": {"a": "2.safetensors", "b": "1.safetensors"}}"#,
+            dir.path().join("model.safetensors.index.json"),
+            r#"{"weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}"#,
         )
         .unwrap();
-        let names = ["1.safetensors", "2.safetensors"].map(|name| dir.path().join(name));
-        assert_eq!(shards(&index).unwrap(), names);
-        std::fs::write(&index, "{}").unwrap();
-        assert!(shards(&index).is_err());
+        let mut weights = Weights::open(dir.path(), "model.safetensors").unwrap();
+        assert!(weights.read("a", &[1]).is_ok() && weights.read("b", &[1]).is_ok());
+        std::fs::remove_file(dir.path().join("b.safetensors")).unwrap();
+        let error = Weights::open(dir.path(), "model.safetensors")
+            .err()
+            .unwrap();
+        assert_eq!(error.kind, FailureKind::Unavailable);
+        assert!(error.message.contains("b.safetensors"), "{}", error.message);
     }
 }

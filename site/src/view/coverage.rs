@@ -1,6 +1,7 @@
 //! What was not measured and why. Every planned cell stands in the matrix;
 //! every one without a number has a row with its reason.
 
+use super::architectures::{self, Architectures};
 use super::cells::{gap, plural, status_words, swatch};
 use super::engine::verified_scope;
 use super::frame::{Frame, reason_id, reason_path};
@@ -21,6 +22,7 @@ pub struct CoveragePage {
     reasons: Vec<Reason>,
     gate: Vec<Gate>,
     untraced: Vec<(String, String)>,
+    architectures: Architectures,
     unplanned_targets: Vec<(String, String)>,
     unplanned_scenarios: Vec<(String, String)>,
     measured: String,
@@ -150,6 +152,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
             })
             .collect(),
         untraced: super::kernels::untraced(shown),
+        architectures: architectures::matrix(shown),
         unplanned_targets: unplanned_targets(shown),
         unplanned_scenarios: unplanned_scenarios(shown),
         measured,

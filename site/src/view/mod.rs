@@ -3,6 +3,7 @@
 
 pub mod adoption;
 pub mod answer;
+pub mod architectures;
 pub mod cells;
 pub mod changelog;
 pub mod compare;

@@ -83,3 +83,38 @@ fn the_map_of_coverage_has_a_sign_for_every_cell() {
     let map = map.split("</svg>").next().unwrap();
     assert_eq!(map.matches("h-").count(), cells);
 }
+
+#[test]
+fn a_matrix_says_which_engine_runs_which_architecture() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    let [first, second, ..] = world.registry.engines.as_mut_slice() else {
+        panic!("the synthetic registry has several engines");
+    };
+    first.architectures = vec!["llama".into(), "qwen3".into()];
+    first.targets[0].architectures = vec!["phi3".into()];
+    second.architectures = vec!["*".into()];
+    let (name, alone) = (first.name.clone(), first.targets[0].clone());
+    let alone = format!("{}.{}.{}", first.id, alone.backend, alone.precision);
+    let any = second.name.clone();
+    let pages = site::render(&world.input()).expect("renders");
+    let text = String::from_utf8(pages["coverage.html"].clone()).expect("UTF-8");
+    let matrix = text
+        .split("Architectures by engine")
+        .nth(1)
+        .expect("it is there");
+    let matrix = matrix.split("</table>").next().unwrap();
+    for head in ["llama", "qwen3", "phi3", "any other"] {
+        let head = format!("<th scope=\"col\">{head}</th>");
+        assert!(matrix.contains(&head), "{head}");
+    }
+    let answers = |engine: &str, targets: &str| -> Vec<String> {
+        let start = format!("<tr><th scope=\"row\">{engine}</th><td>{targets}");
+        let row = matrix.split(&start).nth(1);
+        let row = row.unwrap_or_else(|| panic!("{start} in {matrix}"));
+        let row = row.split("</tr>").next().unwrap();
+        let cells = row.split("<td>").skip(1);
+        cells.map(|cell| cell.replace("</td>", "")).collect()
+    };
+    assert_eq!(answers(&name, &alone), ["no", "no", "yes", "no"]);
+    assert_eq!(answers(&any, "all"), ["yes"; 4]);
+}

@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::config::{config_json, tokenizer_config_json};
-use crate::spec::{ModelFile, ModelSpec};
+use crate::spec::{ModelFile, ModelSpec, SAFETENSORS_INDEX};
 use crate::tokenizer::{tokenizer_json, vocabulary};
 use crate::trained::Origin;
 use crate::weights::{TensorDef, tensors};
@@ -43,10 +43,21 @@ pub fn generate(
             finished += count as f64 * cost(file);
             progress(file.name(), finished / total);
         };
-        write_whole(dir, file.name(), |out| match file {
-            ModelFile::Safetensors => safetensors_file::write(spec, origin, out, &mut done),
-            _ => gguf::write(spec, origin, &bpe, file, out, &mut done),
-        })?;
+        if file != ModelFile::Safetensors {
+            write_whole(dir, file.name(), |out| {
+                gguf::write(spec, origin, &bpe, file, out, &mut done)
+            })?;
+            continue;
+        }
+        for (name, defs) in safetensors_file::files(spec) {
+            write_whole(dir, &name, |out| {
+                safetensors_file::write_some(spec, origin, &defs, out, &mut done)
+            })?;
+        }
+        if spec.shards > 1 {
+            let index = safetensors_file::index_json(spec);
+            write_text(dir, SAFETENSORS_INDEX, &index)?;
+        }
     }
     progress("done", 1.0);
     Ok(())

@@ -1,13 +1,14 @@
-//! Writes GGUF v3 files for the Llama architecture, as llama.cpp's `convert_hf_to_gguf.py` and
-//! `llama-quantize` would.
+//! Writes GGUF v3 files, as llama.cpp's `convert_hf_to_gguf.py` and `llama-quantize` would.
 //!
-//! Only what these models need: little-endian, one file, no other architecture, and no reader.
-//! There is no `output.weight`: with tied embeddings every reader falls back to `token_embd.weight`.
+//! Only what these models need: little-endian, one file, and no reader. What writes a model that was
+//! brought ([`checkpoint`](crate::checkpoint)) takes keys and types from here. With tied embeddings there is
+//! no `output.weight`: every reader falls back to `token_embd.weight`.
 
 use std::io::Write;
 
 use anyhow::Result;
 
+use crate::architecture::Architecture;
 use crate::bpe::Bpe;
 use crate::quant::GgmlType;
 use crate::spec::{ModelFile, ModelSpec};
@@ -17,14 +18,14 @@ use crate::trained::Origin;
 use crate::weights::{Role, TensorDef, tensors};
 
 /// Tensor data begin at multiples of this, GGUF's default.
-const ALIGNMENT: usize = 32;
+pub(crate) const ALIGNMENT: usize = 32;
 
 /// The type a tensor has in `file`, by llama.cpp's rules (`llama_tensor_get_type`).
 pub fn tensor_type(spec: &ModelSpec, def: &TensorDef, file: ModelFile) -> GgmlType {
     if def.is_vector() {
         return GgmlType::F32;
     }
-    match file {
+    let wanted = match file {
         ModelFile::Safetensors | ModelFile::GgufF32 => GgmlType::F32,
         ModelFile::GgufF16 => GgmlType::F16,
         ModelFile::GgufQ8_0 => GgmlType::Q8_0,
@@ -33,12 +34,23 @@ pub fn tensor_type(spec: &ModelSpec, def: &TensorDef, file: ModelFile) -> GgmlTy
                 .layer
                 .is_some_and(|layer| use_more_bits(layer, spec.num_layers));
             match def.role {
-                Role::Embedding => GgmlType::Q6K,
+                Role::Output => GgmlType::Q6K,
+                Role::Embedding if spec.tied => GgmlType::Q6K,
+                Role::QueryKeyValue => GgmlType::Q5K,
                 Role::Value | Role::Down if more_bits => GgmlType::Q6K,
                 _ => GgmlType::Q4K,
             }
         }
-    }
+    };
+    // Rows that don't fill a format's blocks get the next coarser one, and f16 fits all.
+    let coarser = match wanted {
+        GgmlType::Q4K => GgmlType::Q5_0,
+        GgmlType::Q5K | GgmlType::Q6K => GgmlType::Q8_0,
+        other => other,
+    };
+    let fits = |kind: &GgmlType| def.cols.is_multiple_of(kind.block().0);
+    let found = [wanted, coarser].into_iter().find(fits);
+    found.unwrap_or(GgmlType::F16)
 }
 
 /// llama.cpp's `use_more_bits`: the first and the last eighth of the layers, and every third between.
@@ -46,11 +58,12 @@ fn use_more_bits(layer: usize, layers: usize) -> bool {
     layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2
 }
 
-/// Where row `row` of the GGUF tensor comes from. llama.cpp rotates neighbouring dimensions and
-/// Hugging Face the two halves of a head, so the rows of query and key are interleaved.
-fn source_row(role: Role, head_dim: usize, row: usize) -> usize {
+/// Where row `row` of the GGUF tensor comes from. llama.cpp rotates neighbouring dimensions of a Llama
+/// and Hugging Face the two halves of a head, so the rows of query and key are interleaved.
+pub(crate) fn source_row(spec: &ModelSpec, role: Role, row: usize) -> usize {
     match role {
-        Role::Query | Role::Key => {
+        Role::Query | Role::Key if spec.architecture.interleaves_in_gguf() => {
+            let head_dim = spec.head_dim;
             let (head, within) = (row / head_dim, row % head_dim);
             head * head_dim + within % 2 * (head_dim / 2) + within / 2
         }
@@ -84,13 +97,7 @@ pub fn write(
     }
     let metadata = metadata(spec, bpe, file);
 
-    let mut head = b"GGUF".to_vec();
-    head.extend_from_slice(&3u32.to_le_bytes());
-    head.extend_from_slice(&infos.count.to_le_bytes());
-    head.extend_from_slice(&metadata.count.to_le_bytes());
-    head.extend_from_slice(&metadata.bytes);
-    head.extend_from_slice(&infos.bytes);
-    head.resize(head.len().next_multiple_of(ALIGNMENT), 0);
+    let head = head(&infos, &metadata);
     out.write_all(&head)?;
 
     if let Some(factors) = factors {
@@ -102,7 +109,7 @@ pub fn write(
     }
     for def in &defs {
         let kind = tensor_type(spec, def, file);
-        let source = |row| source_row(def.role, spec.head_dim, row);
+        let source = |row| source_row(spec, def.role, row);
         let encode = |weights: &[f32], bytes: &mut Vec<u8>| kind.encode(weights, bytes);
         stream::write_tensor(spec, origin, def, source, encode, out, done)?;
         let size = kind.bytes(def.len());
@@ -111,16 +118,28 @@ pub fn write(
     Ok(())
 }
 
+/// Everything before the tensors' data.
+pub(crate) fn head(infos: &Infos, metadata: &Metadata) -> Vec<u8> {
+    let mut head = b"GGUF".to_vec();
+    head.extend_from_slice(&3u32.to_le_bytes());
+    head.extend_from_slice(&infos.count.to_le_bytes());
+    head.extend_from_slice(&metadata.count.to_le_bytes());
+    head.extend_from_slice(&metadata.bytes);
+    head.extend_from_slice(&infos.bytes);
+    head.resize(head.len().next_multiple_of(ALIGNMENT), 0);
+    head
+}
+
 /// The tensor table: name, shape (fastest dimension first), type, offset from the start of the data.
 #[derive(Default)]
-struct Infos {
+pub(crate) struct Infos {
     bytes: Vec<u8>,
     count: u64,
     offset: usize,
 }
 
 impl Infos {
-    fn add(&mut self, name: &str, shape: &[usize], kind: GgmlType) {
+    pub(crate) fn add(&mut self, name: &str, shape: &[usize], kind: GgmlType) {
         push_string(&mut self.bytes, name);
         self.bytes
             .extend_from_slice(&(shape.len() as u32).to_le_bytes());
@@ -139,7 +158,7 @@ impl Infos {
 
 /// Key-value pairs. The numbers are GGUF's value types.
 #[derive(Default)]
-struct Metadata {
+pub(crate) struct Metadata {
     bytes: Vec<u8>,
     count: u64,
 }
@@ -151,23 +170,23 @@ impl Metadata {
         self.count += 1;
     }
 
-    fn u32(&mut self, key: &str, value: usize) {
+    pub(crate) fn u32(&mut self, key: &str, value: usize) {
         self.key(key, 4);
         let value = u32::try_from(value).expect("metadata numbers fit in 32 bits");
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    fn f32(&mut self, key: &str, value: f64) {
+    pub(crate) fn f32(&mut self, key: &str, value: f64) {
         self.key(key, 6);
         self.bytes.extend_from_slice(&(value as f32).to_le_bytes());
     }
 
-    fn bool(&mut self, key: &str, value: bool) {
+    pub(crate) fn bool(&mut self, key: &str, value: bool) {
         self.key(key, 7);
         self.bytes.push(u8::from(value));
     }
 
-    fn string(&mut self, key: &str, value: &str) {
+    pub(crate) fn string(&mut self, key: &str, value: &str) {
         self.key(key, 8);
         push_string(&mut self.bytes, value);
     }
@@ -178,14 +197,21 @@ impl Metadata {
         self.bytes.extend_from_slice(&(len as u64).to_le_bytes());
     }
 
-    fn strings<S: AsRef<str>>(&mut self, key: &str, values: &[S]) {
+    pub(crate) fn strings<S: AsRef<str>>(&mut self, key: &str, values: &[S]) {
         self.array(key, 8, values.len());
         for value in values {
             push_string(&mut self.bytes, value.as_ref());
         }
     }
 
-    fn i32s(&mut self, key: &str, values: &[i32]) {
+    pub(crate) fn f32s(&mut self, key: &str, values: &[f32]) {
+        self.array(key, 6, values.len());
+        for value in values {
+            self.bytes.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    pub(crate) fn i32s(&mut self, key: &str, values: &[i32]) {
         self.array(key, 5, values.len());
         for value in values {
             self.bytes.extend_from_slice(&value.to_le_bytes());
@@ -198,32 +224,24 @@ fn push_string(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
-    // `llama_ftype` in llama.h.
-    let file_type = match file {
+/// `llama_ftype` in llama.h.
+pub(crate) fn file_type(file: ModelFile) -> usize {
+    match file {
         ModelFile::Safetensors | ModelFile::GgufF32 => 0,
         ModelFile::GgufF16 => 1,
         ModelFile::GgufQ8_0 => 7,
         ModelFile::GgufQ4KM => 15,
-    };
+    }
+}
+
+fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
     let mut m = Metadata::default();
-    m.string("general.architecture", "llama");
+    m.string("general.architecture", spec.architecture.gguf_name());
     m.string("general.name", &spec.id);
     m.string("general.type", "model");
-    m.u32("general.file_type", file_type);
+    m.u32("general.file_type", file_type(file));
     m.u32("general.quantization_version", 2);
-    m.u32("llama.context_length", spec.max_position);
-    m.u32("llama.embedding_length", spec.hidden_size);
-    m.u32("llama.block_count", spec.num_layers);
-    m.u32("llama.feed_forward_length", spec.intermediate_size);
-    m.u32("llama.attention.head_count", spec.num_heads);
-    m.u32("llama.attention.head_count_kv", spec.num_kv_heads);
-    m.u32("llama.attention.key_length", spec.head_dim);
-    m.u32("llama.attention.value_length", spec.head_dim);
-    m.f32("llama.attention.layer_norm_rms_epsilon", spec.rms_norm_eps);
-    m.u32("llama.rope.dimension_count", spec.head_dim);
-    m.f32("llama.rope.freq_base", spec.rope_theta);
-    m.u32("llama.vocab_size", spec.vocab_size);
+    shape(&mut m, spec, Reach::of(spec));
     m.string("tokenizer.ggml.model", "gpt2");
     m.string("tokenizer.ggml.pre", "gpt-2");
     m.strings("tokenizer.ggml.tokens", &bpe.tokens);
@@ -242,15 +260,133 @@ fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
     m
 }
 
+/// How far a model looks, where an architecture's keys say it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    /// Context length before it was extended, in positions.
+    pub(crate) original: usize,
+    /// Positions that attention looks back; 0 = all.
+    pub(crate) window: usize,
+}
+
+impl Reach {
+    /// Of a model that nobody extended or limited.
+    fn of(spec: &ModelSpec) -> Self {
+        Self {
+            original: spec.max_position,
+            window: 0,
+        }
+    }
+}
+
+/// The keys that begin with the architecture's name: those that the converter writes for each.
+pub(crate) fn shape(m: &mut Metadata, spec: &ModelSpec, reach: Reach) {
+    let name = spec.architecture.gguf_name();
+    let key = |key: &str| format!("{name}.{key}");
+    let phi3 = spec.architecture == Architecture::Phi3;
+    m.u32(&key("context_length"), spec.max_position);
+    if phi3 {
+        let original = key("rope.scaling.original_context_length");
+        m.u32(&original, reach.original);
+    }
+    m.u32(&key("embedding_length"), spec.hidden_size);
+    m.u32(&key("block_count"), spec.num_layers);
+    m.u32(&key("feed_forward_length"), spec.intermediate_size);
+    m.u32(&key("attention.head_count"), spec.num_heads);
+    m.u32(&key("attention.head_count_kv"), spec.num_kv_heads);
+    if !phi3 {
+        m.u32(&key("attention.key_length"), spec.head_dim);
+        m.u32(&key("attention.value_length"), spec.head_dim);
+    }
+    let eps = key("attention.layer_norm_rms_epsilon");
+    m.f32(&eps, spec.rms_norm_eps);
+    if spec.architecture != Architecture::Qwen3 {
+        m.u32(&key("rope.dimension_count"), spec.head_dim);
+    }
+    m.f32(&key("rope.freq_base"), spec.rope_theta);
+    match spec.architecture {
+        Architecture::Llama | Architecture::Mistral => {
+            m.u32(&key("vocab_size"), spec.vocab_size);
+        }
+        // 0: none. Without the key, llama.cpp's older releases make one up or refuse the file.
+        Architecture::Phi3 => m.u32(&key("attention.sliding_window"), reach.window),
+        Architecture::Qwen3 => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_interleaved_within_each_head() {
-        let rows: Vec<usize> = (0..8).map(|r| source_row(Role::Query, 4, r)).collect();
+    fn rows_of_a_llama_are_interleaved_within_each_head() {
+        let mut spec = ModelSpec {
+            head_dim: 4,
+            ..ModelSpec::tiny_mistral()
+        };
+        let rows: Vec<usize> = (0..8).map(|r| source_row(&spec, Role::Query, r)).collect();
         assert_eq!(rows, [0, 2, 1, 3, 4, 6, 5, 7]);
-        assert_eq!(source_row(Role::Value, 4, 1), 1);
+        assert_eq!(source_row(&spec, Role::Value, 1), 1);
+        spec.architecture = Architecture::Qwen3;
+        assert_eq!(source_row(&spec, Role::Query, 1), 1);
+    }
+
+    #[test]
+    fn types_are_those_that_llama_quantize_chooses() {
+        let kind = |spec: &ModelSpec, name: &str| {
+            let defs = tensors(spec);
+            let def = defs.iter().find(|def| def.gguf_name == name).unwrap();
+            tensor_type(spec, def, ModelFile::GgufQ4KM)
+        };
+        let (tied, own) = (ModelSpec::tiny_qwen3(), ModelSpec::tiny_phi3());
+        assert_eq!(kind(&tied, "token_embd.weight"), GgmlType::Q6K);
+        assert_eq!(kind(&tied, "blk.0.attn_q_norm.weight"), GgmlType::F32);
+        assert_eq!(kind(&own, "token_embd.weight"), GgmlType::Q4K);
+        assert_eq!(kind(&own, "output.weight"), GgmlType::Q6K);
+        assert_eq!(kind(&own, "blk.0.attn_qkv.weight"), GgmlType::Q5K);
+        assert_eq!(kind(&own, "blk.0.ffn_up.weight"), GgmlType::Q4K);
+        assert_eq!(kind(&own, "blk.3.ffn_down.weight"), GgmlType::Q6K);
+    }
+
+    #[test]
+    fn rows_that_fill_no_block_have_a_coarser_type() {
+        let of = |cols, file| {
+            let spec = ModelSpec::tiny_llama();
+            let mut def = tensors(&spec).remove(2);
+            def.cols = cols;
+            tensor_type(&spec, &def, file)
+        };
+        assert_eq!(of(512, ModelFile::GgufQ4KM), GgmlType::Q4K);
+        assert_eq!(of(576, ModelFile::GgufQ4KM), GgmlType::Q5_0);
+        assert_eq!(of(576, ModelFile::GgufQ8_0), GgmlType::Q8_0);
+        assert_eq!(of(100, ModelFile::GgufQ4KM), GgmlType::F16);
+        assert_eq!(of(100, ModelFile::GgufQ8_0), GgmlType::F16);
+    }
+
+    #[test]
+    fn keys_begin_with_the_architecture_s_name() {
+        for (spec, has, lacks) in [
+            (
+                ModelSpec::tiny_mistral(),
+                "llama.vocab_size",
+                "mistral.vocab_size",
+            ),
+            (
+                ModelSpec::tiny_phi3(),
+                "phi3.attention.sliding_window",
+                "phi3.attention.key_length",
+            ),
+            (
+                ModelSpec::tiny_qwen3(),
+                "qwen3.attention.key_length",
+                "qwen3.rope.dimension_count",
+            ),
+        ] {
+            let mut keys = Metadata::default();
+            shape(&mut keys, &spec, Reach::of(&spec));
+            let text = String::from_utf8_lossy(&keys.bytes);
+            assert!(text.contains(has) && !text.contains(lacks), "{}", spec.id);
+        }
     }
 
     #[test]

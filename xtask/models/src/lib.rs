@@ -10,7 +10,9 @@
 //! It deliberately does not train anything ([`training`] only says what on), does not download, and
 //! knows no engine.
 
+pub mod architecture;
 pub mod bpe;
+pub mod checkpoint;
 pub mod config;
 pub mod generate;
 pub mod gguf;
@@ -22,12 +24,14 @@ pub mod safetensors_file;
 pub mod spec;
 pub mod stories;
 pub mod stream;
+pub mod tensors;
 pub mod text;
 pub mod tokenizer;
 pub mod trained;
 pub mod training;
 pub mod weights;
 
+pub use architecture::Architecture;
 pub use generate::generate;
 pub use spec::{Corpus, Llama3RopeScaling, ModelFile, ModelSpec, Storage};
 pub use trained::{Origin, Trained};

@@ -1,4 +1,4 @@
-//! A small, slow Llama forward pass in f32, with transformers' semantics: what the weights' scales
+//! A small, slow forward pass in f32, with transformers' semantics: what the weights' scales
 //! were tuned with, and what the tests measure them by.
 //!
 //! It is not the reference of the parity gate (that is PyTorch) and it is not timed. Plain loops over
@@ -12,7 +12,7 @@ use crate::gguf::tensor_type;
 use crate::quant::{GgmlType, encode_q8_0};
 use crate::spec::{ModelFile, ModelSpec};
 use crate::trained::Origin;
-use crate::weights::tensors;
+use crate::weights::{TensorDef, tensors};
 
 /// The weights of one block, each `[rows, cols]`, row by row, named as in safetensors.
 #[derive(Debug, Clone)]
@@ -21,8 +21,12 @@ pub struct Layer {
     pub input_layernorm: Vec<f32>,
     /// `[heads · head_dim, hidden]`
     pub q_proj: Vec<f32>,
+    /// `[head_dim]`, where queries are normalised head by head.
+    pub q_norm: Option<Vec<f32>>,
     /// `[kv_heads · head_dim, hidden]`
     pub k_proj: Vec<f32>,
+    /// `[head_dim]`, the same for keys.
+    pub k_norm: Option<Vec<f32>>,
     /// `[kv_heads · head_dim, hidden]`
     pub v_proj: Vec<f32>,
     /// `[hidden, heads · head_dim]`
@@ -42,8 +46,10 @@ pub struct Layer {
 pub struct Reference {
     /// The shape.
     pub spec: ModelSpec,
-    /// `[vocab, hidden]`, also the output matrix.
+    /// `[vocab, hidden]`, also the output matrix where there is no other.
     pub embed: Vec<f32>,
+    /// `[vocab, hidden]`, where the embeddings are not tied to it.
+    pub output: Option<Vec<f32>>,
     /// The blocks.
     pub layers: Vec<Layer>,
     /// `[hidden]`
@@ -72,27 +78,41 @@ impl Reference {
     pub fn of(spec: &ModelSpec, origin: Origin, file: ModelFile) -> Self {
         let mut weights: HashMap<String, Vec<f32>> = tensors(spec)
             .into_par_iter()
-            .map(|def| {
+            .flat_map_iter(|def| {
                 let maker = origin.rows(spec, &def);
                 let mut exact = vec![0.0; def.len()];
                 let rows = exact.chunks_exact_mut(def.cols).enumerate();
                 rows.for_each(|(row, out)| maker.fill(row, out));
                 let kind = tensor_type(spec, &def, file);
                 if kind == GgmlType::F32 {
-                    return (def.name, exact);
+                    return parts(def, exact);
                 }
                 let mut bytes = Vec::new();
                 kind.encode(&exact, &mut bytes);
-                (def.name, kind.decode(&bytes))
+                parts(def, kind.decode(&bytes))
             })
             .collect();
-        let mut take = |name: &str| weights.remove(&format!("{name}.weight")).expect("a tensor");
-        let layers = (0..spec.num_layers).map(|i| {
+        let mut find = |name: &str| weights.remove(&format!("{name}.weight"));
+        let output = find("lm_head");
+        let mut find_in = |i: usize, name: &str| find(&format!("model.layers.{i}.{name}"));
+        let head_norms: Vec<_> = (0..spec.num_layers)
+            .map(|i| {
+                (
+                    find_in(i, "self_attn.q_norm"),
+                    find_in(i, "self_attn.k_norm"),
+                )
+            })
+            .collect();
+        let mut take = |name: &str| find(name).expect("a tensor");
+        let layers = head_norms.into_iter().enumerate().map(|(i, head_norms)| {
+            let (q_norm, k_norm) = head_norms;
             let mut take = |name: &str| take(&format!("model.layers.{i}.{name}"));
             Layer {
                 input_layernorm: take("input_layernorm"),
                 q_proj: take("self_attn.q_proj"),
+                q_norm,
                 k_proj: take("self_attn.k_proj"),
+                k_norm,
                 v_proj: take("self_attn.v_proj"),
                 o_proj: take("self_attn.o_proj"),
                 post_attention_layernorm: take("post_attention_layernorm"),
@@ -105,6 +125,7 @@ impl Reference {
             spec: spec.clone(),
             layers: layers.collect(),
             embed: take("model.embed_tokens"),
+            output,
             norm: take("model.norm"),
             frequencies: frequencies(spec),
             int8_activations: matches!(file, ModelFile::GgufQ8_0 | ModelFile::GgufQ4KM),
@@ -130,6 +151,13 @@ impl Reference {
             let normed = self.rms_norm(&x, &layer.input_layernorm);
             let mut q = self.matmul(&normed, &layer.q_proj, hidden);
             let mut k = self.matmul(&normed, &layer.k_proj, hidden);
+            // Heads lie one behind the other, so rows of head_dim are heads.
+            if let Some(weight) = &layer.q_norm {
+                q = self.rms_norm(&q, weight);
+            }
+            if let Some(weight) = &layer.k_norm {
+                k = self.rms_norm(&k, weight);
+            }
             self.rotate(&mut q, positions);
             self.rotate(&mut k, positions);
             keys.extend(k);
@@ -150,7 +178,8 @@ impl Reference {
             );
         }
         let last = &x[(ids.len() - wanted) * hidden..];
-        self.matmul(&self.rms_norm(last, &self.norm), &self.embed, hidden)
+        let output = self.output.as_ref().unwrap_or(&self.embed);
+        self.matmul(&self.rms_norm(last, &self.norm), output, hidden)
     }
 
     /// `x / rms(x) · weight` for each row of `x`, `[tokens, hidden]`.
@@ -245,6 +274,21 @@ impl Reference {
             });
         mixed
     }
+}
+
+/// A tensor's weights by name; those of one made of others, by the names of these.
+fn parts(def: TensorDef, weights: Vec<f32>) -> Vec<(String, Vec<f32>)> {
+    if def.parts.is_empty() {
+        return vec![(def.name, weights)];
+    }
+    let mut rest = weights.as_slice();
+    let mut all = Vec::new();
+    for part in def.parts {
+        let (own, others) = rest.split_at(part.len());
+        all.push((part.name, own.to_vec()));
+        rest = others;
+    }
+    all
 }
 
 /// RoPE frequencies of `spec` after its scaling.

@@ -1,28 +1,83 @@
-//! Writes `model.safetensors`: a JSON header with every tensor's place, then the tensors.
+//! Writes `model.safetensors`: a JSON header with every tensor's place, then the tensors. Or several
+//! such files, each with some of the tensors, and the index that says which has which.
 //!
 //! Our own writer, because the `safetensors` crate wants all tensors in memory at once; reading is
 //! left to that crate.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
 use half::bf16;
+use serde::Serialize;
 
+use crate::config::pretty;
 use crate::spec::{ModelSpec, Storage};
 use crate::stream;
 use crate::trained::Origin;
 use crate::weights::{TensorDef, tensors};
 
-/// Writes the whole file to `out`. Calls `done` with the number of weights after each part.
+/// The files of `spec` by name, each with its tensors: one, or shards of about equal size, which have
+/// the tensors in their order.
+pub fn files(spec: &ModelSpec) -> Vec<(String, Vec<TensorDef>)> {
+    let defs = tensors(spec);
+    let total: usize = defs.iter().map(TensorDef::len).sum();
+    let names = spec.safetensors_names().into_iter();
+    let mut files: Vec<_> = names.map(|name| (name, Vec::new())).collect();
+    let mut before = 0;
+    for def in defs {
+        let file = before * files.len() / total;
+        before += def.len();
+        files[file].1.push(def);
+    }
+    files
+}
+
+/// The text of `model.safetensors.index.json`, as transformers writes it.
+pub fn index_json(spec: &ModelSpec) -> String {
+    #[derive(Serialize)]
+    struct Metadata {
+        total_size: usize,
+    }
+    #[derive(Serialize)]
+    struct Index {
+        metadata: Metadata,
+        weight_map: BTreeMap<String, String>,
+    }
+    let mut index = Index {
+        metadata: Metadata { total_size: 0 },
+        weight_map: BTreeMap::new(),
+    };
+    let (_, size) = stored_as(spec);
+    for (file, defs) in files(spec) {
+        for def in defs {
+            index.metadata.total_size += def.len() * size;
+            index.weight_map.insert(def.name, file.clone());
+        }
+    }
+    pretty(&index)
+}
+
+/// Writes a file with all tensors to `out`. Calls `done` with the number of weights after each part.
 pub fn write(
     spec: &ModelSpec,
     origin: Origin,
     out: &mut dyn Write,
     done: &mut dyn FnMut(usize),
 ) -> Result<()> {
-    let defs = tensors(spec);
-    out.write_all(&header(spec, &defs))?;
-    for def in &defs {
+    write_some(spec, origin, &tensors(spec), out, done)
+}
+
+/// The same with `defs` alone.
+pub fn write_some(
+    spec: &ModelSpec,
+    origin: Origin,
+    defs: &[TensorDef],
+    out: &mut dyn Write,
+    done: &mut dyn FnMut(usize),
+) -> Result<()> {
+    out.write_all(&header(spec, defs))?;
+    for def in defs {
         let encode = |weights: &[f32], bytes: &mut Vec<u8>| match spec.storage {
             Storage::F32 => weights
                 .iter()
@@ -36,12 +91,17 @@ pub fn write(
     Ok(())
 }
 
-/// The length of the header as u64, then the header, padded so that the data is aligned to 8 bytes.
-fn header(spec: &ModelSpec, defs: &[TensorDef]) -> Vec<u8> {
-    let (dtype, size) = match spec.storage {
+/// The name of the number format in a header, and bytes of a weight.
+fn stored_as(spec: &ModelSpec) -> (&'static str, usize) {
+    match spec.storage {
         Storage::F32 => ("F32", 4),
         Storage::Bf16 => ("BF16", 2),
-    };
+    }
+}
+
+/// The length of the header as u64, then the header, padded so that the data is aligned to 8 bytes.
+fn header(spec: &ModelSpec, defs: &[TensorDef]) -> Vec<u8> {
+    let (dtype, size) = stored_as(spec);
     // Written by hand and not through a map, whose order would hang on a feature of serde_json that
     // any other crate of a build can switch on.
     let mut json = String::from(r#"{"__metadata__":{"format":"pt"}"#);
@@ -88,5 +148,35 @@ mod tests {
         assert_eq!(file.tensor("model.norm.weight").unwrap().shape(), [512]);
         let expected: usize = tensors(&spec).iter().map(TensorDef::len).sum();
         assert_eq!(weights, expected);
+    }
+    #[test]
+    fn shards_hold_each_tensor_once_and_the_index_says_where() {
+        let spec = ModelSpec {
+            num_layers: 2,
+            vocab_size: 256,
+            ..ModelSpec::tiny_sharded()
+        };
+        let index: serde_json::Value = serde_json::from_str(&index_json(&spec)).unwrap();
+        let mut found = 0;
+        let (mut sizes, mut total) = (Vec::new(), 0);
+        for (name, defs) in files(&spec) {
+            let mut bytes = Vec::new();
+            write_some(&spec, Origin::Seed, &defs, &mut bytes, &mut |_| ()).unwrap();
+            let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+            for (tensor, view) in file.tensors() {
+                assert_eq!(index["weight_map"][&tensor], name.as_str());
+                total += view.data().len();
+                found += 1;
+            }
+            sizes.push(bytes.len());
+        }
+        assert_eq!(found, tensors(&spec).len());
+        assert_eq!(index["weight_map"].as_object().unwrap().len(), found);
+        assert_eq!(index["metadata"]["total_size"], total);
+        assert!(
+            sizes.len() == 2 && sizes.iter().max() < sizes.iter().min().map(|n| 2 * n).as_ref()
+        );
+        let whole = files(&ModelSpec::tiny_llama());
+        assert_eq!((whole.len(), whole[0].0.as_str()), (1, "model.safetensors"));
     }
 }

@@ -5,6 +5,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::architecture::Architecture;
+
+mod architectures;
+
+/// The name of a weights file in one piece.
+const SAFETENSORS: &str = "model.safetensors";
+/// Which shard each tensor of a model in shards is in.
+pub const SAFETENSORS_INDEX: &str = "model.safetensors.index.json";
+
 /// The RoPE scaling of Llama 3.1 and later: long wavelengths are stretched by `factor`, short ones
 /// kept, with a smooth passage between.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -34,7 +43,7 @@ pub enum Storage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelFile {
-    /// `model.safetensors`, in the spec's [`Storage`].
+    /// `model.safetensors`, or shards and their index, in the spec's [`Storage`].
     Safetensors,
     /// `model-f32.gguf`.
     GgufF32,
@@ -47,10 +56,11 @@ pub enum ModelFile {
 }
 
 impl ModelFile {
-    /// The file's name inside the model's directory.
-    pub fn name(self) -> &'static str {
+    /// The file's name inside the model's directory, where it is one file: see
+    /// [`ModelSpec::safetensors_names`] for shards.
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Safetensors => "model.safetensors",
+            Self::Safetensors => SAFETENSORS,
             Self::GgufF32 => "model-f32.gguf",
             Self::GgufF16 => "model-f16.gguf",
             Self::GgufQ8_0 => "model-q8_0.gguf",
@@ -80,7 +90,7 @@ impl Corpus {
     }
 }
 
-/// A model of the Llama architecture with tied embeddings, as a function of a seed.
+/// A model as a function of a seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelSpec {
     /// Name, also of the directory: `tiny-llama`.
@@ -89,6 +99,10 @@ pub struct ModelSpec {
     pub seed: u64,
     /// What the tokenizer is trained on, and the weights where they are.
     pub corpus: Corpus,
+    /// Which tensors there are, and what is computed of them.
+    pub architecture: Architecture,
+    /// Whether the embedding matrix is the output matrix too.
+    pub tied: bool,
     /// Rows of the embedding matrix.
     pub vocab_size: usize,
     /// Width of the residual stream.
@@ -116,6 +130,8 @@ pub struct ModelSpec {
     pub tokenizer_vocab: usize,
     /// Number format of the safetensors file.
     pub storage: Storage,
+    /// Safetensors files that the weights are spread over; 1 = one file without an index.
+    pub shards: usize,
     /// Weight files to write.
     pub files: Vec<ModelFile>,
 }
@@ -128,6 +144,8 @@ impl ModelSpec {
             id: "tiny-llama".into(),
             seed: 20_260_101,
             corpus: Corpus::Varied,
+            architecture: Architecture::Llama,
+            tied: true,
             vocab_size: 4096,
             hidden_size: 512,
             intermediate_size: 768,
@@ -141,6 +159,7 @@ impl ModelSpec {
             rope_scaling: None,
             tokenizer_vocab: 4096,
             storage: Storage::F32,
+            shards: 1,
             files: vec![
                 ModelFile::Safetensors,
                 ModelFile::GgufF32,
@@ -177,6 +196,8 @@ impl ModelSpec {
             id: "tiny-stories".into(),
             seed: 20_260_104,
             corpus: Corpus::Stories,
+            architecture: Architecture::Llama,
+            tied: true,
             vocab_size: 768,
             hidden_size: 256,
             intermediate_size: 256,
@@ -190,6 +211,7 @@ impl ModelSpec {
             rope_scaling: None,
             tokenizer_vocab: 768,
             storage: Storage::Bf16,
+            shards: 1,
             files: vec![
                 ModelFile::Safetensors,
                 ModelFile::GgufF16,
@@ -206,6 +228,8 @@ impl ModelSpec {
             id: "llama-3.2-1b-shape".into(),
             seed: 20_260_132,
             corpus: Corpus::Varied,
+            architecture: Architecture::Llama,
+            tied: true,
             vocab_size: 128_256,
             hidden_size: 2048,
             intermediate_size: 8192,
@@ -224,6 +248,7 @@ impl ModelSpec {
             }),
             tokenizer_vocab: 4096,
             storage: Storage::Bf16,
+            shards: 1,
             files: vec![
                 ModelFile::Safetensors,
                 ModelFile::GgufQ8_0,
@@ -249,21 +274,47 @@ impl ModelSpec {
         }
     }
 
-    /// Every embedded model, smallest first.
+    /// Every embedded model: the trained one, the tiny ones, then those of a real model's shape.
     pub fn all() -> Vec<Self> {
         vec![
             Self::tiny_stories(),
             Self::tiny_llama(),
             Self::tiny_llama3(),
+            Self::tiny_mistral(),
+            Self::tiny_phi3(),
+            Self::tiny_qwen3(),
+            Self::tiny_sharded(),
             Self::llama_3_2_1b_shape(),
         ]
     }
 
+    /// Names of the files that hold the weights in safetensors: one, or the shards in order.
+    pub fn safetensors_names(&self) -> Vec<String> {
+        let shards = self.shards;
+        match shards {
+            1 => vec![SAFETENSORS.to_owned()],
+            _ => (1..=shards)
+                .map(|shard| format!("model-{shard:05}-of-{shards:05}.safetensors"))
+                .collect(),
+        }
+    }
+
     /// Names of all files `generate` writes for this spec, weights and metadata.
-    pub fn file_names(&self) -> Vec<&'static str> {
+    pub fn file_names(&self) -> Vec<String> {
         let metadata = ["config.json", "tokenizer.json", "tokenizer_config.json"];
-        let weights = self.files.iter().map(|file| file.name());
-        metadata.into_iter().chain(weights).collect()
+        let mut names: Vec<String> = metadata.map(str::to_owned).into();
+        for file in &self.files {
+            match file {
+                ModelFile::Safetensors => {
+                    names.extend(self.safetensors_names());
+                    if self.shards > 1 {
+                        names.push(SAFETENSORS_INDEX.to_owned());
+                    }
+                }
+                _ => names.push(file.name().to_owned()),
+            }
+        }
+        names
     }
 
     /// RoPE frequencies before any scaling, radians per position, one per pair of dimensions:
@@ -334,6 +385,31 @@ mod tests {
             "a smooth passage"
         );
         assert!(ModelSpec::tiny_llama().rope_factors().is_none());
+    }
+
+    #[test]
+    fn shards_are_named_as_transformers_names_them() {
+        let names = ModelSpec::tiny_sharded().file_names();
+        assert_eq!(
+            names[3..6],
+            [
+                "model-00001-of-00002.safetensors",
+                "model-00002-of-00002.safetensors",
+                "model.safetensors.index.json"
+            ]
+        );
+        let names = ModelSpec::tiny_llama().file_names();
+        assert_eq!(names[3..5], ["model.safetensors", "model-f32.gguf"]);
+    }
+
+    #[test]
+    fn every_dimension_suits_k_quants() {
+        for spec in ModelSpec::all() {
+            let query = spec.num_heads * spec.head_dim;
+            for width in [spec.hidden_size, spec.intermediate_size, query] {
+                assert_eq!(width % 256, 0, "{}: {width}", spec.id);
+            }
+        }
     }
 
     #[test]

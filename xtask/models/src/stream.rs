@@ -29,16 +29,28 @@ pub fn write_tensor(
     done: &mut dyn FnMut(usize),
 ) -> std::io::Result<()> {
     let maker = origin.rows(spec, def);
-    let rows_per_piece = (PIECE / def.cols).max(1);
-    let starts: Vec<usize> = (0..def.rows).step_by(rows_per_piece).collect();
+    let fill = |row: usize, out: &mut [f32]| maker.fill(source_row(row), out);
+    write_rows((def.rows, def.cols), fill, encode, out, done)
+}
+
+/// The same of a matrix of `(rows, cols)` whose row `r` is what `fill(r, …)` writes.
+pub fn write_rows(
+    (rows, cols): (usize, usize),
+    fill: impl Fn(usize, &mut [f32]) + Sync,
+    encode: impl Fn(&[f32], &mut Vec<u8>) + Sync,
+    out: &mut dyn Write,
+    done: &mut dyn FnMut(usize),
+) -> std::io::Result<()> {
+    let rows_per_piece = (PIECE / cols).max(1);
+    let starts: Vec<usize> = (0..rows).step_by(rows_per_piece).collect();
     for batch in starts.chunks(PIECES_AT_ONCE) {
         let encoded: Vec<(usize, Vec<u8>)> = batch
             .par_iter()
             .map(|&start| {
-                let rows = rows_per_piece.min(def.rows - start);
-                let mut weights = vec![0.0; rows * def.cols];
-                for (i, row) in weights.chunks_exact_mut(def.cols).enumerate() {
-                    maker.fill(source_row(start + i), row);
+                let rows = rows_per_piece.min(rows - start);
+                let mut weights = vec![0.0; rows * cols];
+                for (i, row) in weights.chunks_exact_mut(cols).enumerate() {
+                    fill(start + i, row);
                 }
                 let mut bytes = Vec::new();
                 encode(&weights, &mut bytes);

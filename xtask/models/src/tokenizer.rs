@@ -19,6 +19,8 @@ pub const PAD: &str = "<pad>";
 pub const BOS: &str = "<s>";
 /// End of text.
 pub const EOS: &str = "</s>";
+/// Id of [`PAD`].
+pub const PAD_ID: u32 = 0;
 /// Id of [`BOS`].
 pub const BOS_ID: u32 = 1;
 /// Id of [`EOS`].

@@ -280,7 +280,11 @@ impl Hypothesis {
         if let Some((field, _)) = texts.iter().find(|(_, text)| text.trim().is_empty()) {
             return Err((field, "is empty".into()));
         }
-        if self.command.as_ref().is_some_and(|command| command.trim().is_empty()) {
+        if self
+            .command
+            .as_ref()
+            .is_some_and(|command| command.trim().is_empty())
+        {
             return Err(("command", "is empty: leave it out for its place's".into()));
         }
         // The names of suites and variants are held against their own registry.
@@ -322,7 +326,10 @@ impl Hypothesis {
             Claim::Ratio { against, .. } => against.as_slice(),
             _ => &[],
         };
-        let named = [("of", self.of.targets.as_slice()), ("claim.against", against)];
+        let named = [
+            ("of", self.of.targets.as_slice()),
+            ("claim.against", against),
+        ];
         for (field, ids) in named {
             if let Some(id) = ids.iter().find(|id| !variants.contains(id)) {
                 let suites = self.scenarios.join(" or ");

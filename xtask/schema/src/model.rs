@@ -58,6 +58,11 @@ pub enum Source {
         /// The files, by their name in the model's directory.
         files: Vec<HubFile>,
     },
+    /// Copied from a directory that the user named. Where that lies is told to nobody.
+    Directory {
+        /// Names of the files.
+        files: Vec<String>,
+    },
 }
 
 /// One file of a hub model.
@@ -96,7 +101,25 @@ impl Source {
     pub fn trained_dir(&self) -> Option<&Path> {
         match self {
             Self::Trained { weights } => weights.parent(),
-            Self::Embedded | Self::Hub { .. } => None,
+            Self::Embedded | Self::Hub { .. } | Self::Directory { .. } => None,
+        }
+    }
+}
+
+impl Model {
+    /// Whether it may stand in a list: its id and its files' names can be file names, and what is
+    /// downloaded is pinned. `path`: the file that says so, for the error.
+    pub fn check(&self, path: &Path) -> Result<(), DataError> {
+        check_id(path, "model", &self.id)?;
+        match &self.source {
+            Source::Embedded | Source::Trained { .. } => Ok(()),
+            Source::Hub { files } => files.iter().try_for_each(|file| {
+                check_id(path, "file", &file.name.to_lowercase())?;
+                file.check_revision(path, &self.id)
+            }),
+            Source::Directory { files } => files
+                .iter()
+                .try_for_each(|name| check_id(path, "file", &name.to_lowercase())),
         }
     }
 }
@@ -107,16 +130,9 @@ impl Models {
         let mut models: Self = read_toml(path)?;
         let dir = path.parent().unwrap_or(Path::new("."));
         for model in &mut models.models {
-            check_id(path, "model", &model.id)?;
-            match &mut model.source {
-                Source::Embedded => {}
-                Source::Trained { weights } => *weights = dir.join(&*weights),
-                Source::Hub { files } => {
-                    for file in files {
-                        check_id(path, "file", &file.name.to_lowercase())?;
-                        file.check_revision(path, &model.id)?;
-                    }
-                }
+            model.check(path)?;
+            if let Source::Trained { weights } = &mut model.source {
+                *weights = dir.join(&*weights);
             }
         }
         Ok(models)

@@ -1,8 +1,12 @@
 //! `engines/engines.toml`: the registry. What the harness knows of an engine
 //! stands here and in the engine's own `hello`, nowhere in code.
 
+mod architectures;
+mod build;
 mod trials;
 
+pub use architectures::ANY_ARCHITECTURE;
+pub use build::{Build, Need};
 pub use trials::{Handicap, Instrument};
 
 use crate::device::Device;
@@ -72,6 +76,10 @@ pub struct Engine {
     /// names, or the beginning of names before a `*`.
     #[serde(default)]
     pub env: Vec<String>,
+    /// Architectures of models that it runs, by the `model_type` of their config.json;
+    /// [`ANY_ARCHITECTURE`]: whatever comes.
+    #[serde(default = "architectures::only_llama")]
+    pub architectures: Vec<String>,
     /// Not part of a normal run: chosen only by name (fakes, mutants).
     #[serde(default)]
     pub hidden: bool,
@@ -92,87 +100,6 @@ pub struct Direct {
     pub build: Build,
     /// The weight file inside the model's directory that both load, on the processor.
     pub weights: String,
-}
-
-/// How an engine's program is made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Build {
-    /// A Cargo binary, built in release.
-    Cargo {
-        /// Package name.
-        package: String,
-        /// Binary name.
-        bin: String,
-        /// Manifest of an excluded workspace, relative to the repository; absent: the root.
-        #[serde(default)]
-        manifest: Option<String>,
-        /// Features of the package.
-        #[serde(default)]
-        features: Vec<String>,
-        /// Whether its default features are wanted too.
-        #[serde(default = "yes")]
-        default_features: bool,
-        /// What must be here beyond Cargo and a C compiler.
-        #[serde(default)]
-        needs: Vec<Need>,
-    },
-    /// A program that is there already.
-    Prebuilt {
-        /// Its path, absolute or relative to the repository.
-        path: String,
-        /// What must be here to run it.
-        #[serde(default)]
-        needs: Vec<Need>,
-    },
-    /// A Python program in the project's virtual environment.
-    Python {
-        /// The program, relative to the repository.
-        script: String,
-        /// Its hash-locked requirements, relative to the repository.
-        requirements: String,
-    },
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// What a build needs of a machine beyond Cargo and a C compiler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Need {
-    /// `LIBTORCH`, or the one inside the project's Python environment.
-    Libtorch,
-    /// A CUDA compiler with its libraries, found or provisioned.
-    CudaToolkit,
-    /// CMake, found or provisioned.
-    Cmake,
-    /// libclang, which bindgen loads, found or provisioned.
-    Libclang,
-    /// Clang, to compile C and C++ parts with, where it is installed. Elsewhere the system's
-    /// compiler does, without the instructions that it is known to get wrong.
-    Clang,
-    /// NVIDIA's functions of mathematics as LLVM bitcode, which a program links into the
-    /// kernels that it compiles when it runs.
-    Libdevice,
-}
-
-impl Need {
-    /// Whether a program that was built elsewhere needs it as well.
-    pub fn is_to_run(self) -> bool {
-        matches!(self, Self::Libtorch | Self::Libdevice)
-    }
-}
-
-impl Build {
-    /// What it needs.
-    pub fn needs(&self) -> &[Need] {
-        match self {
-            Self::Cargo { needs, .. } | Self::Prebuilt { needs, .. } => needs,
-            Self::Python { .. } => &[],
-        }
-    }
 }
 
 impl Engine {
@@ -212,6 +139,10 @@ pub struct TargetEntry {
     pub precision: String,
     /// Weight file inside the model's directory.
     pub weights: String,
+    /// As [`Engine::architectures`], where this target runs others than its engine does; empty:
+    /// the engine's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub architectures: Vec<String>,
     /// As [`Engine::hidden`], for one target.
     #[serde(default)]
     pub hidden: bool,
@@ -275,6 +206,7 @@ impl Registry {
             }
         }
         registry.check_programs(path)?;
+        registry.check_architectures(path)?;
         isa::check(path, &registry.isa_ladders)?;
         let targets = registry.targets();
         let mut ids = BTreeSet::new();

@@ -11,6 +11,7 @@ use crate::error::DataError;
 use crate::kernels::TracedLaunch;
 use crate::lines::{RecordFile, read_lines};
 use crate::micro::MicroLog;
+use crate::model::Model;
 use crate::origin::Origin;
 use crate::pins::Pins;
 use crate::plan::Plan;
@@ -64,6 +65,10 @@ pub struct Provenance {
     /// Model file → sha256.
     #[serde(default)]
     pub model_files: BTreeMap<String, String>,
+    /// The model, where the user brought it, so that a record shows it wherever it is read; absent
+    /// for one of `data/models.toml`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
     /// Target id → sha256 of its program.
     #[serde(default)]
     pub binaries: BTreeMap<String, String>,
@@ -218,6 +223,9 @@ impl RunHeader {
             return Err(DataError::new(path, message));
         }
         references::check_plan(path, &header.plan)?;
+        if let Some(model) = &header.provenance.model {
+            references::check_model(path, &header.plan, model)?;
+        }
         Ok(header)
     }
 }

@@ -105,12 +105,20 @@ fn model(repo: &Repo, plan: &Plan) -> Result<String> {
     let models = repo.models()?;
     let id = &plan.model;
     let model = models.get(id).context("a plan's model was looked up")?;
-    let names = fetch::file_names(&models, id)?;
+    let mut names = fetch::file_names(&models, id)?;
     let missing = fetch::missing(&models, id, &repo.models_dir)?;
     let mut text = match missing.as_slice() {
         [] => format!("Model {id}: here\n"),
         missing => to_fetch(model, missing, names.len()),
     };
+    let dir = repo.model_dir(id);
+    for made in fetch::makeable(model).iter().map(|file| file.name()) {
+        let is_wanted = plan.targets.iter().any(|target| target.weights == made);
+        if is_wanted && !dir.join(made).is_file() {
+            text += &format!("  {made} is made of its safetensors\n");
+        }
+        names.push(made.to_owned());
+    }
     for target in &plan.targets {
         // Of weights in parts, the index is named as the whole would be.
         if !names.iter().any(|name| name.starts_with(&target.weights)) {
@@ -123,6 +131,7 @@ fn model(repo: &Repo, plan: &Plan) -> Result<String> {
 fn to_fetch(model: &Model, missing: &[String], files: usize) -> String {
     let how = match (&model.source, model.gated) {
         (Source::Embedded | Source::Trained { .. }, _) => "made here",
+        (Source::Directory { .. }, _) => "copied",
         (Source::Hub { .. }, false) => "downloaded",
         (Source::Hub { .. }, true) => "downloaded, perhaps with a token in HF_TOKEN",
     };

@@ -157,7 +157,7 @@ pub(crate) fn begin(
     let building = Building::of(repo, registry, &plan, look)?;
     eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
-    fetch::ensure(repo, std::slice::from_ref(&plan.model))?;
+    fetch::ensure_for(repo, &plan.model, &plan.targets)?;
     let programs = building.programs()?;
     goldens::ensure_for(repo, registry, &programs, &plan)?;
     watch::emit(Event::Title(title(&plan))); // a first look has one of its own
@@ -233,7 +233,7 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
     let building = Building::of(repo, registry, &header.plan, None)?;
     eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
-    fetch::ensure(repo, std::slice::from_ref(&header.plan.model))?;
+    fetch::ensure_for(repo, &header.plan.model, &header.plan.targets)?;
     let programs = building.programs()?;
     for (target, sha256) in binaries(&header.plan, &programs)? {
         if header

@@ -60,7 +60,9 @@ fn lacks(hypothesis: &Hypothesis, place: &Place, plan: &Plan) -> Vec<String> {
         need(targets.iter().any(|(_, own, here)| own == id && *here), id);
     }
     if let Claim::Ratio { against, .. } = &hypothesis.claim {
-        let any = against.iter().any(|id| targets.iter().any(|(own, ..)| own == id));
+        let any = against
+            .iter()
+            .any(|id| targets.iter().any(|(own, ..)| own == id));
         need(any, &against.join(" or "));
     }
     for id in &hypothesis.scenarios {
@@ -91,7 +93,11 @@ fn every_prediction_names_a_command_that_settles_it() {
         let command = hypothesis.command(place);
         let plan = plan_of(&repo, command);
         let lacks = lacks(hypothesis, place, &plan);
-        assert!(lacks.is_empty(), "{}: `{command}` has no {lacks:?}", hypothesis.id);
+        assert!(
+            lacks.is_empty(),
+            "{}: `{command}` has no {lacks:?}",
+            hypothesis.id
+        );
         if let Some(least) = place.parameters_min {
             let model = models.get(&plan.model).unwrap();
             assert!(model.parameters >= least, "{}: `{command}`", hypothesis.id);

@@ -13,9 +13,10 @@ mod tests;
 mod text;
 
 use crate::environment::{self, Difference};
+use crate::names;
 use crate::repo::Repo;
 use crate::results::Results;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use schema::run::Run;
 use schema::scenario::Scenario;
 use stats::analysis::MetricId;
@@ -74,7 +75,7 @@ impl Format {
 /// Compare and print.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let results = Results::of(repo, options.out.as_deref());
-    let metric = options.metric.as_deref().map(metric).transpose()?;
+    let metric = options.metric.as_deref().map(names::metric).transpose()?;
     let a = Run::load(&results.find(&options.a)?)?;
     let b = Run::load(&results.find(&options.b)?)?;
     let comparison = Comparison::of(a, b, &repo.scenarios()?, metric);
@@ -87,14 +88,6 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
-}
-
-fn metric(name: &str) -> Result<MetricId> {
-    let Some(id) = MetricId::from_id(name) else {
-        let known: Vec<&str> = MetricId::ALL.iter().map(|id| id.describe().name).collect();
-        bail!("no metric {name:?}: there are {}", known.join(", "));
-    };
-    Ok(id)
 }
 
 /// A run's noise floors (log ratios) by scenario and case, on the metric in question.

@@ -1,14 +1,16 @@
 //! `cargo xtask fetch`, and the same for stages that need a model to be there.
 
-use super::{Bar, How, Verify, fetch};
+use super::{Bar, How, Verify, fetch, make};
+use crate::brought;
 use crate::repo::Repo;
 use anyhow::Result;
 use models::ModelSpec;
+use schema::registry::Target;
 
 /// What the command line says.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Model ids of data/models.toml; none: the tiny ones.
+    /// Models: ids of data/models.toml, `hf:org/repo[@revision]` or directories; none: the tiny ones.
     pub models: Vec<String>,
     /// Hash every byte again, instead of trusting size and time of files verified before.
     #[arg(long)]
@@ -20,7 +22,8 @@ pub struct Options {
 
 /// Fetch by hand (where none are named, the small ones), and say what is where.
 pub fn command(repo: &Repo, options: &Options) -> Result<()> {
-    let ids = ModelSpec::named_or_small(&options.models);
+    let named = brought::ids(repo, &options.models)?;
+    let ids = ModelSpec::named_or_small(&named);
     let verify = match options.full {
         true => Verify::Full,
         false => Verify::Stamp,
@@ -36,6 +39,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<()> {
             How::Generated => "made",
             How::Cached => "from the hub's cache",
             How::Downloaded => "downloaded",
+            How::Copied => "copied",
         };
         println!(
             "{}/{}  {}  {} bytes, {how}",
@@ -53,18 +57,38 @@ pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
     fetch_into(repo, ids, Verify::Stamp).map(drop)
 }
 
-fn fetch_into(repo: &Repo, ids: &[String], verify: Verify) -> Result<Vec<super::FetchedFile>> {
-    let options = super::Options {
+/// The same, with the GGUF files that targets want and that are made of the model's safetensors.
+pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
+    ensure(repo, std::slice::from_ref(&id.to_owned()))?;
+    let wanted: Vec<String> = targets.iter().map(|t| t.weights.clone()).collect();
+    make(
+        &repo.models()?,
+        id,
+        &wanted,
+        &repo.models_dir,
+        &repo.models_lock_path(),
+        &options(Verify::Stamp),
+        &mut Bar::stderr(),
+    )
+    .map(drop)
+}
+
+/// As the command line fetches: from the hub that the environment names, until it is interrupted.
+pub(crate) fn options(verify: Verify) -> super::Options {
+    super::Options {
         verify,
         interrupted: crate::interrupt::requested,
         ..super::Options::from_env()
-    };
+    }
+}
+
+fn fetch_into(repo: &Repo, ids: &[String], verify: Verify) -> Result<Vec<super::FetchedFile>> {
     fetch(
         &repo.models()?,
         ids,
         &repo.models_dir,
         &repo.models_lock_path(),
-        &options,
+        &options(verify),
         &mut Bar::stderr(),
     )
 }

@@ -14,8 +14,7 @@ const SOURCE: &str = "embedded";
 
 /// Names of the files that make up an embedded model.
 pub(crate) fn file_names(id: &str) -> Result<Vec<String>> {
-    let names = spec(id)?.file_names();
-    Ok(names.into_iter().map(str::to_owned).collect())
+    Ok(spec(id)?.file_names())
 }
 
 fn spec(id: &str) -> Result<ModelSpec> {

@@ -55,17 +55,18 @@ impl Hub {
 
 /// One hub, opened for one model.
 pub(crate) struct Session<'a> {
-    api: Api,
-    cache: Cache,
+    pub(super) api: Api,
+    pub(super) cache: Cache,
     /// For messages.
     pub endpoint: String,
     /// For messages: with one, a refusal means something else.
     pub has_token: bool,
-    options: &'a Options,
+    pub(super) options: &'a Options,
 }
 
 impl<'a> Session<'a> {
-    fn open(models_dir: &Path, options: &'a Options) -> Result<Self> {
+    /// The hub that `options` name; its cache is in `models_dir`, where they name none.
+    pub(crate) fn open(models_dir: &Path, options: &'a Options) -> Result<Self> {
         let hub = &options.hub;
         let cache_dir = hub.cache_dir(models_dir);
         // hf-hub links by relative paths between absolute ones.
@@ -87,12 +88,12 @@ impl<'a> Session<'a> {
         })
     }
 
-    fn repo(file: &HubFile) -> Repo {
+    pub(super) fn repo(file: &HubFile) -> Repo {
         Repo::with_revision(file.repo.clone(), RepoType::Model, file.revision.clone())
     }
 
     /// The file in the cache, whichever program put it there.
-    fn cached(&self, file: &HubFile) -> Option<PathBuf> {
+    pub(super) fn cached(&self, file: &HubFile) -> Option<PathBuf> {
         let snapshot = self
             .cache
             .repo(Self::repo(file))
@@ -111,7 +112,7 @@ impl<'a> Session<'a> {
     }
 
     /// Download, taking up again what broke off.
-    fn download(&self, file: &HubFile, progress: &mut dyn Progress) -> Result<PathBuf> {
+    pub(super) fn download(&self, file: &HubFile, progress: &mut dyn Progress) -> Result<PathBuf> {
         let repo = self.api.repo(Self::repo(file));
         let mut wait = self.options.backoff;
         for left in (0..=self.options.retries).rev() {

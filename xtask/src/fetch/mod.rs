@@ -1,7 +1,8 @@
 //! `cargo xtask fetch`: the files of a model, in place and verified.
 //!
 //! Embedded models are made here, from a seed or from trained weights of this
-//! repository; hub models come through `hf-hub`.
+//! repository; hub models come through `hf-hub`; those of a directory are copied. A GGUF file that
+//! a source has none of is made of the model's safetensors.
 //! Either way every file's sha256 is recorded in `data/models.lock` on first
 //! fetch and must match it ever after. Nothing unverified stands under its final
 //! name: engines read whatever is there.
@@ -10,25 +11,34 @@
 //! file that is already here.
 
 mod command;
+mod directory;
 mod disk;
 mod embedded;
 mod files;
 mod hash;
 mod hub;
 mod hub_error;
+mod hub_repo;
 mod lock;
+mod made;
 mod need;
 mod progress;
+mod shelf;
 mod stamp;
 
-pub use command::{Options as CommandOptions, command, ensure};
+pub(crate) use command::options;
+pub use command::{Options as CommandOptions, command, ensure, ensure_for};
 pub use disk::free_bytes;
 pub(crate) use disk::{about_size, human_bytes};
 pub use hash::sha256_of_file;
 pub use hub::Hub;
+pub(crate) use hub::Session;
+pub(crate) use hub_repo::Repository;
 pub use lock::LockFile;
+pub use made::{make, makeable};
 pub use need::{Need, need};
 pub use progress::{Bar, Progress, Silent};
+pub use shelf::{Brought, INDEX, WEIGHTS, brought, brought_lock, get as get_brought, keep};
 
 use crate::names;
 use anyhow::{Context, Result};
@@ -101,6 +111,8 @@ pub enum How {
     Cached,
     /// Over the network.
     Downloaded,
+    /// From a directory of the user's.
+    Copied,
 }
 
 /// Make the models `ids` complete and verified under `models_dir/<id>/`.
@@ -119,19 +131,28 @@ pub fn fetch(
     std::fs::create_dir_all(models_dir)
         .with_context(|| format!("can't make the models directory {}", models_dir.display()))?;
     let _only_one = exclusive(models_dir, progress)?;
-    let mut lock = LockFile::open(lock_path)?;
     let mut fetched = Vec::new();
     for id in ids {
         let model = known(models, id)?;
         let dir = models_dir.join(id);
+        let own = shelf::get(models_dir, id)?;
+        let mut lock = LockFile::open(&shelf::lock_of(models_dir, id, lock_path))?;
+        let lock = &mut lock;
         let of_model = match &model.source {
-            Source::Embedded => embedded::fetch(id, None, &dir, &mut lock, options, progress),
+            Source::Embedded => embedded::fetch(id, None, &dir, lock, options, progress),
             Source::Trained { weights } => {
-                embedded::fetch(id, Some(weights), &dir, &mut lock, options, progress)
+                embedded::fetch(id, Some(weights), &dir, lock, options, progress)
             }
-            Source::Hub { files } => hub::fetch(id, files, &dir, &mut lock, options, progress),
+            Source::Hub { files } => hub::fetch(id, files, &dir, lock, options, progress),
+            Source::Directory { files } => {
+                let from = own.as_ref().and_then(|own| own.from.as_deref());
+                directory::fetch(id, files, from, &dir, lock, options, progress)
+            }
         };
         fetched.extend(of_model.with_context(|| format!("model {id} is not complete"))?);
+        if own.is_some() {
+            shelf::check_weights(models_dir, id, &model.name)?;
+        }
     }
     Ok(fetched)
 }
@@ -151,12 +172,13 @@ pub fn file_names(models: &Models, id: &str) -> Result<Vec<String>> {
     Ok(match &known(models, id)?.source {
         Source::Embedded | Source::Trained { .. } => embedded::file_names(id)?,
         Source::Hub { files } => files.iter().map(|file| file.name.clone()).collect(),
+        Source::Directory { files } => files.clone(),
     })
 }
 
 fn known<'a>(models: &'a Models, id: &str) -> Result<&'a Model> {
     let known = models.get(id);
-    known.with_context(|| format!("no model {id:?} in data/models.toml"))
+    known.with_context(|| format!("no model {id:?}: `cargo xtask list models` lists what there is"))
 }
 
 /// Held while fetching, so that two fetches don't write the same file.

@@ -33,6 +33,8 @@ pub(super) struct Engine {
     name: String,
     about: String,
     homepage: String,
+    /// Architectures of models that it runs; `*`: any.
+    architectures: Vec<String>,
     /// Ids of its targets, hidden ones too.
     targets: Vec<String>,
     #[serde(skip)]
@@ -41,11 +43,12 @@ pub(super) struct Engine {
 }
 
 impl Row for Engine {
-    const HEAD: &'static [&'static str] = &["engine", "targets", "about"];
+    const HEAD: &'static [&'static str] = &["engine", "targets", "architectures", "about"];
 
     fn cells(&self) -> Vec<String> {
         let targets = self.shown_targets.to_string();
-        vec![self.id.clone(), targets, self.about.clone()]
+        let architectures = self.architectures.join(", ");
+        vec![self.id.clone(), targets, architectures, self.about.clone()]
     }
 
     fn is_hidden(&self) -> bool {
@@ -63,6 +66,7 @@ pub(super) fn engines(repo: &Repo) -> Result<Vec<Engine>> {
             name: engine.name.clone(),
             about: engine.about.clone(),
             homepage: engine.homepage.clone(),
+            architectures: engine.architectures.clone(),
             targets: own().map(|target| target.id.clone()).collect(),
             shown_targets: own().filter(|target| !target.hidden).count(),
             hidden: engine.hidden,
@@ -262,6 +266,9 @@ pub(super) struct Model {
     gated: bool,
     /// Whether it is made on this machine, where others are downloaded.
     made_here: bool,
+    /// Whether it was copied from a directory that the user named.
+    #[serde(skip)]
+    copied: bool,
     /// Whether all of its files are here; whether they are the right ones, `fetch` says.
     present: bool,
 }
@@ -274,10 +281,11 @@ impl Row for Model {
             0 => "-".into(),
             mb => fetch::about_size(mb),
         };
-        let from = match (self.made_here, self.gated) {
-            (true, _) => "made here",
-            (false, false) => "downloaded",
-            (false, true) => "downloaded, may take a token in HF_TOKEN",
+        let from = match (self.made_here, self.copied, self.gated) {
+            (true, ..) => "made here",
+            (_, true, _) => "copied",
+            (.., false) => "downloaded",
+            (.., true) => "downloaded, may take a token in HF_TOKEN",
         };
         let here = if self.present { "yes" } else { "no" };
         let parameters = format!("{:.1} M", self.parameters as f64 / 1e6);
@@ -296,7 +304,8 @@ pub(super) fn models(repo: &Repo) -> Result<Vec<Model>> {
             parameters: model.parameters,
             size_mb: model.size_mb,
             gated: model.gated,
-            made_here: !matches!(model.source, Source::Hub { .. }),
+            made_here: matches!(model.source, Source::Embedded | Source::Trained { .. }),
+            copied: matches!(model.source, Source::Directory { .. }),
             present: missing.is_empty(),
         })
     });

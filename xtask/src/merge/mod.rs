@@ -165,6 +165,8 @@ fn common(runs: &[&Run]) -> Provenance {
         git_dirty: all.iter().map(|p| p.git_dirty).max().flatten(),
         lockfiles: shared(|p| &p.lockfiles),
         model_files: shared(|p| &p.model_files),
+        // Plans are equal, so it is one model.
+        model: all[0].model.clone(),
         binaries: shared(|p| &p.binaries),
         adoption,
         facts,

@@ -67,6 +67,13 @@ pub struct Window {
     pub end_ns: u64,
 }
 
+impl Window {
+    /// How long it is (ns).
+    pub(super) fn took_ns(self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
 /// What stops a case: the engine, or the disk.
 pub enum Stop {
     /// The engine failed.

@@ -4,7 +4,7 @@ use super::launch::{Context, Running};
 use super::residents::Residents;
 use super::telemetry::peak_rss_bytes;
 use crate::doctor::Memory;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What loading may take, in sizes of the weight file: 8-bit weights that are kept as f32,
 /// beside the file itself.
@@ -15,8 +15,7 @@ const LIMIT: &str = "BENCH_MEMORY_BYTES";
 /// Whether what a launch may need fits twice into what is free: whatever it needs, the
 /// machine shall not swap. Where it can't be told how much is free there is none to spare.
 pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) -> bool {
-    let weights = context.model_dir.join(&context.target.weights);
-    let file_bytes = std::fs::metadata(weights).ok().map(|file| file.len());
+    let file_bytes = bytes_of(context.model_dir, &context.target.weights);
     let taken = || {
         let idle = idle.pids().filter_map(peak_rss_bytes);
         beside
@@ -34,6 +33,13 @@ pub(super) fn has_room(context: &Context, beside: &[Running], idle: &Residents) 
         of_cgroup(Path::new("/sys/fs/cgroup")),
     ];
     fits(free.into_iter().flatten().min(), file_bytes, taken().max())
+}
+
+/// Bytes of weights, in one file or in shards.
+fn bytes_of(model_dir: &Path, weights: &str) -> Option<u64> {
+    let files = protocol::safetensors_files(model_dir, weights).ok()?;
+    let bytes = |file: &PathBuf| Some(std::fs::metadata(file).ok()?.len());
+    files.iter().map(bytes).sum()
 }
 
 fn fits(free: Option<u64>, file_bytes: Option<u64>, largest_beside: Option<u64>) -> bool {

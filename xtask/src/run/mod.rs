@@ -21,7 +21,7 @@ pub mod pending;
 pub mod pilot;
 pub mod record;
 mod residents;
-mod serial;
+pub mod serial;
 pub mod telemetry;
 pub mod told;
 pub mod trace;
@@ -247,8 +247,12 @@ pub fn refusal(
 
 /// The longest context (tokens) that a target is verified for; 0 = it is not verified.
 pub fn positions(verify: &BTreeMap<String, VerifyRecord>, target: &str) -> u32 {
-    let record = verify.get(target).filter(|record| record.status == Status::Ok);
-    record.and_then(|record| record.verified_positions).unwrap_or(0)
+    let record = verify
+        .get(target)
+        .filter(|record| record.status == Status::Ok);
+    record
+        .and_then(|record| record.verified_positions)
+        .unwrap_or(0)
 }
 
 /// A scenario of the plan by id.

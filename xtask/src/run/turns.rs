@@ -94,9 +94,8 @@ impl<'r, 'a> Player<'r, 'a> {
         };
         let mut sink = kept(record);
         engine.session.resume();
-        for _ in 0..requests {
-            self.serial.untimed(&mut engine.session, &mut sink)?;
-        }
+        self.serial
+            .warm_up(&mut engine.session, requests, &mut sink)?;
         engine.session.pause();
         Ok(())
     }

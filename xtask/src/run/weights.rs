@@ -14,19 +14,23 @@ type Look = (u64, i64, i64, u64);
 /// The weight files of a run as they were when it began. (Their hashes were checked
 /// before; this only sees that nobody has touched them since.)
 pub struct Weights {
-    model_dir: PathBuf,
-    began_as: BTreeMap<String, Look>,
+    /// By the name that targets give them: a file, or the shards in its place.
+    began_as: BTreeMap<String, Vec<(PathBuf, Look)>>,
 }
 
 impl Weights {
     /// Those of every target.
     pub fn of(plan: &Plan, model_dir: &Path) -> Self {
         let look = |target: &Target| {
-            let found = std::fs::metadata(model_dir.join(&target.weights)).ok()?;
-            Some((target.weights.clone(), look(&found)))
+            let files = protocol::safetensors_files(model_dir, &target.weights).ok()?;
+            let look = |file: PathBuf| {
+                let found = std::fs::metadata(&file).ok()?;
+                Some((file, look(&found)))
+            };
+            let files: Option<Vec<_>> = files.into_iter().map(look).collect();
+            Some((target.weights.clone(), files?))
         };
         Self {
-            model_dir: model_dir.to_owned(),
             began_as: plan.targets.iter().filter_map(look).collect(),
         }
     }
@@ -34,13 +38,15 @@ impl Weights {
     /// What is wrong with those of a target, if anything.
     pub fn changed(&self, target: &Target) -> Option<String> {
         // A target whose file never was there fails by itself.
-        let began_as = self.began_as.get(&target.weights)?;
-        let path = self.model_dir.join(&target.weights);
-        let what = match std::fs::metadata(&path) {
-            Err(error) => format!("can't be read any more ({error})"),
-            Ok(found) if look(&found) != *began_as => "is another file now".to_owned(),
-            Ok(_) => return None,
-        };
+        let files = self.began_as.get(&target.weights)?;
+        let (path, what) = files.iter().find_map(|(path, began_as)| {
+            let what = match std::fs::metadata(path) {
+                Err(error) => format!("can't be read any more ({error})"),
+                Ok(found) if look(&found) != *began_as => "is another file now".to_owned(),
+                Ok(_) => return None,
+            };
+            Some((path, what))
+        })?;
         Some(format!(
             "{} {what}, while a run measures with it: put the model back (`cargo xtask fetch`)",
             path.display()

@@ -14,8 +14,8 @@ use crate::repo::Repo;
 use crate::whole::write_json;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use models::ModelSpec;
 use models::training::{Job, RunDir};
+use models::{Architecture, ModelSpec};
 use schema::train::{TrainBackend, TrainRegistry};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -91,6 +91,12 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
             all.join(", ")
         )
     })?;
+    ensure!(
+        spec.architecture == Architecture::Llama && spec.tied,
+        "{} can't be trained: the trainer knows Llamas with tied embeddings, and this is of the architecture {}",
+        job.model,
+        spec.architecture.model_type()
+    );
     ensure!(
         job.context <= spec.max_position,
         "windows of {} tokens are too long: {} has {} positions",

@@ -1,5 +1,6 @@
 //! `cargo xtask verify`: every target through the gate, by hand.
 
+use super::architecture;
 use super::golden::Maker;
 use super::goldens;
 use super::judges;
@@ -8,6 +9,7 @@ use super::question::{Question, default_patience};
 use super::stories;
 use super::target::{Verified, not_verified, verify};
 use super::told;
+use crate::brought;
 use crate::build::{self, Programs};
 use crate::fetch;
 use crate::plan::profile_targets;
@@ -20,7 +22,7 @@ use models::ModelSpec;
 use schema::golden::Golden;
 use schema::parity::{Limit, ParityLimits};
 use schema::record::{Status, VerifyRecord};
-use schema::registry::Target;
+use schema::registry::{Registry, Target};
 use std::process::ExitCode;
 
 /// Batch sizes checked outside a run.
@@ -47,7 +49,7 @@ pub struct Options {
 /// Run it. Exit status 3 where a target fails the gate (or a mutant passes it).
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
-    let models = ModelSpec::named_or_small(&options.models);
+    let models = ModelSpec::named_or_small(&brought::ids(repo, &options.models)?);
     let targets = match options.mutants {
         true => Vec::new(), // they are hidden, and no profile's
         false => profile_targets(
@@ -59,6 +61,9 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     watch::emit(Event::Title(models.join(", ")));
     watch::stage(Stage::Fetch);
     fetch::ensure(repo, &models)?;
+    for model in &models {
+        fetch::ensure_for(repo, model, &targets)?;
+    }
     watch::stage(Stage::Build);
     if options.mutants {
         return mutants::run(repo, &registry);
@@ -97,7 +102,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
             watch::checkpoint()?;
             told::begin(model, target);
             control::skippable();
-            let verified = verify_one(repo, &programs, target, &golden)?;
+            let verified = verify_one(repo, &registry, &programs, target, &golden)?;
             if control::skipped() && verified.record.status == Status::NotRun {
                 told::skipped();
                 continue;
@@ -133,11 +138,19 @@ pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit>
 
 fn verify_one(
     repo: &Repo,
+    registry: &Registry,
     programs: &Programs,
     target: &Target,
     golden: &Golden,
 ) -> Result<Verified> {
     let model = golden.model.as_str();
+    let model_dir = repo.model_dir(model);
+    if let Some(failure) = architecture::refused(registry, target, &model_dir) {
+        return Ok(Verified {
+            record: not_verified(target, model, &failure),
+            judgements: Vec::new(),
+        });
+    }
     let limits = repo.parity_limits()?;
     let limit = limit(&limits, &target.precision)?;
     Ok(match programs.get(target) {
@@ -151,7 +164,7 @@ fn verify_one(
             &Question {
                 golden,
                 limit,
-                model_dir: &repo.model_dir(model),
+                model_dir: &model_dir,
                 threads: threads(),
                 batches: &BATCHES,
                 patience: default_patience(),

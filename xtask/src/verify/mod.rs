@@ -1,13 +1,13 @@
 //! The parity gate: does a target do the same work as the reference?
 //!
-//! `gate` judges scores and `output` what was generated (both pure), `target`
-//! drives one engine through the questions, `far` asks about contexts beyond the usual ones,
-//! `lengths` about prompts of every length, `batch` about requests in
-//! company, `golden` makes the answers, `judges` says who is asked for them, `goldens` which of
-//! them hold, `mutants` tests the gate itself, `of_run` is
-//! the gate within a run, `command` is `cargo xtask verify`, `told` what both tell,
-//! `stories` what a model that was trained here writes.
+//! `architecture` says who isn't asked at all, `gate` judges scores and `output` what was
+//! generated (both pure), `target` drives one engine through the questions, `far` asks about
+//! contexts beyond the usual ones, `lengths` about prompts of every length, `batch` about requests
+//! in company, `golden` makes the answers, `judges` says who is asked for them, `goldens` which of
+//! them hold, `mutants` tests the gate itself, `of_run` is the gate within a run, `command` is
+//! `cargo xtask verify`, `told` what both tell, `stories` what a model that was trained here writes.
 
+pub mod architecture;
 pub mod batch;
 pub mod command;
 mod far;

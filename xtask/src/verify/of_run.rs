@@ -1,6 +1,7 @@
 //! The gate within a run: each target that has no judgement yet is put through it,
 //! and its record written.
 
+use super::architecture;
 use super::command::limit;
 use super::goldens;
 use super::question::Question;
@@ -32,6 +33,7 @@ pub fn verify_targets(
     let known = Run::load(run_dir)?.verify;
     let golden = goldens::load(repo, &plan.model, &positions::of_plan(plan))?;
     let limits = repo.parity_limits()?;
+    let registry = repo.registry()?;
     let mut batches: Vec<u32> = plan
         .scenarios
         .iter()
@@ -55,9 +57,10 @@ pub fn verify_targets(
         deadline::next_piece(Duration::ZERO)?;
         told::begin(&plan.model, target);
         let program = programs.get(target);
-        let record = match program {
-            Err(failure) => not_verified(target, &plan.model, failure),
-            Ok(program) => {
+        let refused = architecture::refused(&registry, target, &model_dir);
+        let record = match (&refused, program) {
+            (Some(failure), _) | (None, Err(failure)) => not_verified(target, &plan.model, failure),
+            (None, Ok(program)) => {
                 let question = Question {
                     golden: &golden,
                     limit: limit(&limits, &target.precision)?,
@@ -84,7 +87,7 @@ pub fn verify_targets(
             record.status.id()
         };
         // What could not be built was an alert then.
-        let was_said = record.status == Status::Ok || program.is_err();
+        let was_said = record.status == Status::Ok || refused.is_none() && program.is_err();
         if was_said {
             eprintln!("Parity: {} {verdict} {}", target.id, record.reason);
         }

@@ -47,6 +47,8 @@ struct State {
     declared_size: Option<u64>,
     commit: Option<&'static str>,
     headers_missing: bool,
+    gated: bool,
+    listed_size: Option<u64>,
 }
 
 /// The server; stops when dropped.
@@ -108,6 +110,31 @@ impl FakeHub {
     /// Claim another commit from now on.
     pub fn declare_commit(&self, commit: &'static str) {
         self.state.lock().unwrap().commit = Some(commit);
+    }
+
+    /// Claim that each large file has so many bytes, in the list of files.
+    pub fn list_size(&self, bytes: u64) {
+        self.state.lock().unwrap().listed_size = Some(bytes);
+    }
+
+    /// Give files only to those who have a token, as a gated repository does.
+    pub fn gate(&self) {
+        self.state.lock().unwrap().gated = true;
+    }
+
+    /// Take a file out of the repository.
+    pub fn remove(&self, path: &str) {
+        let mut state = self.state.lock().unwrap();
+        state.files.retain(|file| file.path != path);
+    }
+
+    /// Change what a file of the repository says.
+    pub fn change(&self, path: &str, change: impl Fn(String) -> String) {
+        let mut state = self.state.lock().unwrap();
+        let mut files = state.files.iter_mut();
+        let file = files.find(|file| file.path == path).unwrap();
+        let text = String::from_utf8(std::mem::take(&mut file.bytes)).unwrap();
+        file.bytes = change(text).into_bytes();
     }
 
     /// From now on answer like any web server.
@@ -178,6 +205,18 @@ fn answer(
         );
     }
     let commit = state.commit.unwrap_or(COMMIT);
+    if let Some(asked) = request
+        .path
+        .strip_prefix("/api/models/owner/repo/revision/")
+    {
+        return describe(stream, state, asked);
+    }
+    if state.gated && request.authorization.is_none() {
+        return write!(
+            stream,
+            "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    }
     let prefix = format!("/owner/repo/resolve/{COMMIT}/");
     let (in_repo, from_store) = match request.path.strip_prefix(&prefix) {
         Some(path) => (path, false),
@@ -253,4 +292,38 @@ fn answer(
         _ => part,
     };
     stream.write_all(sent)
+}
+
+/// Say what the repository has at a revision: a branch, or the commit.
+fn describe(mut stream: TcpStream, state: &State, asked: &str) -> std::io::Result<()> {
+    let revision = asked.split('?').next().unwrap_or_default();
+    if ![COMMIT, "main", "v1"].contains(&revision) {
+        return write!(
+            stream,
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    }
+    let sizes = asked.contains("blobs=true");
+    let siblings: Vec<serde_json::Value> = state
+        .files
+        .iter()
+        .map(|file| match sizes {
+            true => {
+                let listed = state.listed_size.filter(|_| file.large);
+                let size = listed.unwrap_or(file.bytes.len() as u64);
+                serde_json::json!({"rfilename": file.path, "size": size})
+            }
+            false => serde_json::json!({"rfilename": file.path}),
+        })
+        .collect();
+    let gated = match state.gated {
+        true => "manual".into(),
+        false => serde_json::Value::from(false),
+    };
+    let body = serde_json::json!({"sha": COMMIT, "gated": gated, "siblings": siblings}).to_string();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
 }

@@ -1,6 +1,7 @@
 //! `fetch` against a hub on loopback: what succeeds, what resumes, and what every
 //! failure says and leaves behind. No network.
 
+mod brought;
 mod failures;
 mod hub;
 mod integrity;

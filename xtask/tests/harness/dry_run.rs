@@ -30,8 +30,8 @@ fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
         "Model tiny-llama: to be made here, about 117 MB\n",
         "To be measured: 168 cells (",
         " launches in 5 blocks, and those of two targets that run twice\n",
-        " requests or more, 100 or more of each cell\n",
-        "All of profile cpu measures for about 20 min, at most 45 min",
+        " requests or more, 180 or more of each cell\n",
+        "All of profile cpu measures for about 22 min, at most 45 min",
         "Micro suites (sdpa, tokenizer): ",
         ", the report into target/site\n",
     ];
@@ -168,7 +168,10 @@ fn lists_are_json_with_names_that_stay() {
     let kinds = all.as_object().expect("an object by kind");
     assert_eq!(kinds.len(), 7, "{:?}", kinds.keys());
     let fields = [
-        ("engines", "id name about homepage targets hidden"),
+        (
+            "engines",
+            "id name about homepage architectures targets hidden",
+        ),
         (
             "targets",
             "id engine variant backend precision weights devices profiles hidden",

@@ -17,6 +17,7 @@ mod merge;
 mod micro;
 mod names;
 mod open_loop;
+mod own_model;
 mod printing;
 mod programs;
 mod published;

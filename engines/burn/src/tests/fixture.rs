@@ -44,8 +44,13 @@ impl Tiny {
         if tiny.config["tie_word_embeddings"] == false {
             tiny.add("lm_head.weight", &[VOCABULARY, HIDDEN]);
         }
+        let has_qk_norm = tiny.config["model_type"] == "qwen3";
         for layer in 0..LAYERS {
             let name = |part: &str| format!("model.layers.{layer}.{part}");
+            if has_qk_norm {
+                tiny.add(&name("self_attn.q_norm.weight"), &[HEAD_DIM]);
+                tiny.add(&name("self_attn.k_norm.weight"), &[HEAD_DIM]);
+            }
             for norm in ["input_layernorm", "post_attention_layernorm"] {
                 tiny.add(&name(&format!("{norm}.weight")), &[HIDDEN]);
             }

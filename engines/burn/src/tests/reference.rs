@@ -18,9 +18,16 @@ pub fn logits(tiny: &Tiny, ids: &[u32]) -> Vec<f64> {
             .map(|x| tiny.norm(&name("input_layernorm"), x))
             .collect();
         let project = |part: &str, heads: usize, turn: bool| -> Vec<Vec<f64>> {
+            let norm = name(&format!("self_attn.{part}_norm"));
             let part = name(&format!("self_attn.{part}_proj"));
             let project = |(position, x): (usize, &Vec<f64>)| {
                 let mut y = tiny.linear(&part, x, heads * HEAD_DIM);
+                // Qwen3's queries and keys have one.
+                if tiny.tensors.contains_key(&format!("{norm}.weight")) {
+                    for head in y.chunks_mut(HEAD_DIM) {
+                        head.copy_from_slice(&tiny.norm(&norm, head));
+                    }
+                }
                 if turn {
                     y.chunks_mut(HEAD_DIM)
                         .for_each(|head| tiny.rotate(head, position));

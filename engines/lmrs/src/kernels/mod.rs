@@ -224,6 +224,11 @@ impl Kernels {
         dispatch!(self, rms_norm(x, weight, eps, out))
     }
 
+    /// `x = x / rms(x) · weight`.
+    pub fn rms_norm_in_place(self, x: &mut [f32], weight: &[f32], eps: f32) {
+        dispatch!(self, rms_norm_in_place(x, weight, eps))
+    }
+
     /// `gate = silu(gate) · up`.
     pub fn silu_mul(self, gate: &mut [f32], up: &[f32]) {
         dispatch!(self, silu_mul(gate, up))

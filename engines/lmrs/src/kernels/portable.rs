@@ -34,6 +34,24 @@ pub fn sum_lanes(mut lanes: [f32; LANES]) -> f32 {
 /// See [`super::Kernels::rms_norm`].
 #[inline(always)]
 pub fn rms_norm<const FMA: bool>(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let scale = inverse_rms::<FMA>(x, eps);
+    for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
+        *out = *x * scale * *weight;
+    }
+}
+
+/// See [`super::Kernels::rms_norm_in_place`].
+#[inline(always)]
+pub fn rms_norm_in_place<const FMA: bool>(x: &mut [f32], weight: &[f32], eps: f32) {
+    let scale = inverse_rms::<FMA>(x, eps);
+    for (x, weight) in x.iter_mut().zip(weight) {
+        *x = *x * scale * *weight;
+    }
+}
+
+/// `1 / √(mean square + ε)`.
+#[inline(always)]
+fn inverse_rms<const FMA: bool>(x: &[f32], eps: f32) -> f32 {
     let mut lanes = [0.0; LANES];
     let (chunks, rest) = x.as_chunks::<LANES>();
     for chunk in chunks {
@@ -43,10 +61,7 @@ pub fn rms_norm<const FMA: bool>(x: &[f32], weight: &[f32], eps: f32, out: &mut 
     }
     let rest: f32 = rest.iter().map(|value| value * value).sum();
     let mean = (sum_lanes(lanes) + rest) / x.len() as f32;
-    let scale = 1.0 / (mean + eps).sqrt();
-    for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
-        *out = *x * scale * *weight;
-    }
+    1.0 / (mean + eps).sqrt()
 }
 
 /// `e^x` to about one unit in the last place, without a branch.
@@ -175,6 +190,14 @@ macro_rules! elementwise {
         $(#[target_feature(enable = $features)])?
         pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
             $crate::kernels::portable::rms_norm::<$fma>(x, weight, eps, out);
+        }
+        /// See [`super::Kernels::rms_norm_in_place`].
+        ///
+        /// # Safety
+        /// The CPU must have the instruction set of this module.
+        $(#[target_feature(enable = $features)])?
+        pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+            $crate::kernels::portable::rms_norm_in_place::<$fma>(x, weight, eps);
         }
         /// See [`super::Kernels::silu_mul`].
         ///

@@ -277,6 +277,9 @@ fn small_loops_agree_with_their_definitions() {
             let expected = f64::from(x[i]) / (mean + 1e-5).sqrt() * f64::from(y[i]);
             assert!(close(out[i], expected));
         }
+        let mut in_place = x.clone();
+        kernels.rms_norm_in_place(&mut in_place, &y, 1e-5);
+        assert_eq!(in_place, out);
         let mut gate = x.clone();
         kernels.silu_mul(&mut gate, &y);
         for i in 0..77 {

@@ -25,7 +25,7 @@ fn prompt(seed: u64, length: usize) -> Vec<u32> {
 }
 
 /// Logits after each of the last `decoded + 1` positions: a prefill, then steps.
-fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
+pub(super) fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
     let (prompt, rest) = ids.split_at(ids.len() - decoded);
     model.prefill(&[prompt]).unwrap();
     let mut out = vec![model.logits(0).unwrap().to_vec()];
@@ -37,7 +37,7 @@ fn score(model: &mut Model, ids: &[u32], decoded: usize) -> Vec<Vec<f32>> {
 }
 
 /// Mean Kullback–Leibler divergence of softmaxes.
-fn divergence(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
+pub(super) fn divergence(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
     let log_softmax = |x: &[f32]| -> Vec<f64> {
         let sum: f64 = x.iter().map(|v| f64::from(*v).exp()).sum();
         x.iter().map(|v| f64::from(*v) - sum.ln()).collect()
@@ -219,12 +219,30 @@ fn every_fault_shows_at_every_precision() {
             .load(&dir.0)
             .unwrap();
             let divergence = divergence(&expected, &gate(&mut model));
-            if mutation == Mutation::BatchMask {
-                assert_eq!(divergence, 0.0, "a batch of one has no other row to see");
-            } else {
-                assert!(divergence > 2e-2, "{precision:?} {name}: {divergence:e}");
+            match mutation {
+                Mutation::BatchMask => {
+                    assert_eq!(divergence, 0.0, "a batch of one has no other row to see");
+                }
+                // What a table of angles that ends does is tested beside the table.
+                Mutation::RopeFar => assert_eq!(divergence, 0.0, "nothing is that far"),
+                Mutation::PromptLength => assert_eq!(divergence, 0.0, "prompts of 30 tokens"),
+                _ => assert!(divergence > 2e-2, "{precision:?} {name}: {divergence:e}"),
             }
         }
+    }
+}
+
+#[test]
+fn a_fault_of_one_prompt_length_shows_at_that_length_alone() {
+    let dir = tiny(true, true);
+    let plain = How::plain(Precision::F32);
+    let mutation = Some(Mutation::PromptLength);
+    let mut right = plain.load(&dir.0).unwrap();
+    let mut wrong = How { mutation, ..plain }.load(&dir.0).unwrap();
+    for (length, shows) in [(36, false), (37, true), (101, true), (102, false)] {
+        let ids = prompt(3, length);
+        let away = divergence(&score(&mut right, &ids, 0), &score(&mut wrong, &ids, 0));
+        assert_eq!(away > 2e-2, shows, "{length}: {away:e}");
     }
 }
 

@@ -17,6 +17,10 @@ pub struct Batched<E> {
 }
 
 impl<E: Engine> Adapter for Batched<E> {
+    fn backends_by_hand() -> &'static [&'static str] {
+        E::backends_by_hand()
+    }
+
     fn hello(load: &Load) -> Hello {
         E::hello(load)
     }

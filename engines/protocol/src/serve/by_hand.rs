@@ -5,16 +5,18 @@
 //! ```
 //!
 //! It runs through the same engine calls and the same clock as the harness's
-//! requests, one at a time. It deliberately verifies nothing and keeps nothing:
-//! its numbers are for looking at, not for publishing.
+//! requests, one at a time. It deliberately verifies nothing and keeps nothing but a log of
+//! errors where one is wanted: its numbers are for looking at, not for publishing.
 
 use super::batch::Timeline;
+use super::device::{self, Choice, Device};
 use super::summary::Summary;
 use super::weights;
 use super::{Adapter, LOAD_FAILED, PANICKED, Stop, guarded, introduce, set_threads};
 use crate::clock::now_ns;
 use crate::engine::EngineError;
-use crate::wire::{FailureKind, Load};
+use crate::error_log;
+use crate::wire::{FailureKind, Hello, Load, Loaded};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -46,14 +48,6 @@ struct Ask {
     ignored: BTreeMap<String, Value>,
 }
 
-/// `1`, `"cuda"` and `"cuda:1"` are all ways to name a device.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Device {
-    Index(u32),
-    Name(String),
-}
-
 fn ten() -> u32 {
     10
 }
@@ -71,13 +65,10 @@ pub fn answer<A: Adapter>(ask: Value, out: &mut impl Write) -> io::Result<u8> {
     let (result, status) = match guarded(|| measure::<A>(ask)) {
         Ok(result) => (result, 0),
         Err(Stop::Failed(err)) => (error(err.kind, &err.message), LOAD_FAILED),
-        Err(Stop::Panicked(message)) => (
-            error(
-                FailureKind::Internal,
-                &format!("the engine panicked: {message}"),
-            ),
-            PANICKED,
-        ),
+        Err(Stop::Panicked(message)) => {
+            let message = format!("the engine panicked: {message}");
+            (error(FailureKind::Internal, &message), PANICKED)
+        }
     };
     // One line, as everything else this program says: it pipes into anything.
     writeln!(out, "{result}")?;
@@ -85,7 +76,9 @@ pub fn answer<A: Adapter>(ask: Value, out: &mut impl Write) -> io::Result<u8> {
     Ok(status)
 }
 
+/// An error as the person gets it, who may want it in a log too.
 fn error(kind: FailureKind, message: &str) -> Value {
+    note("error", message);
     json!({ "error": { "kind": kind, "message": message } })
 }
 
@@ -106,25 +99,29 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
     .map_err(bad)?;
     let tokenizer = tokenizer(&weights.model_dir);
     let prompt_ids = prompt_ids(&ask, tokenizer.as_ref())?;
-    let (backend, device) = device(ask.backend.as_deref(), ask.device.as_ref())?;
+    let (backend, device) = (ask.backend.as_deref(), ask.device.as_ref());
+    let choices = device::choices(backend, device, A::backends_by_hand()).map_err(bad)?;
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let load = Load {
         model_dir: weights.model_dir.to_string_lossy().into_owned(),
         weights: weights.file,
         precision: weights.precision,
-        backend,
+        backend: String::new(), // chosen below
         variant: ask.variant.clone(),
-        device,
+        device: 0,
         threads: ask.threads.unwrap_or(processors).max(1),
         max_context: prompt_ids.len() as u32 + ask.new_tokens,
         max_batch: 1,
     };
 
     set_threads(load.threads);
-    let hello = introduce::<A>(&load);
-    let start_ns = now_ns();
-    let (mut adapter, loaded) = A::load(&load, &hello)?;
-    let load_ns = now_ns() - start_ns;
+    let Opened {
+        load,
+        hello,
+        mut adapter,
+        loaded,
+        load_ns,
+    } = open::<A>(load, &choices)?;
     let mut samples = Samples::default();
     for iteration in 0..ask.warmup + ask.iterations {
         let timeline = adapter.alone(&prompt_ids, ask.new_tokens)?;
@@ -163,6 +160,61 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
         "ignored_fields": ask.ignored.keys().collect::<Vec<_>>(),
         "build": hello.build,
     }))
+}
+
+/// A model in memory.
+struct Opened<A> {
+    load: Load,
+    hello: Hello,
+    adapter: A,
+    loaded: Loaded,
+    load_ns: u64,
+}
+
+/// Load on the first choice whose device is there. Why a better one isn't used is said.
+fn open<A: Adapter>(mut load: Load, choices: &[Choice]) -> Result<Opened<A>, EngineError> {
+    let mut absent = EngineError::internal("this build has no backend");
+    for (number, choice) in choices.iter().enumerate() {
+        (load.backend, load.device) = (choice.backend.clone(), choice.device);
+        let hello = introduce::<A>(&load);
+        let start_ns = now_ns();
+        match A::load(&load, &hello) {
+            Ok((adapter, loaded)) => {
+                return Ok(Opened {
+                    hello,
+                    adapter,
+                    loaded,
+                    load_ns: now_ns() - start_ns,
+                    load,
+                });
+            }
+            Err(err) if err.kind == FailureKind::Unavailable => absent = err,
+            Err(err) => return Err(err),
+        }
+        if let Some(next) = choices.get(number + 1) {
+            let message = format!(
+                "{} is not used, but {}: {absent}",
+                choice.backend, next.backend
+            );
+            eprintln!("warning: {message}");
+            note("warning", &message);
+        }
+    }
+    Err(absent)
+}
+
+/// Into the log of errors, if the user wants one; one without a name is in the working
+/// directory.
+fn note(severity: &str, text: &str) {
+    let Some(path) = error_log::path(|name| std::env::var_os(name), PathBuf::new) else {
+        return;
+    };
+    let program = std::env::args().next().unwrap_or_default();
+    let program = Path::new(&program).file_name().unwrap_or_default();
+    let result = error_log::append(&path, severity, &program.to_string_lossy(), text);
+    if let Err(err) = result {
+        eprintln!("{} can't be appended to: {err}", path.display());
+    }
 }
 
 #[derive(Default)]
@@ -213,37 +265,9 @@ fn prompt_ids(ask: &Ask, tokenizer: Result<&Tokenizer, &String>) -> Result<Vec<u
     Ok(ids)
 }
 
-/// Backend and index; the processor where nothing is said.
-fn device(backend: Option<&str>, device: Option<&Device>) -> Result<(String, u32), EngineError> {
-    let (name, index) = match device {
-        None => (None, 0),
-        Some(Device::Index(index)) => (None, *index),
-        Some(Device::Name(name)) => match name.split_once(':') {
-            None => (Some(name.as_str()), 0),
-            Some((name, index)) => {
-                let index = index
-                    .parse()
-                    .map_err(|_| bad(format!("no device index: {index}")))?;
-                (Some(name), index)
-            }
-        },
-    };
-    Ok((backend.or(name).unwrap_or("cpu").to_string(), index))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_device_has_many_names() {
-        let named = |text: &str| device(None, Some(&Device::Name(text.to_string()))).unwrap();
-        assert_eq!(device(None, None).unwrap(), ("cpu".to_string(), 0));
-        assert_eq!(named("cuda"), ("cuda".to_string(), 0));
-        assert_eq!(named("cuda:3"), ("cuda".to_string(), 3));
-        assert!(device(None, Some(&Device::Name("cuda:x".to_string()))).is_err());
-        assert_eq!(device(Some("cuda"), Some(&Device::Index(1))).unwrap().1, 1);
-    }
 
     #[test]
     fn the_smallest_request_is_a_prompt_and_a_model() {

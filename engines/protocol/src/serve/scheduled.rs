@@ -27,6 +27,10 @@ enum Message {
 }
 
 impl<S: Scheduler> Adapter for Scheduled<S> {
+    fn backends_by_hand() -> &'static [&'static str] {
+        S::backends_by_hand()
+    }
+
     fn hello(load: &Load) -> Hello {
         S::hello(load)
     }

@@ -179,6 +179,62 @@ fn a_person_gets_one_result_with_statistics() {
     assert!(result["output_tok_per_s"].as_f64().unwrap() > 0.0);
 }
 
+/// A model directory, and a request by hand for `prompt_ids` on it.
+fn by_hand(prompt_ids: &[u32], backend: Option<&str>) -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("model.safetensors"), "").unwrap();
+    let ask = serde_json::json!({
+        "prompt_ids": prompt_ids, "iterations": 1, "model_path": dir.path(), "backend": backend,
+    });
+    (dir, ask.to_string())
+}
+
+#[test]
+fn the_first_backend_of_the_build_is_used_or_why_not_is_said() {
+    let (_dir, ask) = by_hand(&[1, 2], None);
+    let output = talk(&ask);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["backend"], "cpu");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let why = "absent is not used, but cpu: no absent device";
+    assert!(said.contains(why), "{said}");
+
+    let (_dir, ask) = by_hand(&[1, 2], Some("absent"));
+    let result: Value = serde_json::from_slice(&talk(&ask).stdout).unwrap();
+    assert_eq!(result["error"]["kind"], "unavailable", "{result}");
+    let (_dir, ask) = by_hand(&[1, 2], Some("cpu"));
+    let said = talk(&ask).stderr;
+    assert!(!String::from_utf8_lossy(&said).contains("is not used"));
+}
+
+#[test]
+fn what_goes_wrong_by_hand_is_logged_where_that_is_wanted() {
+    let logged = |name: &str, value: &str, file: &str| {
+        let (dir, ask) = by_hand(&[1, 1, 1], None); // three are more than it has memory for
+        let mut command = common::command("echo-bench");
+        for (variable, _) in protocol::error_log::VARIABLES {
+            command.env_remove(variable);
+        }
+        command.env(name, value).current_dir(dir.path());
+        let output = common::finish(command.spawn().unwrap(), &ask);
+        assert!(!output.status.success());
+        std::fs::read_to_string(dir.path().join(file)).ok()
+    };
+    let text = logged("TEST_BURN_ERROR_LOG", "1", "test-burn-error.log").expect("it is there");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(
+        lines[0].contains(" warning [echo-bench] absent is not used"),
+        "{text}"
+    );
+    assert!(lines[1].ends_with(" error [echo-bench] no room"), "{text}");
+    assert!(logged("BENCH_ERROR_LOG", "e.log", "e.log").is_some());
+    assert_eq!(
+        logged("TEST_BURN_ERROR_LOG", "0", "test-burn-error.log"),
+        None
+    );
+}
+
 #[test]
 fn a_person_gets_one_error() {
     for (ask, part) in [

@@ -12,6 +12,7 @@ pub fn registry() -> Registry {
             backend: target.backend,
             precision: target.precision,
             weights: target.weights,
+            architectures: Vec::new(),
             hidden: false,
         };
         match engines.iter_mut().find(|engine| engine.id == target.engine) {
@@ -31,6 +32,7 @@ pub fn registry() -> Registry {
                 on: BTreeMap::new(),
                 direct: None,
                 env: Vec::new(),
+                architectures: vec!["llama".into()],
                 test_server: None,
                 hidden: false,
                 ours: false,
@@ -44,6 +46,7 @@ pub fn registry() -> Registry {
         backend: "cuda".into(),
         precision: "bf16".into(),
         weights: "model.safetensors".into(),
+        architectures: Vec::new(),
         hidden: false,
     });
     Registry {

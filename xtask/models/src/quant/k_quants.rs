@@ -1,6 +1,6 @@
-//! Q4_K and Q6_K: super-blocks of 256 weights with quantised scales.
+//! Q4_K, Q5_K and Q6_K: super-blocks of 256 weights with quantised scales.
 //!
-//! Layouts are GGML's `block_q4_K` and `block_q6_K`; the searches for scales follow
+//! Layouts are GGML's `block_q4_K`, `block_q5_K` and `block_q6_K`; the searches for scales follow
 //! `make_qkx2_quants` and `make_qx_quants` of ggml-quants.c (MIT), which weigh large weights more.
 
 use half::f16;
@@ -9,15 +9,71 @@ use super::nearest;
 
 /// Bytes of a Q4_K super-block: `d`, `dmin`: f16; 12 bytes of 6-bit scales and minima; 128 of quants.
 pub const Q4_K_BLOCK_BYTES: usize = 144;
+/// Bytes of a Q5_K super-block: as Q4_K's, with 32 of high bits before the quants.
+pub const Q5_K_BLOCK_BYTES: usize = 176;
 /// Bytes of a Q6_K super-block: 128 of low nibbles, 64 of high bits, 16 × i8 scales, `d`: f16.
 pub const Q6_K_BLOCK_BYTES: usize = 210;
 
 /// Appends Q4_K blocks for `weights`, a multiple of 256: weight = d·scale·q − dmin·min.
 pub fn encode_q4_k(weights: &[f32], out: &mut Vec<u8>) {
     for block in weights.chunks_exact(256) {
+        let block = SuperBlock::of(block, &FOUR_BITS);
+        block.append_head(out);
+        for pair in block.quants.chunks_exact(64) {
+            out.extend((0..32).map(|l| pair[l] | (pair[l + 32] << 4)));
+        }
+    }
+}
+
+/// Appends Q5_K blocks for `weights`, a multiple of 256: the same with q of five bits.
+pub fn encode_q5_k(weights: &[f32], out: &mut Vec<u8>) {
+    for block in weights.chunks_exact(256) {
+        let block = SuperBlock::of(block, &FIVE_BITS);
+        block.append_head(out);
+        // Bit j of byte l is the top bit of weight 32 j + l.
+        let top = |l: usize, j: usize| (block.quants[32 * j + l] >> 4) << j;
+        out.extend((0..32).map(|l| (0..8).fold(0, |bits, j| bits | top(l, j))));
+        for pair in block.quants.chunks_exact(64) {
+            out.extend((0..32).map(|l| (pair[l] & 15) | ((pair[l + 32] & 15) << 4)));
+        }
+    }
+}
+
+/// How scales and minima are searched, after llama.cpp's calls of `make_qkx2_quants`.
+struct Search {
+    /// The largest quant.
+    levels: f32,
+    /// By how many levels the first width that is tried is off.
+    first: f32,
+    /// Widths that are tried after it, each a tenth of a level further.
+    steps: i32,
+}
+
+const FOUR_BITS: Search = Search {
+    levels: 15.0,
+    first: -1.0,
+    steps: 20,
+};
+const FIVE_BITS: Search = Search {
+    levels: 31.0,
+    first: -0.5,
+    steps: 15,
+};
+
+/// 256 weights as scales, minima and quants, which Q4_K and Q5_K pack differently.
+struct SuperBlock {
+    d: f16,
+    dmin: f16,
+    scales: [u8; 8],
+    mins: [u8; 8],
+    quants: [u8; 256],
+}
+
+impl SuperBlock {
+    fn of(block: &[f32], search: &Search) -> Self {
         let (mut scales, mut mins) = ([0f32; 8], [0f32; 8]);
         for (j, part) in block.chunks_exact(32).enumerate() {
-            (scales[j], mins[j]) = search_scale_and_min(part);
+            (scales[j], mins[j]) = search_scale_and_min(part, search);
         }
         let max_scale = scales.iter().fold(0.0f32, |m, x| m.max(*x));
         let max_min = mins.iter().fold(0.0f32, |m, x| m.max(*x));
@@ -38,16 +94,23 @@ pub fn encode_q4_k(weights: &[f32], out: &mut Vec<u8>) {
             }
             let min = dmin.to_f32() * f32::from(min_quants[j]);
             for (q, x) in quants[j * 32..].iter_mut().zip(part) {
-                *q = nearest((x + min) / step).clamp(0, 15) as u8;
+                *q = nearest((x + min) / step).clamp(0, search.levels as i32) as u8;
             }
         }
-
-        out.extend_from_slice(&d.to_le_bytes());
-        out.extend_from_slice(&dmin.to_le_bytes());
-        out.extend_from_slice(&pack_scales(scale_quants, min_quants));
-        for pair in quants.chunks_exact(64) {
-            out.extend((0..32).map(|l| pair[l] | (pair[l + 32] << 4)));
+        Self {
+            d,
+            dmin,
+            scales: scale_quants,
+            mins: min_quants,
+            quants,
         }
+    }
+
+    /// What both formats begin with.
+    fn append_head(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.d.to_le_bytes());
+        out.extend_from_slice(&self.dmin.to_le_bytes());
+        out.extend_from_slice(&pack_scales(self.scales, self.mins));
     }
 }
 
@@ -67,6 +130,27 @@ pub fn decode_q4_k(bytes: &[u8]) -> Vec<f32> {
                     .iter()
                     .map(|q| step * f32::from((q >> shift) & 15) - min),
             );
+        }
+    }
+    weights
+}
+
+/// The weights of Q5_K `bytes`, a whole number of super-blocks.
+pub fn decode_q5_k(bytes: &[u8]) -> Vec<f32> {
+    let mut weights = Vec::with_capacity(bytes.len() / Q5_K_BLOCK_BYTES * 256);
+    for block in bytes.chunks_exact(Q5_K_BLOCK_BYTES) {
+        let d = f16::from_le_bytes([block[0], block[1]]).to_f32();
+        let dmin = f16::from_le_bytes([block[2], block[3]]).to_f32();
+        let (scales, mins) = unpack_scales(&block[4..16]);
+        let top = &block[16..48];
+        for j in 0..8 {
+            let (step, min) = (d * f32::from(scales[j]), dmin * f32::from(mins[j]));
+            let low = &block[48 + j / 2 * 32..][..32];
+            let shift = (j % 2) * 4;
+            weights.extend(low.iter().zip(top).map(|(low, top)| {
+                let q = ((low >> shift) & 15) | (((top >> j) & 1) << 4);
+                step * f32::from(q) - min
+            }));
         }
     }
     weights
@@ -95,10 +179,10 @@ fn unpack_scales(packed: &[u8]) -> ([u8; 8], [u8; 8]) {
     (scales, mins)
 }
 
-/// Scale and minimum (as a non-negative offset) that represent 32 weights best in 16 levels: tries
-/// 21 widths around the range, and for each solves the weighted least squares for both.
-fn search_scale_and_min(x: &[f32]) -> (f32, f32) {
-    const LEVELS: f32 = 15.0;
+/// Scale and minimum (as a non-negative offset) that represent 32 weights best in the levels of
+/// `search`: tries widths around the range, and for each solves the weighted least squares for both.
+fn search_scale_and_min(x: &[f32], search: &Search) -> (f32, f32) {
+    let levels = search.levels;
     let rms = (x.iter().map(|x| x * x).sum::<f32>() / 32.0).sqrt();
     let mut weight = [0f32; 32];
     let (mut sum_w, mut sum_x) = (0.0, 0.0);
@@ -123,13 +207,13 @@ fn search_scale_and_min(x: &[f32]) -> (f32, f32) {
         sum
     };
     let quantise = |inverse: f32| -> [f32; 32] {
-        std::array::from_fn(|i| (nearest(inverse * (x[i] - low)) as f32).clamp(0.0, LEVELS))
+        std::array::from_fn(|i| (nearest(inverse * (x[i] - low)) as f32).clamp(0.0, levels))
     };
 
-    let mut best = ((high - low) / LEVELS, low);
-    let mut best_error = error(best.0, best.1, &quantise(LEVELS / (high - low)));
-    for step in 0..=20 {
-        let quants = quantise((-1.0 + 0.1 * step as f32 + LEVELS) / (high - low));
+    let mut best = ((high - low) / levels, low);
+    let mut best_error = error(best.0, best.1, &quantise(levels / (high - low)));
+    for step in 0..=search.steps {
+        let quants = quantise((search.first + 0.1 * step as f32 + levels) / (high - low));
         let (mut sum_l, mut sum_l2, mut sum_xl) = (0.0, 0.0, 0.0);
         for i in 0..32 {
             sum_l += weight[i] * quants[i];
@@ -273,6 +357,23 @@ mod tests {
     }
 
     #[test]
+    fn a_q5_k_block_made_by_hand() {
+        let mut block = vec![0u8; Q5_K_BLOCK_BYTES];
+        block[1] = 0x3c; // d = 1
+        block[3] = 0x38; // dmin = 0.5
+        block[4] = 2; // scale 0
+        block[5] = 3; // scale 1
+        block[8] = 4; // min 0
+        block[16] = 0b11; // top bits of weights 0 and 32
+        block[48] = 0x7f; // low nibbles: weight 0 = 15, weight 32 = 7
+        let weights = decode_q5_k(&block);
+        assert_eq!(weights[0], 2.0 * 31.0 - 0.5 * 4.0);
+        assert_eq!(weights[1], -2.0);
+        assert_eq!(weights[32], 3.0 * 23.0);
+        assert_eq!(weights[64], 0.0);
+    }
+
+    #[test]
     fn a_q6_k_block_made_by_hand() {
         let mut block = vec![0u8; Q6_K_BLOCK_BYTES];
         block[209] = 0x3c; // d = 1
@@ -290,10 +391,12 @@ mod tests {
 
     #[test]
     fn zeros_stay_zero() {
-        let (mut q4, mut q6) = (Vec::new(), Vec::new());
+        let (mut q4, mut q5, mut q6) = (Vec::new(), Vec::new(), Vec::new());
         encode_q4_k(&[0.0; 256], &mut q4);
+        encode_q5_k(&[0.0; 256], &mut q5);
         encode_q6_k(&[0.0; 256], &mut q6);
         assert!(decode_q4_k(&q4).iter().all(|x| *x == 0.0));
+        assert!(decode_q5_k(&q5).iter().all(|x| *x == 0.0));
         assert!(decode_q6_k(&q6).iter().all(|x| *x == 0.0));
     }
 }

@@ -5,11 +5,14 @@
 //! bytes do not depend on the machine. No importance matrix, and no format we do not write.
 
 mod k_quants;
+mod q5_0;
 mod q8_0;
 
 pub use k_quants::{
-    Q4_K_BLOCK_BYTES, Q6_K_BLOCK_BYTES, decode_q4_k, decode_q6_k, encode_q4_k, encode_q6_k,
+    Q4_K_BLOCK_BYTES, Q5_K_BLOCK_BYTES, Q6_K_BLOCK_BYTES, decode_q4_k, decode_q5_k, decode_q6_k,
+    encode_q4_k, encode_q5_k, encode_q6_k,
 };
+pub use q5_0::{Q5_0_BLOCK_BYTES, decode_q5_0, encode_q5_0};
 pub use q8_0::{Q8_0_BLOCK_BYTES, decode_q8_0, encode_q8_0};
 
 use half::f16;
@@ -22,10 +25,14 @@ pub enum GgmlType {
     F32 = 0,
     /// 2 bytes a weight.
     F16 = 1,
+    /// 32 weights in 22 bytes: 5 bits with one f16 scale.
+    Q5_0 = 6,
     /// 32 weights in 34 bytes: int8 with one f16 scale.
     Q8_0 = 8,
     /// 256 weights in 144 bytes: 4 bits, with 6-bit scales and minima per 32.
     Q4K = 12,
+    /// 256 weights in 176 bytes: 5 bits, with 6-bit scales and minima per 32.
+    Q5K = 13,
     /// 256 weights in 210 bytes: 6 bits, with 8-bit scales per 16.
     Q6K = 14,
 }
@@ -36,8 +43,10 @@ impl GgmlType {
         match self {
             Self::F32 => (1, 4),
             Self::F16 => (1, 2),
+            Self::Q5_0 => (32, Q5_0_BLOCK_BYTES),
             Self::Q8_0 => (32, Q8_0_BLOCK_BYTES),
             Self::Q4K => (256, Q4_K_BLOCK_BYTES),
+            Self::Q5K => (256, Q5_K_BLOCK_BYTES),
             Self::Q6K => (256, Q6_K_BLOCK_BYTES),
         }
     }
@@ -62,8 +71,10 @@ impl GgmlType {
             Self::F16 => weights
                 .iter()
                 .for_each(|x| out.extend_from_slice(&f16::from_f32(*x).to_le_bytes())),
+            Self::Q5_0 => encode_q5_0(weights, out),
             Self::Q8_0 => encode_q8_0(weights, out),
             Self::Q4K => encode_q4_k(weights, out),
+            Self::Q5K => encode_q5_k(weights, out),
             Self::Q6K => encode_q6_k(weights, out),
         }
     }
@@ -83,8 +94,10 @@ impl GgmlType {
                     .map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32())
                     .collect()
             }
+            Self::Q5_0 => decode_q5_0(bytes),
             Self::Q8_0 => decode_q8_0(bytes),
             Self::Q4K => decode_q4_k(bytes),
+            Self::Q5K => decode_q5_k(bytes),
             Self::Q6K => decode_q6_k(bytes),
         }
     }
@@ -122,6 +135,8 @@ mod tests {
         assert!(round_trip_error(GgmlType::F16) < 3e-4);
         assert!(round_trip_error(GgmlType::Q8_0) < 0.006);
         assert!(round_trip_error(GgmlType::Q6K) < 0.025);
+        assert!(round_trip_error(GgmlType::Q5_0) < 0.05);
+        assert!(round_trip_error(GgmlType::Q5K) < 0.045);
         assert!(round_trip_error(GgmlType::Q4K) < 0.085);
     }
 

@@ -59,3 +59,26 @@ fn bytes_do_not_depend_on_threads_or_machine() {
         assert!(one[name].starts_with(start), "{name} is {}", one[name]);
     }
 }
+
+/// As transformers would read them: every tensor of the model in the file that the index names.
+#[test]
+fn shards_and_their_index_are_a_model() {
+    let spec = ModelSpec::tiny_sharded();
+    let spec = ModelSpec {
+        files: vec![models::ModelFile::Safetensors],
+        ..spec
+    };
+    let dir = tempfile::tempdir().unwrap();
+    generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+    let mut expected = spec.file_names();
+    expected.sort_unstable();
+    let names: Vec<String> = hashes(dir.path()).into_keys().collect();
+    assert_eq!(names, expected);
+    let index = fs::read(dir.path().join("model.safetensors.index.json")).unwrap();
+    let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
+    for (tensor, file) in index["weight_map"].as_object().unwrap() {
+        let bytes = fs::read(dir.path().join(file.as_str().unwrap())).unwrap();
+        let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        assert!(file.tensor(tensor).is_ok(), "{tensor}");
+    }
+}

@@ -168,8 +168,16 @@ fn what_speaks_of_suites_names_suites_and_variants() {
         .replace("at = 50\n", "");
     parse(&text).unwrap().check_suites(&micro).unwrap();
     for (from, to, wanted) in [
-        ("micro/sdpa", "micro/spda", "\"a\", field `scenarios`: \"micro/spda\" is no suite"),
-        ("candle.cpu.f32", "candle.cpu.q8_0", "\"a\", field `of`: \"candle.cpu.q8_0\" is no variant"),
+        (
+            "micro/sdpa",
+            "micro/spda",
+            "\"a\", field `scenarios`: \"micro/spda\" is no suite",
+        ),
+        (
+            "candle.cpu.f32",
+            "candle.cpu.q8_0",
+            "\"a\", field `of`: \"candle.cpu.q8_0\" is no variant",
+        ),
     ] {
         let error = parse(&text.replace(from, to)).unwrap();
         let error = error.check_suites(&micro).expect_err(from);

@@ -191,3 +191,42 @@ direct = { weights = "w", build = { kind = "cargo", package = "a-bench", bin = "
     };
     assert!(registry.variables_for(&other).is_empty());
 }
+
+#[test]
+fn a_target_runs_its_engines_architectures_unless_it_names_its_own() {
+    let registry = load(ENGINE).expect("it is sound");
+    let cpu = &registry.targets()[0];
+    assert_eq!(registry.architectures_of(cpu), ["llama"]);
+    assert!(registry.runs(cpu, "llama") && !registry.runs(cpu, "phi3"));
+
+    let own = r#"precision = "f32", weights = "w", architectures = ["phi3"] }"#;
+    let text = ENGINE.replacen(r#"precision = "f32", weights = "w" }"#, own, 1);
+    let text = format!("{text}architectures = [\"llama\", \"qwen3\"]\n");
+    let registry = load(&text).expect("it is sound");
+    let [cpu, cuda, _]: [Target; 3] = registry.targets().try_into().expect("there are three");
+    assert_eq!(registry.architectures_of(&cpu), ["phi3"]);
+    assert!(registry.runs(&cuda, "qwen3") && !registry.runs(&cuda, "phi3"));
+    assert_eq!(registry.architectures(), ["llama", "qwen3", "phi3"]);
+    let stranger = Target {
+        engine: "b".into(),
+        ..cpu
+    };
+    assert!(registry.architectures_of(&stranger).is_empty());
+
+    let any = load(&format!("{ENGINE}architectures = [\"*\"]\n")).expect("it is sound");
+    assert!(any.runs(&any.targets()[0], "whatever"));
+    assert!(any.architectures().is_empty());
+}
+
+#[test]
+fn a_list_of_architectures_that_cannot_be_meant_is_refused() {
+    for (list, why) in [
+        ("[]", "no architectures"),
+        ("[\"llama\", \"llama\"]", "twice"),
+        ("[\"../llama\"]", "../llama"),
+    ] {
+        let text = format!("{ENGINE}architectures = {list}\n");
+        let error = load(&text).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}

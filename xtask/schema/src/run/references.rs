@@ -3,11 +3,21 @@
 
 use super::{LaunchLog, Run};
 use crate::error::{DataError, check_id};
+use crate::model::Model;
 use crate::plan::{Plan, PlannedScenario};
 use crate::run_files::{HEADER, RunFiles};
 use crate::twin::original;
 use std::collections::BTreeSet;
 use std::path::Path;
+
+/// Check that what a record says of a model is said of the plan's.
+pub(super) fn check_model(path: &Path, plan: &Plan, model: &Model) -> Result<(), DataError> {
+    model.check(path)?;
+    if model.id == plan.model {
+        return Ok(());
+    }
+    Err(unknown(path, "model", &model.id))
+}
 
 /// Check what a plan says of itself.
 pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {

@@ -9,8 +9,8 @@ use super::Judge;
 use crate::engine::EngineFailure;
 use crate::engine::session::{Patience, Session};
 use crate::prompts;
-use crate::verify::output::{self, Output};
 use crate::run::positions;
+use crate::verify::output::{self, Output};
 use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use protocol::wire::{Load, Scored};
@@ -87,7 +87,9 @@ impl Asker {
         let plan = &run.header.plan;
         // Nobody was timed beyond what it is verified for.
         let targets = plan.targets.iter();
-        let reached = targets.map(|target| positions(&run.verify, &target.id)).max();
+        let reached = targets
+            .map(|target| positions(&run.verify, &target.id))
+            .max();
         let reached = reached.unwrap_or(0);
         let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
         let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= reached);

@@ -190,7 +190,9 @@ fn elsewhere(
     }
     let variants = plan.micro.suites.iter().flat_map(|suite| &suite.variants);
     let ran = match hypothesis.speaks_of_suites() {
-        true => variants.map(suites::target).any(|target| place.has(&target)),
+        true => variants
+            .map(suites::target)
+            .any(|target| place.has(&target)),
         false => plan.targets.iter().any(|target| place.has(target)),
     };
     if !ran {

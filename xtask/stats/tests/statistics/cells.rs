@@ -256,10 +256,17 @@ fn a_clock_at_half_speed_is_caught() {
         step_ns: 200_000,
         ..plain()
     };
-    let mut made = common::made(&[short], 5, 22);
+    let mut made = common::made(&[short.clone()], 5, 22);
     assert_eq!(made.cell().status, Status::Ok);
     slow_clock(&mut made, 0.5);
     assert_refused(&made, Status::BadTiming, "the shortest report lag is 0.8");
+    // Of six requests the least lag may be long because the machine is busy: 1.7 ms.
+    let mut made = common::made(&[short], 1, 6);
+    slow_clock(&mut made, 0.5);
+    assert_eq!(made.cell().status, Status::Ok);
+    let mut made = common::made(&[plain()], 1, 6);
+    slow_clock(&mut made, 0.5);
+    assert_refused(&made, Status::BadTiming, "the shortest report lag is 3.");
     // A long request betrays a clock that is only 10 % slow.
     let long = Engine {
         prefill_ns: 90_000_000,

@@ -331,7 +331,11 @@ fn a_prediction_about_a_suite_is_judged_by_its_cells() {
     assert_eq!(found.verdict, Judged::Inconclusive);
     let elsewhere = judge(&run, &no_better("base", "fast"), "cuda");
     assert_eq!(elsewhere.verdict, Judged::NotMeasured);
-    assert!(elsewhere.why.contains("nothing on cuda"), "{}", elsewhere.why);
+    assert!(
+        elsewhere.why.contains("nothing on cuda"),
+        "{}",
+        elsewhere.why
+    );
     run.header.plan.publishable = false;
     let few = judge(&run, &no_better("base", "fast"), "cpu");
     assert_eq!(few.verdict, Judged::NotMeasured);

@@ -6,20 +6,31 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 pub fn spawn(example: &str) -> Child {
-    // Cargo builds examples beside `deps`, where this test's binary lies.
-    let deps = std::env::current_exe().unwrap();
-    let profile: PathBuf = deps.ancestors().nth(2).unwrap().to_path_buf();
-    Command::new(profile.join("examples").join(example))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+    command(example)
         .spawn()
         .expect("an example, which a plain `cargo test` builds")
 }
 
+/// The example, to be started with all of its streams as pipes.
+pub fn command(example: &str) -> Command {
+    // Cargo builds examples beside `deps`, where this test's binary lies.
+    let deps = std::env::current_exe().unwrap();
+    let profile: PathBuf = deps.ancestors().nth(2).unwrap().to_path_buf();
+    let mut command = Command::new(profile.join("examples").join(example));
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
 /// Everything the example says to `input`.
 pub fn talk(example: &str, input: &str) -> Output {
-    let mut child = spawn(example);
+    finish(spawn(example), input)
+}
+
+/// Everything it says to `input`, to its end.
+pub fn finish(mut child: Child, input: &str) -> Output {
     // An adapter that has already given up reads no further; that is no failure.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()

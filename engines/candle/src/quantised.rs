@@ -1,0 +1,245 @@
+//! Candle's models of GGUF files: `quantized_llama`, `quantized_phi3` and
+//! `quantized_qwen3`, each as one [`Model`], and what each of them can't do or would
+//! silently compute otherwise, by the file's header.
+
+use crate::engine::Model;
+use candle_core::quantized::gguf_file::{Content, Value};
+use candle_core::{Device, Tensor};
+use candle_transformers::models::quantized_llama::{self, MAX_SEQ_LEN};
+use candle_transformers::models::{quantized_phi3, quantized_qwen3};
+use std::io::{Read, Seek};
+
+/// The RoPE base that `quantized_phi3` takes whatever the file says.
+const PHI3_ROPE_BASE: f32 = 10_000.0;
+/// What `general.dtype` of a file says where `quantized_qwen3` is to compute in f32.
+const DTYPE_F32: u32 = 0;
+
+/// What a file's header says, by the names of its architecture.
+pub struct Header<'a> {
+    content: &'a Content,
+    /// `general.architecture`. Mistral's files say `llama` too.
+    pub architecture: &'a str,
+}
+
+impl<'a> Header<'a> {
+    /// Of a file; one that names no architecture is taken for Llama's.
+    pub fn of(content: &'a Content) -> Self {
+        let named = content.metadata.get("general.architecture");
+        let architecture = named.and_then(|value| value.to_string().ok());
+        Self {
+            content,
+            architecture: architecture.map_or("llama", String::as_str),
+        }
+    }
+
+    fn value(&self, key: &str) -> Option<&Value> {
+        let key = format!("{}.{key}", self.architecture);
+        self.content.metadata.get(&key)
+    }
+
+    /// A number that must be there.
+    ///
+    /// # Errors
+    /// Which one is missing or is no number.
+    pub fn number(&self, key: &str) -> Result<u64, String> {
+        let full = format!("{}.{key}", self.architecture);
+        let value = self.value(key).ok_or_else(|| format!("no {full} in it"))?;
+        let number = value.to_u32().map_err(|err| format!("{full}: {err}"))?;
+        Ok(u64::from(number))
+    }
+
+    fn has(&self, tensor: &str) -> bool {
+        self.content.tensor_infos.contains_key(tensor)
+    }
+
+    /// Dimension of a head.
+    ///
+    /// # Errors
+    /// As for [`Header::number`].
+    pub fn head_dim(&self) -> Result<u64, String> {
+        match self.value("attention.key_length") {
+            Some(_) => self.number("attention.key_length"),
+            None => self.narrow_head_dim(),
+        }
+    }
+
+    /// What a head's dimension is where nothing else is said.
+    fn narrow_head_dim(&self) -> Result<u64, String> {
+        Ok(self.number("embedding_length")? / self.number("attention.head_count")?.max(1))
+    }
+
+    /// Why Candle's model can't run the file, or would compute another model from it.
+    pub fn refused(&self) -> Option<String> {
+        let named = format!("Candle's quantized_{}", self.architecture);
+        match self.architecture {
+            "llama" | "phi3" => {}
+            "qwen3" => return None,
+            other => {
+                return Some(format!(
+                    "no architecture {other:?} here; there are llama, phi3, qwen3"
+                ));
+            }
+        }
+        let narrow = self.narrow_head_dim().ok();
+        if self.head_dim().ok() != narrow {
+            return Some(format!(
+                "{named} knows no key_length other than embedding / heads"
+            ));
+        }
+        let rotated = self.number("rope.dimension_count").ok();
+        if rotated.is_some() && rotated != narrow {
+            return Some(format!("{named} can't rotate a part of each head"));
+        }
+        if self.architecture == "llama" {
+            return None;
+        }
+        let base = self.value("rope.freq_base").and_then(|v| v.to_f32().ok());
+        if let Some(base) = base.filter(|base| *base != PHI3_ROPE_BASE) {
+            return Some(format!(
+                "{named} takes a RoPE base of {PHI3_ROPE_BASE}, the model's is {base}"
+            ));
+        }
+        (!self.has("output.weight"))
+            .then(|| format!("{named} knows no output head that is the embedding"))
+    }
+
+    /// What is wrong at far positions alone.
+    pub fn gaps(&self) -> Vec<String> {
+        let mut gaps = Vec::new();
+        if self.architecture == "llama" && self.has("rope_freqs.weight") {
+            gaps.push(
+                "Candle's quantized_llama ignores rope_freqs.weight (Llama 3's RoPE scaling): \
+                 far positions are wrong",
+            );
+        }
+        if self.architecture == "phi3" && self.has("rope_factors_long.weight") {
+            gaps.push(
+                "Candle's quantized_phi3 ignores rope_factors_long.weight (its RoPE scaling): \
+                 far positions are wrong",
+            );
+        }
+        let dtype = self.content.metadata.get("general.dtype");
+        let dtype = dtype.and_then(|dtype| dtype.to_u32().ok());
+        if self.architecture == "qwen3" && dtype != Some(DTYPE_F32) {
+            gaps.push(
+                "Candle's quantized_qwen3 computes its RoPE angles in f16, which is too coarse \
+                 for far positions",
+            );
+        }
+        gaps.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Whether several rows can be computed together where weights are quantised or not:
+    /// the reason why not.
+    pub fn alone(&self, is_quantised: bool) -> Option<String> {
+        if self.architecture == "qwen3" {
+            return Some(
+                "One request at a time: on the processor Candle's quantized_qwen3 has a cache \
+                 for one row alone."
+                    .to_owned(),
+            );
+        }
+        // The last position's activations of several rows are strided, which
+        // Candle's quantised product refuses ("input tensor is not contiguous").
+        is_quantised.then(|| {
+            format!(
+                "One request at a time: Candle's quantized_{} cannot prefill several rows.",
+                self.architecture
+            )
+        })
+    }
+
+    /// Positions that the model has a RoPE table for.
+    ///
+    /// # Errors
+    /// As for [`Header::number`].
+    pub fn positions(&self) -> Result<usize, String> {
+        match self.architecture {
+            "llama" => Ok(MAX_SEQ_LEN),
+            _ => Ok(self.number("context_length")? as usize),
+        }
+    }
+}
+
+/// Load the model of the file; `architecture` and `positions` as its [`Header`] has them.
+pub fn load<R: Read + Seek>(
+    architecture: &str,
+    positions: usize,
+    content: Content,
+    reader: &mut R,
+    device: &Device,
+) -> candle_core::Result<Box<dyn Model>> {
+    let model: Box<dyn Model> = match architecture {
+        "llama" => {
+            let model = quantized_llama::ModelWeights::from_gguf(content, reader, device)?;
+            Box::new(Llama { model, positions })
+        }
+        "phi3" => {
+            // Flash attention in bf16 would be another precision than the file's name says.
+            let model = quantized_phi3::ModelWeights::from_gguf(false, content, reader, device)?;
+            Box::new(Phi3 { model, positions })
+        }
+        "qwen3" => {
+            let model = quantized_qwen3::ModelWeights::from_gguf(content, reader, device)?;
+            Box::new(Qwen3 { model, positions })
+        }
+        other => candle_core::bail!("no architecture {other:?} here"),
+    };
+    Ok(model)
+}
+
+struct Llama {
+    model: quantized_llama::ModelWeights,
+    positions: usize,
+}
+
+impl Model for Llama {
+    fn forget(&mut self) {
+        self.model.clear_kv_cache();
+    }
+
+    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
+        self.model.forward(ids, position)
+    }
+
+    fn positions(&self) -> usize {
+        self.positions
+    }
+}
+
+struct Phi3 {
+    model: quantized_phi3::ModelWeights,
+    positions: usize,
+}
+
+impl Model for Phi3 {
+    /// It forgets by itself where it is fed from position 0.
+    fn forget(&mut self) {}
+
+    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
+        self.model.forward(ids, position)
+    }
+
+    fn positions(&self) -> usize {
+        self.positions
+    }
+}
+
+struct Qwen3 {
+    model: quantized_qwen3::ModelWeights,
+    positions: usize,
+}
+
+impl Model for Qwen3 {
+    fn forget(&mut self) {
+        self.model.clear_kv_cache();
+    }
+
+    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor> {
+        self.model.forward(ids, position)
+    }
+
+    fn positions(&self) -> usize {
+        self.positions
+    }
+}

@@ -1,0 +1,119 @@
+//! Models of every architecture, as the generator writes them, against the generator's plain forward
+//! pass: names, layouts, shards and arithmetic in one.
+
+use super::fixture::{Dir, How};
+use super::whole::{divergence, score};
+use crate::weights::Precision;
+use models::bpe::Bpe;
+use models::reference::{Cache, Reference};
+use models::{ModelFile, ModelSpec, Origin, config, gguf, safetensors_file};
+use protocol::wire::FailureKind;
+
+/// Decoded after a prompt, and compared.
+const DECODED: usize = 8;
+
+/// Few layers and ids, so that a test takes a moment.
+fn small(spec: ModelSpec) -> ModelSpec {
+    ModelSpec {
+        num_layers: 2,
+        vocab_size: 512,
+        ..spec
+    }
+}
+
+fn write(spec: &ModelSpec) -> Dir {
+    let dir = Dir::new();
+    let put = |name: &str, bytes: &[u8]| std::fs::write(dir.0.join(name), bytes).unwrap();
+    put("config.json", config::config_json(spec).as_bytes());
+    for (name, defs) in safetensors_file::files(spec) {
+        let mut bytes = Vec::new();
+        safetensors_file::write_some(spec, Origin::Seed, &defs, &mut bytes, &mut |_| ()).unwrap();
+        put(&name, &bytes);
+    }
+    if spec.shards > 1 {
+        let index = safetensors_file::index_json(spec);
+        put("model.safetensors.index.json", index.as_bytes());
+    }
+    let bpe = Bpe {
+        tokens: vec!["x".into(); spec.vocab_size],
+        merges: Vec::new(),
+    };
+    let (mut bytes, file) = (Vec::new(), ModelFile::GgufQ8_0);
+    gguf::write(spec, Origin::Seed, &bpe, file, &mut bytes, &mut |_| ()).unwrap();
+    put(file.name(), &bytes);
+    dir
+}
+
+/// The generator's logits after each of the last positions.
+fn truth(spec: &ModelSpec, file: ModelFile, ids: &[u32]) -> Vec<Vec<f32>> {
+    let positions: Vec<usize> = (0..ids.len()).collect();
+    let reference = Reference::new(spec, file);
+    let logits = reference.forward(ids, &positions, &mut Cache::default(), DECODED + 1);
+    logits
+        .chunks_exact(spec.vocab_size)
+        .map(<[f32]>::to_vec)
+        .collect()
+}
+
+#[test]
+fn every_architecture_gives_what_the_generator_computes() {
+    let ids: Vec<u32> = (0..40).map(|i| (i * i * 7 + 3) % 512).collect();
+    for spec in [
+        ModelSpec::tiny_llama3(),
+        ModelSpec::tiny_mistral(),
+        ModelSpec::tiny_phi3(),
+        ModelSpec::tiny_qwen3(),
+        ModelSpec::tiny_sharded(),
+    ] {
+        let spec = small(spec);
+        let dir = write(&spec);
+        let mut model = How::plain(Precision::F32).load(&dir.0).unwrap();
+        let exact = truth(&spec, ModelFile::Safetensors, &ids);
+        for (ours, truth) in score(&mut model, &ids, DECODED).iter().zip(&exact) {
+            let pairs = ours.iter().zip(truth);
+            let worst = pairs.fold(0.0f32, |worst, (a, b)| worst.max((a - b).abs()));
+            assert!(worst < 1e-3, "{}: {worst}", spec.id);
+        }
+        let mut model = How::plain(Precision::Q8_0).load(&dir.0).unwrap();
+        let rounded = truth(&spec, ModelFile::GgufQ8_0, &ids);
+        let away = divergence(&rounded, &score(&mut model, &ids, DECODED));
+        assert!(away < 1e-3, "{}, q8_0: {away}", spec.id);
+    }
+}
+
+#[test]
+fn shards_must_all_be_there() {
+    let spec = small(ModelSpec::tiny_sharded());
+    let dir = write(&spec);
+    let shard = &spec.safetensors_names()[1];
+    std::fs::remove_file(dir.0.join(shard)).unwrap();
+    let error = How::plain(Precision::F32).load(&dir.0).err().unwrap();
+    assert_eq!(error.kind, FailureKind::Unavailable);
+    assert!(error.message.contains(shard), "{}", error.message);
+    // An index that forgets a shard leaves tensors out.
+    let index = safetensors_file::index_json(&spec).replace(shard, &spec.safetensors_names()[0]);
+    std::fs::write(dir.0.join("model.safetensors.index.json"), index).unwrap();
+    let error = How::plain(Precision::F32).load(&dir.0).err().unwrap();
+    assert!(error.message.contains("no tensor"), "{}", error.message);
+}
+
+#[test]
+fn a_window_shorter_than_the_context_is_refused() {
+    let dir = write(&small(ModelSpec::tiny_mistral()));
+    let path = dir.0.join("config.json");
+    let config = std::fs::read_to_string(&path).unwrap();
+    for (window, fits) in [("299", false), ("300", true)] {
+        let windowed = format!("\"sliding_window\": {window}");
+        let config = config.replace("\"sliding_window\": null", &windowed);
+        assert!(config.contains(&windowed));
+        std::fs::write(&path, config).unwrap();
+        let loaded = How::plain(Precision::F32).load(&dir.0);
+        let refused = loaded.err().map(|error| error.message);
+        let by_window = |message: &String| message.contains("last 299 positions");
+        assert_eq!(refused.is_none(), fits, "{refused:?}");
+        assert!(
+            fits || refused.as_ref().is_some_and(by_window),
+            "{refused:?}"
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! What several adapters want to know of a model's `config.json` before they load anything.
+//!
+//! Each reads the file again: it is small, and none is asked twice. What can't be read is
+//! nothing here, because an engine that loads the model will say what is wrong with it.
+
+use serde_json::Value;
+use std::path::Path;
+
+/// What `config.json` in `model_dir` calls the model's architecture (`model_type`).
+pub fn architecture(model_dir: &Path) -> Option<String> {
+    let architecture = read(model_dir)?["model_type"].as_str()?.to_owned();
+    Some(architecture)
+}
+
+/// How many positions back a token of the model in `model_dir` sees, where its `config.json`
+/// says that they are fewer than the model is made for, and that this is in use.
+pub fn sliding_window(model_dir: &Path) -> Option<u64> {
+    let config = read(model_dir)?;
+    let window = config["sliding_window"].as_u64()?;
+    let positions = config["max_position_embeddings"].as_u64();
+    let is_short = positions.is_none_or(|positions| window < positions);
+    (is_short && config["use_sliding_window"] != false).then_some(window)
+}
+
+fn read(model_dir: &Path) -> Option<Value> {
+    let text = std::fs::read(model_dir.join("config.json")).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dir(config: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("config.json"), config).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_window_counts_where_it_is_short_and_in_use() {
+        for (config, window) in [
+            (
+                r#"{"sliding_window": 16, "max_position_embeddings": 32}"#,
+                Some(16),
+            ),
+            (
+                r#"{"sliding_window": 32, "max_position_embeddings": 32}"#,
+                None,
+            ),
+            (r#"{"sliding_window": 16}"#, Some(16)),
+            (
+                r#"{"sliding_window": null, "max_position_embeddings": 32}"#,
+                None,
+            ),
+            (
+                r#"{"sliding_window": 16, "use_sliding_window": false}"#,
+                None,
+            ),
+            (
+                r#"{"sliding_window": 16, "use_sliding_window": true}"#,
+                Some(16),
+            ),
+            ("no JSON", None),
+        ] {
+            assert_eq!(sliding_window(dir(config).path()), window, "{config}");
+        }
+    }
+
+    #[test]
+    fn an_architecture_is_what_the_model_says() {
+        let of = |config: &str| architecture(dir(config).path());
+        assert_eq!(of(r#"{"model_type": "phi3"}"#).as_deref(), Some("phi3"));
+        assert_eq!(of("{}"), None);
+        assert_eq!(architecture(Path::new("/nonexistent")), None);
+    }
+}

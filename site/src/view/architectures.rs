@@ -1,0 +1,78 @@
+//! Which targets run which architectures of models, by what the registry says of each engine.
+//! It judges nothing: what a run found stands in its own tables.
+
+use super::Shown;
+use schema::registry::{ANY_ARCHITECTURE, Registry, Target};
+use serde::Serialize;
+
+/// Engines × architectures.
+#[derive(Serialize)]
+pub struct Architectures {
+    /// What config.json calls them (`model_type`).
+    names: Vec<String>,
+    rows: Vec<Row>,
+}
+
+/// Targets of an engine that run the same.
+#[derive(Serialize)]
+struct Row {
+    engine: String,
+    targets: String,
+    /// Whether they run it, for each of the names.
+    runs: Vec<bool>,
+    /// Whether they take any other, too.
+    any: bool,
+}
+
+/// The matrix of the registry that pages are made with.
+pub fn matrix(shown: &Shown) -> Architectures {
+    of(shown.input.registry)
+}
+
+fn of(registry: &Registry) -> Architectures {
+    let names = registry.architectures();
+    let targets = registry.targets();
+    let mut rows = Vec::new();
+    for engine in &registry.engines {
+        let own: Vec<&Target> = targets
+            .iter()
+            .filter(|target| target.engine == engine.id && !target.hidden)
+            .collect();
+        for alike in alike(registry, &own) {
+            let first = alike[0];
+            let ids: Vec<&str> = alike.iter().map(|target| target.id.as_str()).collect();
+            rows.push(Row {
+                engine: engine.name.clone(),
+                targets: match alike.len() == own.len() {
+                    true => "all".into(),
+                    false => ids.join(", "),
+                },
+                runs: names
+                    .iter()
+                    .map(|name| registry.runs(first, name))
+                    .collect(),
+                any: registry.runs(first, ANY_ARCHITECTURE),
+            });
+        }
+    }
+    Architectures {
+        names: names.into_iter().map(str::to_owned).collect(),
+        rows,
+    }
+}
+
+/// Targets in groups of those with one list, in the order of the first of each.
+fn alike<'a>(registry: &Registry, targets: &[&'a Target]) -> Vec<Vec<&'a Target>> {
+    let mut groups: Vec<Vec<&Target>> = Vec::new();
+    for target in targets {
+        let list = registry.architectures_of(target);
+        let group = groups
+            .iter_mut()
+            .find(|group| registry.architectures_of(group[0]) == list);
+        match group {
+            Some(group) => group.push(target),
+            None => groups.push(vec![target]),
+        }
+    }
+    groups
+}

@@ -1,0 +1,80 @@
+//! Q5_0: blocks of 32 weights as 5-bit integers with one f16 scale. What llama.cpp falls back to
+//! where rows don't fill the super-blocks of Q4_K.
+//!
+//! Layout and rounding are GGML's `block_q5_0` and `quantize_row_q5_0_ref`.
+
+use half::f16;
+
+/// Bytes of a block: `d`: f16; the weights' fifth bits: u32; 16 bytes of low nibbles.
+pub const Q5_0_BLOCK_BYTES: usize = 22;
+
+/// Appends Q5_0 blocks for `weights`, a multiple of 32: weight = d·(q − 16).
+pub fn encode_q5_0(weights: &[f32], out: &mut Vec<u8>) {
+    for block in weights.chunks_exact(32) {
+        // The weight farthest from zero, with its sign, becomes 0.
+        let far = block
+            .iter()
+            .fold(0.0f32, |m, &x| if x.abs() > m.abs() { x } else { m });
+        let d = far / -16.0;
+        let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+        let quant = |x: f32| ((x * inverse + 16.5) as u8).min(31);
+        let (mut high, mut low) = (0u32, [0u8; 16]);
+        for i in 0..16 {
+            let (first, second) = (quant(block[i]), quant(block[i + 16]));
+            low[i] = (first & 15) | ((second & 15) << 4);
+            high |= u32::from(first >> 4) << i;
+            high |= u32::from(second >> 4) << (i + 16);
+        }
+        out.extend_from_slice(&f16::from_f32(d).to_le_bytes());
+        out.extend_from_slice(&high.to_le_bytes());
+        out.extend_from_slice(&low);
+    }
+}
+
+/// The weights of Q5_0 `bytes`, a whole number of blocks.
+pub fn decode_q5_0(bytes: &[u8]) -> Vec<f32> {
+    let mut weights = Vec::with_capacity(bytes.len() / Q5_0_BLOCK_BYTES * 32);
+    for block in bytes.chunks_exact(Q5_0_BLOCK_BYTES) {
+        let d = f16::from_le_bytes([block[0], block[1]]).to_f32();
+        let high = u32::from_le_bytes([block[2], block[3], block[4], block[5]]);
+        for i in 0..32 {
+            let nibble = (block[6 + i % 16] >> (i / 16 * 4)) & 15;
+            let q = i32::from(nibble) | (((high >> i) & 1) << 4) as i32;
+            weights.push(d * (q - 16) as f32);
+        }
+    }
+    weights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_made_by_hand() {
+        let mut block = vec![0u8; Q5_0_BLOCK_BYTES];
+        block[1] = 0x3c; // d = 1
+        block[6] = 0x25; // weight 0: low nibble 5; weight 16: 2
+        block[4] = 1; // bit 16: weight 16's fifth bit
+        let weights = decode_q5_0(&block);
+        assert_eq!(weights[0], 5.0 - 16.0);
+        assert_eq!(weights[16], 18.0 - 16.0);
+        assert_eq!(weights[1], -16.0);
+    }
+
+    #[test]
+    fn the_farthest_weight_is_kept_and_zeros_stay_zero() {
+        let mut weights = [0.0f32; 32];
+        weights[3] = -2.0;
+        weights[20] = 1.0;
+        let mut bytes = Vec::new();
+        encode_q5_0(&weights, &mut bytes);
+        let decoded = decode_q5_0(&bytes);
+        assert_eq!(decoded[3], -2.0);
+        assert_eq!(decoded[20], 1.0);
+        assert_eq!(decoded[0], 0.0);
+        bytes.clear();
+        encode_q5_0(&[0.0; 32], &mut bytes);
+        assert!(decode_q5_0(&bytes).iter().all(|x| *x == 0.0));
+    }
+}

@@ -1,0 +1,83 @@
+//! Which architectures of models an engine runs. An architecture is what a model's config.json
+//! calls `model_type`; what a model really computes is the parity gate's to find.
+
+use super::{Registry, Target};
+use crate::error::{DataError, check_id};
+use std::path::Path;
+
+/// In a list of architectures: any at all, even one that nothing else names.
+pub const ANY_ARCHITECTURE: &str = "*";
+
+/// What an engine runs that says nothing.
+pub(super) fn only_llama() -> Vec<String> {
+    vec!["llama".to_owned()]
+}
+
+impl Registry {
+    /// The architectures that a target runs: its own list, or its engine's. Empty where the
+    /// target isn't in this registry.
+    pub fn architectures_of(&self, target: &Target) -> &[String] {
+        let Some(engine) = self.engine(&target.engine) else {
+            return &[];
+        };
+        let own = engine.targets.iter().find(|entry| {
+            (&entry.variant, &entry.backend, &entry.precision)
+                == (&target.variant, &target.backend, &target.precision)
+        });
+        match own {
+            Some(entry) if !entry.architectures.is_empty() => &entry.architectures,
+            Some(_) => &engine.architectures,
+            None => &[],
+        }
+    }
+
+    /// Whether a target runs models of an architecture, as far as this registry knows.
+    pub fn runs(&self, target: &Target, architecture: &str) -> bool {
+        let all = self.architectures_of(target);
+        all.iter()
+            .any(|one| one == ANY_ARCHITECTURE || one == architecture)
+    }
+
+    /// Every architecture that an engine names, in the order in which they are first named.
+    pub fn architectures(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for engine in &self.engines {
+            let entries = engine.targets.iter().flat_map(|entry| &entry.architectures);
+            for one in engine.architectures.iter().chain(entries) {
+                if one != ANY_ARCHITECTURE && !all.contains(&one.as_str()) {
+                    all.push(one);
+                }
+            }
+        }
+        all
+    }
+
+    /// Each list names something, and nothing twice.
+    pub(super) fn check_architectures(&self, path: &Path) -> Result<(), DataError> {
+        for engine in &self.engines {
+            if engine.architectures.is_empty() {
+                let why = format!(
+                    "engine {:?} has no architectures; leave the field out for llama alone, or write \"{ANY_ARCHITECTURE}\" for any",
+                    engine.id
+                );
+                return Err(DataError::new(path, why));
+            }
+            let lists = engine.targets.iter().map(|entry| &entry.architectures);
+            for list in lists.chain([&engine.architectures]) {
+                for (i, one) in list.iter().enumerate() {
+                    if one != ANY_ARCHITECTURE {
+                        check_id(path, "architecture", one)?;
+                    }
+                    if list[..i].contains(one) {
+                        let why = format!(
+                            "engine {:?} names the architecture {one:?} twice",
+                            engine.id
+                        );
+                        return Err(DataError::new(path, why));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,412 @@
+//! Models that the user brings, from a repository of a hub on loopback and from a directory: what is
+//! kept of them, and what each bad one is told. No network.
+
+use crate::hub::{COMMIT, FakeHub, File};
+use models::{ModelFile, ModelSpec, Origin};
+use schema::model::{Models, Source};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+use tempfile::TempDir;
+use xtask::brought::{Places, Seen, look};
+use xtask::fetch::{How, Hub, INDEX, Options, Silent, Verify, WEIGHTS, brought, fetch, keep, make};
+use xtask::names::Refused;
+
+const SHARDS: [&str; 2] = [
+    "model-00001-of-00002.safetensors",
+    "model-00002-of-00002.safetensors",
+];
+
+/// A small model in two shards, made once for all tests.
+fn model() -> &'static Path {
+    static DIR: OnceLock<TempDir> = OnceLock::new();
+    let dir = DIR.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = ModelSpec {
+            num_layers: 1,
+            shards: 2,
+            files: vec![ModelFile::Safetensors],
+            ..ModelSpec::tiny_stories()
+        };
+        models::generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+        dir
+    });
+    dir.path()
+}
+
+/// A small model in two shards, a hub that has it, and a place to bring it into.
+struct Scene {
+    dir: TempDir,
+    hub: FakeHub,
+    options: Options,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let original = dir.path().join("My Model");
+        std::fs::create_dir(&original).unwrap();
+        for entry in std::fs::read_dir(model()).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), original.join(entry.file_name())).unwrap();
+        }
+        let small = [
+            "config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            INDEX,
+        ];
+        let names = small.into_iter().chain(SHARDS);
+        let files = names.map(|path| File {
+            path,
+            bytes: std::fs::read(original.join(path)).unwrap(),
+            large: SHARDS.contains(&path),
+        });
+        let hub = FakeHub::start(files.collect());
+        let options = Options {
+            verify: Verify::Stamp,
+            hub: Hub {
+                endpoint: Some(hub.url.clone()),
+                token: None,
+                cache_dir: Some(dir.path().join("hub")),
+            },
+            retries: 0,
+            backoff: Duration::from_millis(1),
+            interrupted: || false,
+        };
+        Self { dir, hub, options }
+    }
+
+    fn models_dir(&self) -> PathBuf {
+        self.dir.path().join("models")
+    }
+
+    fn original(&self) -> PathBuf {
+        self.dir.path().join("My Model")
+    }
+
+    fn listed_lock(&self) -> PathBuf {
+        self.dir.path().join("models.lock")
+    }
+
+    fn models(&self) -> Models {
+        let models = brought(&self.models_dir()).unwrap();
+        Models { models }
+    }
+
+    fn look(&self, name: &str) -> anyhow::Result<Seen> {
+        let models_dir = self.models_dir();
+        let places = Places {
+            models_dir: &models_dir,
+            downloads_to: None,
+        };
+        look(name, &self.models(), &places, &self.options, &mut Silent)
+    }
+
+    /// Look and keep; the id.
+    fn bring(&self, name: &str) -> String {
+        match self.look(name).unwrap() {
+            Seen::Known(id) => id,
+            Seen::New(looked) => {
+                keep(&self.models_dir(), &looked.brought, &looked.hashes).unwrap();
+                looked.brought.model.id
+            }
+        }
+    }
+
+    fn fetch(&self, id: &str) -> anyhow::Result<Vec<xtask::fetch::FetchedFile>> {
+        fetch(
+            &self.models(),
+            &[id.to_owned()],
+            &self.models_dir(),
+            &self.listed_lock(),
+            &self.options,
+            &mut Silent,
+        )
+    }
+
+    /// The one line that a bad model gets; nothing is kept of it, and no weights were asked for.
+    fn refusal(&self, name: &str) -> String {
+        let error = self.look(name).unwrap_err();
+        assert!(error.is::<Refused>(), "{error:?}");
+        let text = format!("{error:#}");
+        assert!(!text.contains('\n'), "{text}");
+        assert!(!self.models_dir().exists(), "something was kept");
+        let asked = self.hub.requests();
+        assert!(
+            !asked.iter().any(|r| r.path.ends_with(".safetensors")),
+            "weights were asked for: {asked:?}"
+        );
+        text
+    }
+}
+
+fn inode(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().ino()
+}
+
+#[test]
+fn a_repository_is_pinned_kept_and_fetched_with_its_own_lock() {
+    let scene = Scene::new();
+    let id = scene.bring("hf:owner/repo");
+    assert_eq!(id, "repo-01234567");
+    let models = scene.models();
+    let model = models.get(&id).unwrap();
+    assert_eq!(model.name, "owner/repo");
+    assert!(model.parameters > 500_000 && model.size_mb > 0);
+    let Source::Hub { files } = &model.source else {
+        panic!("{model:?}");
+    };
+    assert!(files.iter().all(|file| file.revision == COMMIT));
+    assert!(
+        SHARDS
+            .iter()
+            .all(|shard| files.iter().any(|f| f.name == *shard))
+    );
+
+    let fetched = scene.fetch(&id).unwrap();
+    assert_eq!(fetched.len(), 6);
+    let cached: Vec<&str> = fetched
+        .iter()
+        .filter(|file| file.how == How::Cached)
+        .map(|file| file.name.as_str())
+        .collect();
+    assert_eq!(
+        cached,
+        ["config.json", "tokenizer.json", INDEX],
+        "read before"
+    );
+    let lock = std::fs::read_to_string(scene.models_dir().join(&id).join("model.lock")).unwrap();
+    assert!(SHARDS.iter().all(|shard| lock.contains(shard)), "{lock}");
+    assert!(!scene.listed_lock().exists(), "it isn't one of the list");
+
+    // At the same commit it needs no hub.
+    let before = scene.hub.requests().len();
+    assert_eq!(scene.bring(&format!("hf:owner/repo@{COMMIT}")), id);
+    assert!(
+        scene
+            .fetch(&id)
+            .unwrap()
+            .iter()
+            .all(|file| file.how == How::Present)
+    );
+    assert_eq!(scene.hub.requests().len(), before);
+    // A tag is asked for again, and is the same model.
+    assert_eq!(scene.bring("hf:owner/repo@v1"), id);
+}
+
+#[test]
+fn gguf_files_are_made_where_targets_want_them() {
+    let scene = Scene::new();
+    let id = scene.bring("hf:owner/repo");
+    scene.fetch(&id).unwrap();
+    let make = || {
+        let wanted = [WEIGHTS, "model-q8_0.gguf"].map(str::to_owned);
+        make(
+            &scene.models(),
+            &id,
+            &wanted,
+            &scene.models_dir(),
+            &scene.listed_lock(),
+            &scene.options,
+            &mut Silent,
+        )
+        .unwrap()
+    };
+    let made = make();
+    assert_eq!(made.len(), 1);
+    assert_eq!(
+        (made[0].name.as_str(), made[0].how),
+        ("model-q8_0.gguf", How::Generated)
+    );
+    let dir = scene.models_dir().join(&id);
+    let lock = std::fs::read_to_string(dir.join("model.lock")).unwrap();
+    assert!(lock.contains(&made[0].sha256), "{lock}");
+    assert_eq!(make()[0].how, How::Present);
+
+    // Damaged, it is made again, the same.
+    let path = dir.join("model-q8_0.gguf");
+    std::fs::write(&path, "GGUF").unwrap();
+    let again = make();
+    assert_eq!(
+        (again[0].how, &again[0].sha256),
+        (How::Generated, &made[0].sha256)
+    );
+}
+
+#[test]
+fn a_repository_that_is_not_there_is_named() {
+    let scene = Scene::new();
+    for (name, word) in [
+        ("hf:owner/other", "has no owner/other at main (HTTP 404)"),
+        ("hf:owner/repo@v9", "has no owner/repo at v9 (HTTP 404)"),
+        ("hf:repo", "hf:org/repo"),
+    ] {
+        let error = scene.refusal(name);
+        assert!(error.contains(word), "{error}");
+    }
+    scene.hub.status(401);
+    let error = scene.refusal("hf:owner/repo");
+    assert!(error.contains("without a token (HTTP 401)"), "{error}");
+    assert!(error.contains("set HF_TOKEN"), "{error}");
+}
+
+#[test]
+fn a_gated_repository_says_whose_terms_to_accept() {
+    let mut scene = Scene::new();
+    scene.hub.gate();
+    let error = scene.refusal("hf:owner/repo");
+    assert!(
+        error.contains("it is gated: accept its terms at"),
+        "{error}"
+    );
+    scene.options.hub.token = Some("hf_secret".into());
+    assert_eq!(scene.bring("hf:owner/repo"), "repo-01234567");
+    assert!(scene.models().models[0].gated);
+}
+
+#[test]
+fn what_a_repository_lacks_is_said_before_its_weights_are_downloaded() {
+    for missing in ["config.json", "tokenizer.json", SHARDS[1]] {
+        let scene = Scene::new();
+        scene.hub.remove(missing);
+        let error = scene.refusal("hf:owner/repo");
+        assert!(error.contains(&format!("it lacks {missing}")), "{error}");
+    }
+    let scene = Scene::new();
+    scene.hub.remove(INDEX);
+    let error = scene.refusal("hf:owner/repo");
+    assert!(error.contains("a reference needs safetensors"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_computed_is_refused_before_its_weights_are_downloaded() {
+    let changes = [
+        (
+            "config.json",
+            "\"llama\"",
+            "\"mamba\"",
+            "architecture \"mamba\" is not known",
+        ),
+        (
+            "config.json",
+            "\"vocab_size\": 768",
+            "\"vocab_size\": 700",
+            "768 tokens and the embedding 700 rows",
+        ),
+        (
+            "config.json",
+            "\"hidden_size\"",
+            "\"width\"",
+            "no positive number `hidden_size`",
+        ),
+        (INDEX, "model-00001", "../model-00001", "no plain name"),
+        (
+            "tokenizer.json",
+            "\"BPE\"",
+            "\"Unigram\"",
+            "known here is BPE",
+        ),
+    ];
+    for (file, from, to, why) in changes {
+        let scene = Scene::new();
+        scene.hub.change(file, |text| text.replace(from, to));
+        let error = scene.refusal("hf:owner/repo");
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_said_with_the_size() {
+    let scene = Scene::new();
+    scene.hub.list_size(1 << 60);
+    let error = scene.refusal("hf:owner/repo");
+    assert!(
+        error.contains("not enough disk space: 2.3 EB are to be downloaded"),
+        "{error}"
+    );
+    assert!(error.contains("point HF_HOME at a larger disk"), "{error}");
+}
+
+#[test]
+fn weights_that_are_not_what_config_json_says_leave_nothing_behind() {
+    let scene = Scene::new();
+    // More rows than there are: only the weights can tell.
+    let more = |text: String| text.replace("\"vocab_size\": 768", "\"vocab_size\": 800");
+    scene.hub.change("config.json", more);
+    let id = scene.bring("hf:owner/repo");
+    let error = scene.fetch(&id).unwrap_err();
+    assert!(error.is::<Refused>(), "{error:?}");
+    let text = format!("{error:#}");
+    assert!(
+        text.contains("embed_tokens.weight is [768, 256] where config.json makes it"),
+        "{text}"
+    );
+    assert!(!scene.models_dir().join(&id).exists());
+}
+
+#[test]
+fn a_directory_is_copied_and_what_happens_to_it_later_changes_nothing() {
+    let scene = Scene::new();
+    let name = scene.original().display().to_string();
+    let id = scene.bring(&name);
+    assert!(id.starts_with("my-model-"), "{id}");
+    let fetched = scene.fetch(&id).unwrap();
+    assert_eq!(fetched.len(), 6);
+    assert!(fetched.iter().all(|file| file.how == How::Copied));
+    let (ours, theirs) = (scene.models_dir().join(&id), scene.original());
+    assert_ne!(inode(&ours.join(SHARDS[0])), inode(&theirs.join(SHARDS[0])));
+    assert_eq!(scene.bring(&name), id, "the same files are the same model");
+    assert!(scene.hub.requests().is_empty());
+    let told = serde_json::to_string(&scene.models().models[0]).unwrap();
+    assert!(!told.contains(scene.dir.path().to_str().unwrap()), "{told}");
+
+    // One weight changes, in place: that is another model, and ours is what it was.
+    let before = std::fs::read(ours.join(SHARDS[1])).unwrap();
+    let mut bytes = before.clone();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(theirs.join(SHARDS[1]), &bytes).unwrap();
+    let other = scene.bring(&name);
+    assert_ne!(other, id);
+    assert_eq!(std::fs::read(ours.join(SHARDS[1])).unwrap(), before);
+
+    // Kept, but not copied before it changed again.
+    std::fs::write(theirs.join(SHARDS[1]), before).unwrap();
+    let error = format!("{:#}", scene.fetch(&other).unwrap_err());
+    assert!(
+        error.contains("is no longer the file that was brought"),
+        "{error}"
+    );
+    assert!(!scene.models_dir().join(&other).join(SHARDS[1]).exists());
+    std::fs::remove_dir_all(&theirs).unwrap();
+    assert!(
+        scene
+            .fetch(&id)
+            .unwrap()
+            .iter()
+            .all(|file| file.how == How::Present)
+    );
+}
+
+#[test]
+fn half_a_model_is_refused_and_nothing_is_kept_of_it() {
+    for missing in ["config.json", "tokenizer.json", SHARDS[1]] {
+        let scene = Scene::new();
+        std::fs::remove_file(scene.original().join(missing)).unwrap();
+        let error = scene.refusal(&scene.original().display().to_string());
+        assert!(error.contains(&format!("it lacks {missing}")), "{error}");
+    }
+    let scene = Scene::new();
+    let shard = scene.original().join(SHARDS[0]);
+    let bytes = std::fs::read(&shard).unwrap();
+    std::fs::write(&shard, &bytes[..bytes.len() / 2]).unwrap();
+    let name = scene.original().display().to_string();
+    let error = scene.refusal(&name);
+    assert!(error.contains("is not whole"), "{error}");
+    let file = shard.display().to_string();
+    let error = scene.refusal(&file);
+    assert!(error.contains("it is no directory"), "{error}");
+    let error = scene.refusal("./no/such/model");
+    assert!(error.contains("no such directory"), "{error}");
+}

@@ -1,0 +1,150 @@
+//! Models that the user brings: from a checkout that knows nothing of one to a site under its name;
+//! and bad ones, each in one line with exit status 2 and nothing kept. The engine is `fake`, so the
+//! golden made on the spot is fake's.
+
+use crate::bare::Bare;
+use crate::checkout::{Checkout, text};
+use models::{ModelFile, ModelSpec, Origin};
+use schema::model::Source;
+use std::path::Path;
+
+/// A model of somebody's own, small, its safetensors in so many shards.
+fn write_model(dir: &Path, shards: usize) {
+    let spec = ModelSpec {
+        num_layers: 1,
+        shards,
+        files: vec![ModelFile::Safetensors],
+        ..ModelSpec::tiny_stories()
+    };
+    models::generate(&spec, Origin::Seed, dir, &mut |_, _| ()).expect("it can be written");
+}
+
+#[test]
+fn a_directory_is_measured_and_shown_under_its_name() {
+    let checkout = Checkout::with(&[]);
+    write_model(&checkout.path("mine/My Model"), 2);
+    let models = checkout.path("models");
+    let environment = [
+        ("BENCH_MODELS_DIR", models.to_str().expect("it is text")),
+        ("FAKE_PREFILL_TOKEN_US", "1"),
+    ];
+    let asked = ["bench-all", "--profile", "test", "--model", "mine/My Model"];
+    let output = checkout.xtask(&asked, &environment);
+    assert!(output.status.success(), "{}", text(&output));
+
+    let run = checkout.latest().expect("a run was recorded");
+    let header = &run.header;
+    let model = header
+        .provenance
+        .model
+        .as_ref()
+        .expect("it says what it is");
+    assert_eq!(
+        (model.name.as_str(), &model.id),
+        ("My Model", &header.plan.model)
+    );
+    assert!(matches!(model.source, Source::Directory { .. }));
+    let hashed: Vec<&String> = header.provenance.model_files.keys().collect();
+    let shards = hashed
+        .iter()
+        .filter(|name| name.ends_with("-of-00002.safetensors"));
+    assert_eq!(shards.count(), 2, "a hash a shard: {hashed:?}");
+    assert!(header.provenance.facts["golden_origin"].starts_with("made here by fake"));
+    assert!(models.join(&model.id).join("golden.json").is_file());
+    let record = serde_json::to_string(&header.provenance).expect("it is JSON");
+    assert!(
+        !record.contains("mine/My"),
+        "where it lay is nobody's business"
+    );
+
+    // Nothing of this checkout was edited for it, and a checkout without it shows it too.
+    let listed = std::fs::read_to_string(checkout.path("data/models.lock")).expect("it is there");
+    assert!(!listed.contains(&model.id));
+    std::fs::remove_dir_all(&models).expect("it is ours");
+    let rendered = checkout.xtask(&["site", "latest"], &environment);
+    assert!(rendered.status.success(), "{}", text(&rendered));
+    let index = checkout.path("target/site/index.html");
+    let page = std::fs::read_to_string(index).expect("it was rendered");
+    assert!(page.contains("My Model"), "the site doesn't name it");
+
+    // To be done again it has to be brought again, and is the same model then.
+    let again = checkout.xtask(&["reproduce", "latest"], &environment);
+    assert_eq!(again.status.code(), Some(2), "{}", text(&again));
+    assert!(
+        text(&again).contains("was copied from a directory"),
+        "{}",
+        text(&again)
+    );
+    let fetched = checkout.xtask(&["fetch", "mine/My Model"], &environment);
+    assert!(text(&fetched).contains(&model.id), "{}", text(&fetched));
+}
+
+#[test]
+fn a_dry_run_looks_at_a_directory_and_keeps_nothing() {
+    let checkout = Checkout::with(&[]);
+    write_model(&checkout.path("mine"), 1);
+    let models = checkout.path("models");
+    let environment = [("BENCH_MODELS_DIR", models.to_str().expect("it is text"))];
+    let asked = [
+        "bench-all",
+        "--profile",
+        "test",
+        "--dry-run",
+        "--model",
+        "./mine",
+    ];
+    let output = checkout.xtask(&asked, &environment);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("Model mine-"), "{said}");
+    assert!(said.contains(": to be copied, about "), "{said}");
+    assert!(!models.exists(), "something was kept");
+}
+
+#[test]
+fn a_bad_model_is_one_line_and_status_2() {
+    let bare = Bare::new();
+    write_model(&bare.path("half"), 2);
+    let second = bare.path("half/model-00002-of-00002.safetensors");
+    std::fs::remove_file(second).expect("it was written");
+    write_model(&bare.path("other"), 1);
+    let config = std::fs::read_to_string(bare.path("other/config.json")).expect("it was written");
+    bare.write(
+        "other/config.json",
+        &config.replace("\"llama\"", "\"mamba\""),
+    );
+    let cases = [
+        (
+            ["fetch", "./half"],
+            "lacks model-00002-of-00002.safetensors",
+        ),
+        (["fetch", "./other"], "architecture \"mamba\" is not known"),
+        (["fetch", "./nowhere"], "no such directory"),
+        (["fetch", "hf:nobody"], "hf:org/repo"),
+    ];
+    for (arguments, word) in cases {
+        let output = bare.xtask(&arguments);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(word), "{said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+        assert!(
+            !bare.path("models").exists(),
+            "{arguments:?} kept something"
+        );
+    }
+    let cases = [
+        ["bench-all", "--profile", "smoke", "--model", "./half"],
+        ["verify", "--profile", "smoke", "--model", "./half"],
+    ];
+    for arguments in cases {
+        let output = bare.xtask(&arguments);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("lacks model-00002"), "{said}");
+        assert!(
+            !bare.path("models").exists(),
+            "{arguments:?} kept something"
+        );
+    }
+}
