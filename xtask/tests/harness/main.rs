@@ -10,6 +10,10 @@ mod dry_run;
 mod far;
 mod faults;
 mod fleet;
+// Of the tests of `fetch`, which use all of it.
+#[allow(dead_code)]
+#[path = "../fetch/hub.rs"]
+mod hub;
 mod input;
 mod isa;
 mod matrix;

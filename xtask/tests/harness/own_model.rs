@@ -4,13 +4,20 @@
 
 use crate::bare::Bare;
 use crate::checkout::{Checkout, text};
-use models::{ModelFile, ModelSpec, Origin};
+use crate::hub::{FakeHub, File};
+use models::{Architecture, ModelFile, ModelSpec, Origin};
 use schema::model::Source;
+use schema::record::Status;
 use std::path::Path;
 
 /// A model of somebody's own, small, its safetensors in so many shards.
 fn write_model(dir: &Path, shards: usize) {
+    write_model_of(dir, shards, Architecture::Llama);
+}
+
+fn write_model_of(dir: &Path, shards: usize, architecture: Architecture) {
     let spec = ModelSpec {
+        architecture,
         num_layers: 1,
         shards,
         files: vec![ModelFile::Safetensors],
@@ -77,6 +84,60 @@ fn a_directory_is_measured_and_shown_under_its_name() {
     );
     let fetched = checkout.xtask(&["fetch", "mine/My Model"], &environment);
     assert!(text(&fetched).contains(&model.id), "{}", text(&fetched));
+}
+
+#[test]
+fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
+    let checkout = Checkout::with(&[]);
+    let original = checkout.path("original");
+    write_model_of(&original, 2, Architecture::Qwen3);
+    let shards = [
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+    ];
+    let small = [
+        "config.json",
+        "tokenizer.json",
+        "model.safetensors.index.json",
+    ];
+    let files = small.into_iter().chain(shards).map(|path| File {
+        path,
+        bytes: std::fs::read(original.join(path)).expect("it was written"),
+        large: shards.contains(&path),
+    });
+    let hub = FakeHub::start(files.collect());
+    let (models, home) = (checkout.path("models"), checkout.path("hf"));
+    let environment = [
+        ("BENCH_MODELS_DIR", models.to_str().expect("it is text")),
+        ("HF_HOME", home.to_str().expect("it is text")),
+        ("HF_ENDPOINT", hub.url.as_str()),
+        ("FAKE_PREFILL_TOKEN_US", "1"),
+    ];
+    let asked = ["bench-all", "--profile", "test", "--model", "hf:owner/repo"];
+    let list = |architecture: &str| {
+        let line = format!("architectures = [\"{architecture}\"]\nenv = [");
+        checkout.registry(|text| {
+            let end = text.find("env = [").expect("the engine names variables");
+            let start = text.find("architectures = [").unwrap_or(end);
+            format!("{}{line}{}", &text[..start], &text[end + "env = [".len()..])
+        });
+    };
+    list("qwen3");
+    let output = checkout.xtask(&asked, &environment);
+    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.latest().expect("a run was recorded");
+    let model = run.header.provenance.model.as_ref().expect("it says what it is");
+    assert_eq!(model.name, "owner/repo");
+    let index = checkout.path("target/site/index.html");
+    let page = std::fs::read_to_string(index).expect("it was rendered");
+    assert!(page.contains("owner/repo"), "the site doesn't name it");
+
+    list("llama");
+    let output = checkout.xtask(&asked, &environment);
+    let run = checkout.latest().expect("a run was recorded");
+    let judged = &run.verify["fake.cpu.f32"];
+    assert_eq!(judged.status, Status::Unsupported, "{}", text(&output));
+    assert!(judged.reason.contains("qwen3"), "{}", judged.reason);
 }
 
 #[test]
