@@ -278,6 +278,6 @@ mod tests {
     fn sizes_are_listed_once_with_their_profiles() {
         let sizes = sizes(&repo().profiles().unwrap());
         let of = &sizes[&(5, 20)];
-        assert!(of.contains(&"cpu".to_owned()) && of.contains(&"gpu".to_owned()));
+        assert!(of.contains(&"cpu-full".to_owned()) && of.contains(&"gpu".to_owned()));
     }
 }
