@@ -6,7 +6,7 @@ use crate::fetch::{self, Hub, human_bytes};
 use crate::names::Refused;
 use crate::positions;
 use crate::repo::Repo;
-use crate::verify::{goldens, judges};
+use crate::verify::{architecture, goldens, judges};
 use crate::watch;
 use anyhow::Result;
 use schema::golden::{POSITIONS, USUAL_POSITIONS};
@@ -172,12 +172,18 @@ fn golden(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Found> {
             ids(&reference)
         )));
     }
+    let model_dir = repo.model_dir(model);
     for judge in [&reference, &cross_check] {
-        let why = judge.iter().map(|t| build::why_missing(repo, registry, t));
+        let why = judge.iter().map(|target| {
+            build::why_missing(repo, registry, target).or_else(|| {
+                let refused = architecture::refused(registry, target, &model_dir)?;
+                Some(refused.reason)
+            })
+        });
         let why: Option<Vec<String>> = why.collect();
         if let Some(first) = why.as_ref().and_then(|why| why.first()) {
             return Ok(Found::Refusal(format!(
-                "no golden of {model} is committed, and {}, which is needed to make one, can't be had here: {first}",
+                "no golden of {model} is committed, and {}, which is needed to make one, can't do so here: {first}",
                 ids(judge)
             )));
         }

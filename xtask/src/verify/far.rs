@@ -3,7 +3,7 @@
 //! shorter table of positions) is verified as far as it goes, and is wrong only where it answers
 //! wrongly.
 
-use super::gate::PromptJudgement;
+use super::gate::{JUDGED_MIN, PromptJudgement};
 use super::question::{Question, load_request};
 use super::target::judge;
 use crate::engine::session::Session;
@@ -45,6 +45,15 @@ pub(super) fn ask(
         };
         for prompt in prompts {
             match judge(&mut session, question, tokenizer, prompt) {
+                // Of an output that leaves the reference at once, at a tie, nothing is known.
+                Ok(judgement) if judgement.failure.is_empty() && judgement.judged < JUDGED_MIN => {
+                    found.not_asked = Some(format!(
+                        "at {} positions {} output tokens could be judged, and {JUDGED_MIN} must be",
+                        prompt.context_tokens(),
+                        judgement.judged
+                    ));
+                    break;
+                }
                 Ok(judgement) => {
                     let is_wrong = !judgement.failure.is_empty();
                     found.judgements.push(judgement);
