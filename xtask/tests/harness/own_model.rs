@@ -100,7 +100,8 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
         "tokenizer.json",
         "model.safetensors.index.json",
     ];
-    let files = small.into_iter().chain(shards).map(|path| File {
+    let names = small.into_iter().chain(shards);
+    let files = names.map(|path| File {
         path,
         bytes: std::fs::read(original.join(path)).expect("it was written"),
         large: shards.contains(&path),
@@ -126,7 +127,8 @@ fn a_repository_of_a_hub_is_measured_by_engines_that_list_its_architecture() {
     let output = checkout.xtask(&asked, &environment);
     assert!(output.status.success(), "{}", text(&output));
     let run = checkout.latest().expect("a run was recorded");
-    let model = run.header.provenance.model.as_ref().expect("it says what it is");
+    let brought = run.header.provenance.model.as_ref();
+    let model = brought.expect("it says what it is");
     assert_eq!(model.name, "owner/repo");
     let index = checkout.path("target/site/index.html");
     let page = std::fs::read_to_string(index).expect("it was rendered");
