@@ -48,7 +48,7 @@ pub fn tensor_type(spec: &ModelSpec, def: &TensorDef, file: ModelFile) -> GgmlTy
         GgmlType::Q5K | GgmlType::Q6K => GgmlType::Q8_0,
         other => other,
     };
-    let fits = |kind: &GgmlType| def.cols % kind.block().0 == 0;
+    let fits = |kind: &GgmlType| def.cols.is_multiple_of(kind.block().0);
     let found = [wanted, coarser].into_iter().find(fits);
     found.unwrap_or(GgmlType::F16)
 }

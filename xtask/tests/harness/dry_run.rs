@@ -168,7 +168,10 @@ fn lists_are_json_with_names_that_stay() {
     let kinds = all.as_object().expect("an object by kind");
     assert_eq!(kinds.len(), 7, "{:?}", kinds.keys());
     let fields = [
-        ("engines", "id name about homepage architectures targets hidden"),
+        (
+            "engines",
+            "id name about homepage architectures targets hidden",
+        ),
         (
             "targets",
             "id engine variant backend precision weights devices profiles hidden",

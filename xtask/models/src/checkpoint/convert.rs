@@ -224,7 +224,8 @@ mod tests {
     fn the_metadata_say_the_same_of_the_model() {
         let spec = small(ModelSpec::tiny_llama3(), ModelFile::GgufF16);
         let (made, generated) = both(&spec, ModelFile::GgufF16);
-        let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(60_000)]).into_owned();
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(60_000)]).into_owned();
         let (made, generated) = (text(&made), text(&generated));
         for key in [
             "llama.context_length",
