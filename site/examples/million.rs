@@ -8,7 +8,8 @@ mod common;
 
 use anyhow::{Context, Result};
 use schema::record::RecordEvent;
-use schema::run::{LaunchLog, Run};
+use schema::launch_log::LaunchLog;
+use schema::run::Run;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -7,7 +7,7 @@ use crate::nix_shell::{NixShell, STORE};
 use crate::repo::Repo;
 use schema::pins::{Pin, Pins};
 use schema::registry::Registry;
-use schema::run::sha256_hex;
+use schema::hash::sha256_hex;
 use std::ffi::OsStr;
 use std::path::Path;
 use xshell::{Shell, cmd};

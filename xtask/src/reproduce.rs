@@ -10,7 +10,7 @@
 //! Exit status: 0 where no cell differs, 1 where one does, 2 where it can't be said.
 
 use crate::bench;
-use crate::brought;
+use crate::fetch::brought;
 use crate::compare::{Comparison, Format};
 use crate::environment::{self, Difference, Kind};
 use crate::exclusive;
@@ -26,7 +26,9 @@ use schema::micro::scenario_id;
 use schema::origin::{Origin, Reproduced};
 use schema::pins::Pins;
 use schema::plan::Plan;
-use schema::run::{FORMAT, Provenance, Run, RunHeader, sha256_hex};
+use schema::hash::sha256_hex;
+use schema::provenance::Provenance;
+use schema::run::{FORMAT, Run, RunHeader};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

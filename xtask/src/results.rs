@@ -3,7 +3,7 @@
 
 use crate::baselines;
 use crate::names::{Kind, UnknownName};
-use crate::repo::Repo;
+use crate::repo::{FIRST_LOOK_DIR, Repo};
 use anyhow::{Result, bail};
 use schema::run_files::{HEADER, SUFFIX};
 use std::collections::BTreeMap;
@@ -121,7 +121,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let look = format!(
             "{}/20990101-000000-first-look-1a2b",
-            crate::bench::FIRST_LOOK_DIR
+            FIRST_LOOK_DIR
         );
         for id in [
             "20260101-000000-cpu-1a2b",

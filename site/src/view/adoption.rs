@@ -1,8 +1,8 @@
 //! What adopting an engine costs beside its speed, by the run's own record: a row a
 //! program. A run recorded before it was measured has no table.
 
+use crate::words::plural;
 use super::Shown;
-use super::cells::plural;
 use crate::chart::Table;
 use crate::fmt::{NONE, Unit, quantity};
 use schema::adoption::Adoption;

@@ -1,8 +1,9 @@
 //! One target against every other: a forest plot of the cases that stand for their
 //! scenarios, and below it every case of every pair with its verdict.
 
-use super::cells::{plural, status_words, swatch};
-use super::compare::{AllPairs, CasePairs, lower_first, not_shown, target_page_path};
+use crate::words::{lower_first, plural};
+use super::cells::{status_words, swatch};
+use super::compare::{AllPairs, CasePairs, not_shown, target_page_path};
 use super::disturbances::pair_flag;
 use super::frame::Frame;
 use super::tables::target_path;

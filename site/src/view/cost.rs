@@ -6,8 +6,10 @@
 //! arithmetic and no guess. `assets/cost.js` computes the same from the numbers in the
 //! `data-` attributes; without it the page says what it says.
 
+use crate::words::plural;
+use super::paths;
 use super::Shown;
-use super::cells::{plural, swatch};
+use super::cells::swatch;
 use super::cost_frontier::frontier;
 use super::cost_loads::{
     Basis, PointRow, Sensitivity, UTILISATION, chart, cost, load, points, ranked, sensitivity,
@@ -27,9 +29,6 @@ use stats::cost::{
     Point, api_usd_per_request, break_even_utilisation, energy_usd_per_m_tokens, requests_per_h,
     saving, usd_per_m_tokens, work,
 };
-
-/// Path from the root.
-pub const PATH: &str = "cost.html";
 
 /// What stands for a price where none applies.
 const UNIT_PRICE: f64 = 1.0;
@@ -140,7 +139,7 @@ pub fn page(shown: &Shown) -> CostPage {
         frame: Frame::new(
             shown.input,
             Some(shown.run),
-            PATH,
+            paths::COST,
             "What a token costs",
             &answer,
         ),

@@ -1,8 +1,8 @@
 //! The loads that the cost page is about: the best of each target, all of them, and
 //! what the cheapest costs under other assumptions.
 
+use crate::words::lower_first;
 use super::cells::swatch;
-use super::compare::lower_first;
 use super::cost_number::{Number, dollars, money, with_interval};
 use super::{Shown, case_label};
 use crate::chart::forest::{Forest, Group, Outcome, Row};

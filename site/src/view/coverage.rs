@@ -1,10 +1,12 @@
 //! What was not measured and why. Every planned cell stands in the matrix;
 //! every one without a number has a row with its reason.
 
+use crate::words::plural;
+use super::paths::{reason_id, reason_path};
 use super::architectures::{self, Architectures};
-use super::cells::{gap, plural, status_words, swatch};
+use super::cells::{gap, status_words, swatch};
 use super::engine::verified_scope;
-use super::frame::{Frame, reason_id, reason_path};
+use super::frame::Frame;
 use super::tables::target_path;
 use super::{Shown, case_label, coverage_map};
 use crate::chart::Figure;

@@ -1,6 +1,7 @@
 //! Which charts there are: from cells and comparisons to what `chart` draws.
 
-use super::cells::{plural, rests_on, status_words};
+use crate::words::plural;
+use super::cells::{rests_on, status_words};
 use super::fits::{self, Law};
 use super::primary::primary;
 use super::{Shown, case_label, metric, noise};

@@ -1,6 +1,7 @@
 //! The glossary: an authored list in which each term stands once, and every metric
 //! with the definition that the program which computes it states.
 
+use super::paths;
 use super::frame::Frame;
 use super::place;
 use crate::authored::GLOSSARY;
@@ -8,9 +9,6 @@ use crate::html::slug;
 use crate::{Input, markdown};
 use serde::Serialize;
 use stats::analysis::MetricId;
-
-/// Path from the root.
-pub const PATH: &str = "glossary.html";
 
 /// The page.
 #[derive(Serialize)]
@@ -36,7 +34,7 @@ pub fn page(input: &Input) -> GlossaryPage {
     GlossaryPage {
         frame: place::frame(
             input,
-            PATH,
+            paths::GLOSSARY,
             "What the words mean",
             "Every term of these pages, each defined once.",
         ),

@@ -1,7 +1,8 @@
 //! The predictions of the specification against what was measured: what was said, what
 //! came out with its interval, and the cells it rests on.
 
-use super::cells::plural;
+use crate::words::plural;
+use super::paths;
 use super::frame::Frame;
 use super::place::{self, RunLine, case_path};
 use super::{Shown, case_label};
@@ -14,8 +15,6 @@ use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::hypotheses::{Evidence, Finding, Measure, Verdict, evaluate, over_runs};
 
-/// Its path.
-pub const PATH: &str = "hypotheses.html";
 /// Numbers listed for a prediction and run; the rest are counted.
 const LISTED: usize = 12;
 /// Refuted predictions named in the first sentence.
@@ -97,7 +96,7 @@ pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage 
     }
     let answer = answer(&verdicts);
     HypothesesPage {
-        frame: place::frame(input, PATH, "Hypotheses", &answer),
+        frame: place::frame(input, paths::HYPOTHESES, "Hypotheses", &answer),
         answer,
         runs: place::run_lines(shown, |_| String::new()),
         groups,

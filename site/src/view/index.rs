@@ -1,10 +1,12 @@
 //! The index: the answer, who leads what, every target on every scenario, and
 //! the ways to the rest.
 
-use super::answer::{Answer, answers, join, sentence};
-use super::cells::{CellView, plural, status_words, swatch, view};
+use crate::words::{join, plural};
+use super::paths::{engine_path, run_path, scenario_path};
+use super::answer::{Answer, answers, sentence};
+use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
-use super::frame::{Frame, engine_path, run_path, scenario_path};
+use super::frame::Frame;
 use super::history::history;
 use super::primary::{LegendEntry, legend};
 use super::tables::target_path;

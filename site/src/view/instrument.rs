@@ -1,7 +1,7 @@
 //! The harness's own error, and what scaled the open loops: in a table for a run's page,
 //! in a sentence beside results.
 
-use super::cells::plural;
+use crate::words::plural;
 use crate::fmt::{self, Unit};
 use schema::calibration::{Calibration, LatencyError, Level};
 use schema::record::Status;

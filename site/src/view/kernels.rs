@@ -2,7 +2,9 @@
 //! was made up for a test is never shown as measured; it is named with the others that
 //! say nothing, and why.
 
-use super::cells::{plural, swatch};
+use crate::words::plural;
+use super::paths;
+use super::cells::swatch;
 use super::frame::Frame;
 use super::tables::target_path;
 use super::{Shown, case_label, metric};
@@ -18,8 +20,6 @@ use stats::kernels::classify::Class;
 use stats::kernels::name::short;
 use stats::kernels::{KernelAnalysis, KernelTime, Phase, analyse};
 
-/// Its path.
-pub const PATH: &str = "kernels.html";
 /// Kernels listed for each target.
 const TOP: usize = 12;
 /// Characters of a full name.
@@ -71,15 +71,6 @@ struct TopKernel {
     share: Bar,
 }
 
-/// Whether there is anything to show: a trace that was measured.
-pub fn has_page(run: &Run) -> bool {
-    let measured = |launch: &TracedLaunch| {
-        let trace = launch.trace.as_ref();
-        trace.is_ok_and(|trace| !trace.header.synthetic)
-    };
-    run.kernels.iter().any(measured)
-}
-
 /// The analysis of a launch as it may be shown; `Err`: why there is none.
 fn shown_analysis(launch: &TracedLaunch) -> Result<(KernelAnalysis, &KernelTrace), String> {
     let analysis = analyse(launch)?;
@@ -106,7 +97,7 @@ pub fn page(shown: &Shown) -> KernelsPage {
         plural(targets.len() as u64, "engine is", "engines are")
     );
     KernelsPage {
-        frame: Frame::new(shown.input, Some(shown.run), PATH, "Kernels", &about),
+        frame: Frame::new(shown.input, Some(shown.run), paths::KERNELS, "Kernels", &about),
         targets,
         untraced: untraced(shown),
     }

@@ -1,8 +1,8 @@
 //! The sentence that opens a scenario's and an engine's page: where they stand, made
 //! from comparisons alone, with the uncertainty and what it doesn't show.
 
-use super::answer::{Answer, answers, join};
-use super::cells::plural;
+use crate::words::{join, plural};
+use super::answer::{Answer, answers};
 use super::{Shown, case_label, metric};
 use crate::fmt::{self, Unit};
 use schema::plan::PlannedScenario;

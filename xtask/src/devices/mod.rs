@@ -4,7 +4,7 @@
 
 pub mod vulkan;
 
-use crate::doctor::Gpu;
+use crate::machine::Gpu;
 use crate::engine::EngineFailure;
 use schema::device::Device;
 use schema::record::Status;

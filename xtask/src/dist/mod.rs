@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail};
 use part::Part;
 use schema::bundle::{self, Bundle};
 use schema::registry::{Build, Registry, Target};
-use schema::run::sha256_hex;
+use schema::hash::sha256_hex;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -15,7 +15,7 @@
 mod asker;
 
 use super::case_prompts::CellPrompts;
-use super::record::Appender;
+use crate::appender::Appender;
 use super::scenario;
 use crate::engine::Program;
 use crate::prompts::Prompts;
@@ -27,7 +27,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use schema::parity::ParityLimits;
 use schema::record::{CheckRecord, RequestRecord};
 use schema::registry::Target;
-use schema::run::{LaunchLog, Run};
+use schema::launch_log::LaunchLog;
+use schema::run::Run;
 use schema::twin::twin_name;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -7,7 +7,7 @@ use schema::budget::Budget;
 use schema::capacity::{self, Capacity};
 use schema::plan::{Launch, Plan};
 use schema::record::{Status, VerifyRecord};
-use schema::run::LaunchLog;
+use schema::launch_log::LaunchLog;
 use schema::twin::original;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,7 @@ use super::question::{Question, default_patience};
 use super::stories;
 use super::target::{Verified, not_verified, verify};
 use super::told;
-use crate::brought;
+use crate::fetch::brought;
 use crate::build::{self, Programs};
 use crate::fetch;
 use crate::plan::profile_targets;
@@ -24,9 +24,6 @@ use schema::parity::{Limit, ParityLimits};
 use schema::record::{Status, VerifyRecord};
 use schema::registry::{Registry, Target};
 use std::process::ExitCode;
-
-/// Batch sizes checked outside a run.
-pub const BATCHES: [u32; 3] = [1, 4, 8];
 
 /// What the command line says.
 pub struct Options {
@@ -121,19 +118,6 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::from(3));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// CPUs this process may use.
-pub fn threads() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
-}
-
-/// The limit of a precision.
-pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit> {
-    limits
-        .precision
-        .get(precision)
-        .with_context(|| format!("data/parity.toml has no [precision.{precision}]: add its limits, with the measurement they come from"))
 }
 
 fn verify_one(

@@ -2,7 +2,7 @@
 //! that is deliberately wrong in one way; each must fail under the limits of *every*
 //! precision.
 
-use super::command::{BATCHES, threads};
+use super::question::{BATCHES, threads};
 use super::golden::Maker;
 use super::goldens;
 use super::judges;

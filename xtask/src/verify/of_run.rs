@@ -2,7 +2,7 @@
 //! and its record written.
 
 use super::architecture;
-use super::command::limit;
+use super::question::limit;
 use super::goldens;
 use super::question::Question;
 use super::target::{not_verified, verify};
@@ -12,7 +12,7 @@ use crate::deadline;
 use crate::engine::session::Patience;
 use crate::positions;
 use crate::repo::Repo;
-use crate::run::record::Appender;
+use crate::appender::Appender;
 use crate::watch::event::Stage;
 use crate::watch::{self, control};
 use anyhow::{Result, bail};

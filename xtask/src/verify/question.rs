@@ -69,3 +69,19 @@ pub fn default_patience() -> Patience {
         request: Duration::from_secs(300),
     }
 }
+
+/// Batch sizes checked outside a run.
+pub const BATCHES: [u32; 3] = [1, 4, 8];
+
+/// CPUs this process may use.
+pub fn threads() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// The limit of a precision.
+pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit> {
+    limits
+        .precision
+        .get(precision)
+        .with_context(|| format!("data/parity.toml has no [precision.{precision}]: add its limits, with the measurement they come from"))
+}

@@ -8,7 +8,9 @@ use schema::record::{
     VerifyRecord,
 };
 use schema::registry::Target;
-use schema::run::{FORMAT, Provenance, RunHeader, sha256_hex};
+use schema::hash::sha256_hex;
+use schema::provenance::Provenance;
+use schema::run::{FORMAT, RunHeader};
 use schema::scenario::{Axis, LoadShape};
 use serde::Serialize;
 use std::collections::BTreeMap;

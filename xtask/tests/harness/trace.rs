@@ -9,7 +9,7 @@ use stats::kernels::classify::Class;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::build::Programs;
-use xtask::doctor::Gpu;
+use xtask::machine::Gpu;
 use xtask::engine::Program;
 use xtask::prompts::Prompts;
 use xtask::run::trace::Tracing;

@@ -4,7 +4,7 @@
 use crate::checkout::{Checkout, text, turns_alone};
 use crate::resume::started;
 use schema::record::Status;
-use schema::run::LaunchLog;
+use schema::launch_log::LaunchLog;
 use std::time::{Duration, Instant};
 
 /// A token takes so long (µs) that a turn has three requests.

@@ -7,6 +7,7 @@ mod page;
 
 pub use page::MicroPage;
 
+use super::paths;
 use super::Shown;
 use super::frame::Frame;
 use crate::chart::Table;
@@ -19,18 +20,9 @@ use serde::Serialize;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::micro::SuiteAnalysis;
 
-/// Path of the page that lists the suites.
-pub const PATH: &str = "micro.html";
-
 /// Path of a suite's page.
 pub fn suite_path(suite: &str) -> String {
     format!("{DIR}/{}.html", slug(suite))
-}
-
-/// The run that the pages speak of: the first that has any suite, which need not be
-/// the one that the site shows first.
-pub fn run_of(runs: &[Run]) -> Option<&Run> {
-    runs.iter().find(|run| !run.header.plan.micro.is_empty())
 }
 
 /// The list of suites.
@@ -65,7 +57,7 @@ pub fn index(shown: &Shown) -> MicroIndex {
         frame: Frame::new(
             shown.input,
             Some(shown.run),
-            PATH,
+            paths::MICRO,
             "Below the engines",
             about,
         ),

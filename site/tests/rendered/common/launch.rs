@@ -3,7 +3,7 @@
 
 use schema::plan::{Case, PlannedScenario};
 use schema::record::{CaseEnd, End, LaunchRecord, Ready, RequestRecord, Status};
-use schema::run::LaunchLog;
+use schema::launch_log::LaunchLog;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
