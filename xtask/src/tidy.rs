@@ -1,6 +1,7 @@
 //! The house rules that a machine can check. Each rule is a pure function from a
 //! file to complaints, and has a test of its own.
 
+mod hacking;
 mod house;
 mod imports;
 mod source;
@@ -21,7 +22,7 @@ const BYTES_MAX: usize = 700_000;
 /// But for the weights of a model that is shipped: training takes too long to be part of a fetch.
 const WEIGHTS_MAX: (&str, usize) = ("data/models/", 8_000_000);
 /// The only folders and files at the root: others need a reason.
-const ROOT: [&str; 24] = [
+const ROOT: [&str; 25] = [
     ".cargo",
     ".ci",
     ".github",
@@ -31,6 +32,7 @@ const ROOT: [&str; 24] = [
     "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
+    "HACKING.md",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
@@ -139,6 +141,7 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
     }
     let names: Vec<&str> = names.split('\0').collect();
     complaints.extend(house::check(root, &names)?);
+    complaints.extend(hacking::check(root, &names));
     complaints.extend(versions::disagreement(root));
     Ok(complaints)
 }
