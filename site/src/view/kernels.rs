@@ -13,7 +13,6 @@ use crate::fmt::{self, NONE, Unit, quantity};
 use crate::html::{shorten, slug};
 use schema::kernels::{ClockMethod, KernelTrace, TracedLaunch};
 use schema::record::Status;
-use schema::run::Run;
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::kernels::classify::Class;

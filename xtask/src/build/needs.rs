@@ -1,11 +1,11 @@
 //! What a build needs beyond Cargo and a C compiler: looked for, provisioned where
 //! the project can, and otherwise said in one line with what to do.
 
+use super::surroundings::Surroundings;
 use super::{build_tools, compiler, cuda, libdevice, python, unavailable};
 use crate::engine::EngineFailure;
 use crate::repo::Repo;
 use schema::registry::{Need, Registry};
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Everything `program` needs, or what is missing.

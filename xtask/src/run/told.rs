@@ -5,7 +5,7 @@ use super::pending::Pending;
 use super::{expected, refusal, scenario};
 use crate::watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sample};
 use crate::watch::plan::{self, Fate, Planned};
-use crate::watch::{emit, error, is_live};
+use crate::watch::{emit, error};
 use schema::budget::Budget;
 use schema::plan::{Case, Launch, Plan};
 use schema::record::{CheckRecord, End, RequestRecord, Status, VerifyRecord};

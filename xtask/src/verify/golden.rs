@@ -14,7 +14,6 @@ use anyhow::{Context, Result, bail};
 use schema::golden::{Golden, GoldenPrompt, POSITIONS, TOP, USUAL_POSITIONS};
 use schema::model::weights_identity;
 use schema::registry::{Registry, Target};
-use schema::train::Written;
 
 /// Prompt lengths (tokens) of the goldens but the long one. Four are equal, so
 /// that they can share a batch.

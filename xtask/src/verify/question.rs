@@ -1,9 +1,10 @@
 //! What a target is asked: against which golden, under which limits, loaded how.
 
 use crate::engine::session::Patience;
+use anyhow::{Context, Result};
 use protocol::wire::Load;
 use schema::golden::Golden;
-use schema::parity::Limit;
+use schema::parity::{Limit, ParityLimits};
 use schema::plan::Case;
 use schema::registry::Target;
 use std::path::Path;

@@ -6,7 +6,7 @@ use super::batch;
 use super::far;
 use super::gate::{self, JUDGED_MIN, PromptJudgement, Scope};
 use super::lengths;
-use super::output::{self, Output};
+use super::prompt::judge;
 use super::question::{Question, load_request};
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};

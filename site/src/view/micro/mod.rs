@@ -15,7 +15,6 @@ use crate::chart::style::Style;
 use crate::fmt;
 use crate::html::slug;
 use schema::micro::{DIR, PlannedSuite, Suite, Variant};
-use schema::run::Run;
 use serde::Serialize;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::micro::SuiteAnalysis;
