@@ -7,8 +7,8 @@
 mod common;
 
 use anyhow::{Context, Result};
-use schema::record::RecordEvent;
 use schema::launch_log::LaunchLog;
+use schema::record::RecordEvent;
 use schema::run::Run;
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -20,7 +20,6 @@ mod write;
 
 pub use write::write;
 
-use view::paths::{engine_path, run_path, scenario_path};
 use anyhow::{Context, Result, bail, ensure};
 use authored::Authored;
 use schema::hypothesis::Hypotheses;
@@ -39,6 +38,7 @@ use stats::analysis::Analysis;
 use std::collections::BTreeMap;
 use template::Templates;
 use view::Shown;
+use view::paths::{engine_path, run_path, scenario_path};
 
 /// What a site is made from.
 pub struct Input<'a> {
@@ -206,7 +206,11 @@ impl Site {
     /// The pages that speak of all runs, and stand without any.
     fn several(&mut self, input: &Input, shown: &[Shown]) -> Result<()> {
         use view::{guide, hypotheses, roadmap};
-        self.page(view::paths::GUIDE.into(), "guide.html", &guide::page(input, shown))?;
+        self.page(
+            view::paths::GUIDE.into(),
+            "guide.html",
+            &guide::page(input, shown),
+        )?;
         if let Some(all) = input.hypotheses {
             let page = hypotheses::page(input, shown, all);
             self.page(view::paths::HYPOTHESES.into(), "hypotheses.html", &page)?;

@@ -3,12 +3,12 @@
 //! same request, one after the other, again and again; what counts is the ratio
 //! within a pair.
 
-use crate::fetch::brought;
 use crate::build;
 use crate::engine::Program;
 use crate::engine::start::launch;
 use crate::exclusive;
 use crate::fetch;
+use crate::fetch::brought;
 use crate::names::{self, Kind};
 use crate::prompts::Prompts;
 use crate::repo::Repo;

@@ -9,8 +9,8 @@ mod predictions;
 use crate::repo::Repo;
 use crate::results::Results;
 use crate::{
-    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, handicap, list, merge, page,
-    plan, publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
+    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, handicap, list,
+    merge, page, plan, publish, reproduce, say, simulate, test, tidy, trace, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};

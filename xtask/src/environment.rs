@@ -4,9 +4,9 @@
 //! `reproduce`, by its kind.
 
 use crate::machine::Ceilings;
+use schema::launch_log::LaunchLog;
 use schema::pins::Pins;
 use schema::plan::Plan;
-use schema::launch_log::LaunchLog;
 use schema::provenance::Provenance;
 use schema::run::Run;
 use serde::Serialize;

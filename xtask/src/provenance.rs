@@ -3,17 +3,17 @@
 
 use crate::build::{self, Programs};
 use crate::machine;
-use crate::shelf::{INDEX, WEIGHTS};
 use crate::model_work;
 use crate::pins;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
+use crate::shelf::{INDEX, WEIGHTS};
 use anyhow::Result;
+use schema::hash::sha256_hex;
 use schema::model::Model;
 use schema::plan::Plan;
-use schema::registry::{Build, Registry};
-use schema::hash::sha256_hex;
 use schema::provenance::Provenance;
+use schema::registry::{Build, Registry};
 use std::collections::BTreeMap;
 use std::path::Path;
 use xshell::{Shell, cmd};

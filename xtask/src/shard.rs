@@ -11,9 +11,9 @@
 use crate::results::Results;
 use anyhow::{Context, Result, bail};
 use schema::budget::Budget;
+use schema::hash::sha256_hex;
 use schema::origin::Shard;
 use schema::plan::Plan;
-use schema::hash::sha256_hex;
 use schema::run::{Run, RunHeader};
 use std::path::Path;
 

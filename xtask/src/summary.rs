@@ -4,9 +4,9 @@
 
 use crate::repo::Repo;
 use anyhow::Result;
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
-use schema::launch_log::LaunchLog;
 use schema::run::Run;
 use schema::scenario::Scenario;
 use site::fmt;

@@ -3,10 +3,10 @@
 //!
 //! Nothing is judged here (see [`crate::judge`]) and nothing measured.
 
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::profile::Slo;
 use schema::record::{CaseEnd, RequestRecord, Status};
-use schema::launch_log::LaunchLog;
 use schema::run::Run;
 use schema::scenario::LoadShape;
 use schema::twin::{is_twin, original};

@@ -13,8 +13,8 @@
 //! It flags, and never trims: a start-up that is slower is what a user gets.
 
 use crate::describe::median;
-use crate::percentile::all_finite;
 use crate::paired::{PairedRatio, paired_ratio};
+use crate::percentile::all_finite;
 
 /// The early part: Geweke's tenth doubled, since a cell may have 20 requests an
 /// invocation, and a median of two says little.

@@ -1,10 +1,10 @@
 //! What adopting an engine costs beside its speed, by the run's own record: a row a
 //! program. A run recorded before it was measured has no table.
 
-use crate::words::plural;
 use super::Shown;
 use crate::chart::Table;
 use crate::fmt::{NONE, Unit, quantity};
+use crate::words::plural;
 use schema::adoption::Adoption;
 
 const HEAD: [&str; 8] = [

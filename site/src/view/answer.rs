@@ -1,11 +1,11 @@
 //! The answer: who leads each scenario, by how much and how sure. Sentences are
 //! made from comparisons only; where those allow no statement, they say so.
 
-use crate::words::{join, plural};
-use super::paths::scenario_path;
 use super::eligible::refusal;
+use super::paths::scenario_path;
 use super::{Shown, case_label, metric};
 use crate::fmt::{self, Unit};
+use crate::words::{join, plural};
 use schema::plan::{Case, PlannedScenario};
 use serde::Serialize;
 use stats::analysis::{Comparison, Role, Verdict};

@@ -1,11 +1,11 @@
 //! A cell as it is printed: value, interval, n, rank with ties, ratio, or the
 //! reason why there is none. The same on every page.
 
-use crate::words::plural;
 use super::paths::reason_path;
 use super::{Shown, metric};
 use crate::chart::style::Style;
 use crate::fmt::{self, Unit};
+use crate::words::plural;
 use schema::record::Status;
 use serde::Serialize;
 use stats::ALPHA;

@@ -1,7 +1,7 @@
 //! The changelog of the methodology: an authored text, dated.
 
-use super::paths;
 use super::frame::Frame;
+use super::paths;
 use super::place;
 use crate::authored::CHANGELOG;
 use crate::{Input, markdown};

@@ -1,12 +1,12 @@
 //! Every pair of targets: the counts that the overview is a matrix of, and where
 //! each pair is shown in full. What a pair says is `stats`' business.
 
-use crate::words::{lower_first, plural};
-use super::paths;
 use super::frame::Frame;
+use super::paths;
 use super::{Shown, case_label};
 use crate::fmt;
 use crate::html::slug;
+use crate::words::{lower_first, plural};
 use schema::plan::{Case, PlannedScenario};
 use schema::registry::Target;
 use serde::Serialize;

@@ -1,7 +1,6 @@
 //! One target against every other: a forest plot of the cases that stand for their
 //! scenarios, and below it every case of every pair with its verdict.
 
-use crate::words::{lower_first, plural};
 use super::cells::{status_words, swatch};
 use super::compare::{AllPairs, CasePairs, not_shown, target_page_path};
 use super::disturbances::pair_flag;
@@ -13,6 +12,7 @@ use crate::chart::scale::Kind;
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
+use crate::words::{lower_first, plural};
 use schema::registry::Target;
 use serde::Serialize;
 use stats::ALPHA;

@@ -6,8 +6,6 @@
 //! arithmetic and no guess. `assets/cost.js` computes the same from the numbers in the
 //! `data-` attributes; without it the page says what it says.
 
-use crate::words::plural;
-use super::paths;
 use super::Shown;
 use super::cells::swatch;
 use super::cost_frontier::frontier;
@@ -17,10 +15,12 @@ use super::cost_loads::{
 use super::cost_number::{Number, dollars, money, percent, with_interval};
 use super::cost_prices::{Machine, PriceTables, tables};
 use super::frame::Frame;
+use super::paths;
 use super::tables::target_path;
 use crate::chart::Figure;
 use crate::export::on_gpu;
 use crate::fmt::{self, Unit};
+use crate::words::plural;
 use schema::prices::Kind;
 use schema::profile::Slo;
 use schema::registry::Target;

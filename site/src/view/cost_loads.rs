@@ -1,7 +1,6 @@
 //! The loads that the cost page is about: the best of each target, all of them, and
 //! what the cheapest costs under other assumptions.
 
-use crate::words::lower_first;
 use super::cells::swatch;
 use super::cost_number::{Number, dollars, money, with_interval};
 use super::{Shown, case_label};
@@ -9,6 +8,7 @@ use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::scale::Kind as AxisKind;
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
+use crate::words::lower_first;
 use schema::registry::Target;
 use serde::Serialize;
 use stats::cost::{Point, Work, usd_per_m_tokens};

@@ -1,12 +1,12 @@
 //! Coverage at a glance: every planned cell as one sign. The reasons stand in the
 //! tables of the coverage page.
 
-use crate::words::plural;
 use super::Shown;
 use super::cells::status_words;
 use crate::chart::Figure;
 use crate::chart::heat::{Cell, Heat, Kind, Row};
 use crate::fmt;
+use crate::words::plural;
 use schema::record::Status;
 use stats::analysis;
 

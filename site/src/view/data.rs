@@ -1,14 +1,14 @@
 //! The data page: every number of the site as files, their hashes, and every format
 //! described from the source that defines it.
 
-use crate::words::plural;
-use super::paths::{self, run_path};
 use super::Shown;
 use super::frame::{Frame, published};
+use super::paths::{self, run_path};
 use crate::export::{self, COLUMNS};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
 use crate::results;
+use crate::words::plural;
 use anyhow::Result;
 use schema::document::{SOURCES, types};
 use schema::hash::sha256_hex;

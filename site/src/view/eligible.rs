@@ -1,9 +1,9 @@
 //! Which runs may carry a recommendation, and which command would make one that may.
 
-use crate::words::plural;
 use crate::Input;
 use crate::view::Shown;
 use crate::view::place::{parameters, speaking};
+use crate::words::plural;
 use schema::model::{Model, Source};
 use schema::profile::Profile;
 use serde::Serialize;

@@ -1,16 +1,16 @@
 //! An engine's page: what it is, what its program says of itself, within which
 //! scope it is verified, and all its results.
 
-use super::paths::{engine_path, scenario_path};
 use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
 use super::frame::Frame;
+use super::paths::{engine_path, scenario_path};
 use super::{Shown, adoption, case_label, isa, micro, standing};
 use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
-use schema::registry::{Build, Target};
 use schema::launch_log::LaunchLog;
+use schema::registry::{Build, Target};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! What surrounds every page: its title, the way back to the root, navigation,
 //! the banner that must not be missed, and where the numbers come from.
 
-use super::paths::{self, run_path};
 use super::instrument;
+use super::paths::{self, run_path};
 use crate::Input;
 use schema::run::Run;
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! The glossary: an authored list in which each term stands once, and every metric
 //! with the definition that the program which computes it states.
 
-use super::paths;
 use super::frame::Frame;
+use super::paths;
 use super::place;
 use crate::authored::GLOSSARY;
 use crate::html::slug;

@@ -1,14 +1,14 @@
 //! The predictions of the specification against what was measured: what was said, what
 //! came out with its interval, and the cells it rests on.
 
-use crate::words::plural;
-use super::paths;
 use super::frame::Frame;
+use super::paths;
 use super::place::{self, RunLine, case_path};
 use super::{Shown, case_label};
 use crate::Input;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
+use crate::words::plural;
 use schema::hypothesis::{Claim, Hypotheses, Hypothesis};
 use schema::micro::scenario_id;
 use serde::Serialize;
@@ -266,7 +266,7 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
     let decisive = decisive.as_ref();
     let text = |of: fn(&EvidenceView) -> String| decisive.map(of).unwrap_or_default();
     FindingView {
-        run_path: super::frame::run_path(&shown.run.header.id),
+        run_path: super::paths::run_path(&shown.run.header.id),
         place: place::place(shown),
         verdict: words,
         tone,

@@ -2,15 +2,15 @@
 //! was made up for a test is never shown as measured; it is named with the others that
 //! say nothing, and why.
 
-use crate::words::plural;
-use super::paths;
 use super::cells::swatch;
 use super::frame::Frame;
+use super::paths;
 use super::tables::target_path;
 use super::{Shown, case_label, metric};
 use crate::chart::Table;
 use crate::fmt::{self, NONE, Unit, quantity};
 use crate::html::{shorten, slug};
+use crate::words::plural;
 use schema::kernels::{ClockMethod, KernelTrace, TracedLaunch};
 use schema::record::Status;
 use serde::Serialize;
@@ -96,7 +96,13 @@ pub fn page(shown: &Shown) -> KernelsPage {
         plural(targets.len() as u64, "engine is", "engines are")
     );
     KernelsPage {
-        frame: Frame::new(shown.input, Some(shown.run), paths::KERNELS, "Kernels", &about),
+        frame: Frame::new(
+            shown.input,
+            Some(shown.run),
+            paths::KERNELS,
+            "Kernels",
+            &about,
+        ),
         targets,
         untraced: untraced(shown),
     }

@@ -1,13 +1,13 @@
 //! Pages that speak of several runs: where each was made, and the links into it. Only
 //! the run that the site shows has a page for every scenario; the others have one page.
 
-use crate::words::plural;
-use super::paths::{self, engine_path, run_path, scenario_path};
 use super::Shown;
 use super::frame::Frame;
 use super::micro;
+use super::paths::{self, engine_path, run_path, scenario_path};
 use crate::Input;
 use crate::html::slug;
+use crate::words::plural;
 use schema::micro::{PlannedSuite, scenario_id};
 use schema::run::Run;
 use serde::Serialize;

@@ -2,10 +2,9 @@
 //! ranked by what reaching it would give at most. Bounds for who looks for something to
 //! optimise, never promises.
 
-use crate::words::plural;
-use super::paths::{self, run_path};
 use super::cells::swatch;
 use super::frame::Frame;
+use super::paths::{self, run_path};
 use super::place::{self, RunLine, case_path, target_path};
 use super::{Shown, case_label};
 use crate::Input;
@@ -15,6 +14,7 @@ use crate::chart::{Estimate, Figure};
 use crate::export::on_gpu;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
+use crate::words::plural;
 use schema::registry::Target;
 use serde::Serialize;
 use stats::analysis::MetricId;

@@ -1,7 +1,5 @@
 //! A run's page: everything needed to judge it, check it and do it again.
 
-use crate::words::plural;
-use super::paths::run_path;
 use super::Shown;
 use super::cells::{status_words, swatch};
 use super::coverage_map;
@@ -9,11 +7,13 @@ use super::disturbances::{self, Disturbances};
 use super::engine::verified_scope;
 use super::frame::Frame;
 use super::instrument::{InstrumentError, capacities};
+use super::paths::run_path;
 use super::{isa, noise, pins};
 use crate::chart::Figure;
 use crate::fmt;
-use schema::record::{CheckRecord, Status};
+use crate::words::plural;
 use schema::launch_log::LaunchLog;
+use schema::record::{CheckRecord, Status};
 use serde::Serialize;
 use stats::analysis::MetricId;
 

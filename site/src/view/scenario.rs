@@ -1,9 +1,9 @@
 //! A scenario's page: its question, what its numbers mean, charts along its
 //! axis, and for every case all metrics and comparisons.
 
-use super::paths::scenario_path;
 use super::figures::{along_axis, distribution};
 use super::frame::Frame;
+use super::paths::scenario_path;
 use super::primary::{LegendEntry, legend};
 use super::promises::promises;
 use super::scaling::{self, ScalingTable};

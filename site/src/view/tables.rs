@@ -1,9 +1,9 @@
 //! The tables of a case: every reported metric of every target, and what may be
 //! said about their differences.
 
-use super::paths::{engine_path, reason_path};
 use super::cells::{self, swatch, verdict};
 use super::disturbances::{flag, pair_flag};
+use super::paths::{engine_path, reason_path};
 use super::{Shown, metric, noise};
 use crate::fmt::{self, Unit};
 use schema::plan::{Case, PlannedScenario};

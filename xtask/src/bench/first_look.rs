@@ -180,7 +180,11 @@ mod tests {
             let Some(look) = look else { continue };
             looks += 1;
             assert!(!look.targets.is_empty());
-            assert_eq!(look.runs_dir, dir.join(FIRST_LOOK_DIR), "apart from the runs");
+            assert_eq!(
+                look.runs_dir,
+                dir.join(FIRST_LOOK_DIR),
+                "apart from the runs"
+            );
             let own = repo.profile(&look.profile).unwrap();
             assert!(!own.publishable && own.first_look.is_none());
             assert_eq!(own.model, profile.model, "no other model is to be fetched");

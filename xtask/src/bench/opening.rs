@@ -13,19 +13,19 @@ use crate::prompts::Prompts;
 use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
 use crate::results::Results;
-use crate::verify::question::threads;
 use crate::verify::goldens;
+use crate::verify::question::threads;
 use crate::watch::event::{Event, Stage};
 use crate::whole::write_json;
 use crate::{fetch, machine, shard, watch};
 use anyhow::{Context, Error, Result, bail};
 use schema::budget::Budget;
+use schema::hash::sha256_hex;
 use schema::micro::MicroRegistry;
 use schema::origin::Origin;
 use schema::plan::Plan;
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
-use schema::hash::sha256_hex;
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::run_files::RunFiles;
 use std::path::Path;
@@ -75,7 +75,12 @@ pub(crate) fn planned(
         check_contenders(&choice.engines, &targets, &programs)?;
     }
     plan.micro = micro::plan(&profile, &repo.suites()?, &programs, choice)?;
-    let decided = shard::prepare(&plan, results, options.shard, options.budget_from.as_deref())?;
+    let decided = shard::prepare(
+        &plan,
+        results,
+        options.shard,
+        options.budget_from.as_deref(),
+    )?;
     Ok(Planned {
         profile,
         plan,

@@ -3,8 +3,8 @@
 
 use super::surroundings::Surroundings;
 use super::{python, unavailable};
-use crate::machine;
 use crate::engine::EngineFailure;
+use crate::machine;
 use crate::nix_shell::NixShell;
 use crate::repo::Repo;
 use schema::registry::Need;

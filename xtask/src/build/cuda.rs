@@ -4,8 +4,8 @@
 
 use super::surroundings::Surroundings;
 use super::{cuda_driver, python, unavailable};
-use crate::machine::Gpu;
 use crate::engine::EngineFailure;
+use crate::machine::Gpu;
 use crate::nix_shell::NixShell;
 use crate::repo::Repo;
 use std::ffi::OsString;

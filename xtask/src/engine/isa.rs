@@ -4,8 +4,8 @@
 use super::{EngineFailure, Program};
 use crate::machine::Processor;
 use crate::repo::Repo;
-use schema::registry::isa::{IsaLadder, IsaLevel};
 use schema::record::IsaLimit;
+use schema::registry::isa::{IsaLadder, IsaLevel};
 use schema::registry::{Build, Registry};
 
 /// A ladder as a program stands on it.

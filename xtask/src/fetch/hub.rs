@@ -181,7 +181,15 @@ impl<'a> Session<'a> {
                     file.path
                 )));
             }
-            Some(Err(error)) => return Err(explain(&error, &self.endpoint, self.has_token, file, Some(&part))),
+            Some(Err(error)) => {
+                return Err(explain(
+                    &error,
+                    &self.endpoint,
+                    self.has_token,
+                    file,
+                    Some(&part),
+                ));
+            }
             Some(Ok(_)) => {}
         }
         let arrived = std::fs::metadata(&blob).map_or(0, |m| m.len());

@@ -5,16 +5,16 @@
 //! come with all of their files.
 
 use super::files::{Found, ModelFiles};
+use super::keep;
 use super::lock::LockFile;
 use super::progress::Progress;
-use super::keep;
-use crate::shelf::{INDEX, WEIGHTS};
 use super::{FetchedFile, How, Options, disk, hash::sha256_of_file, known};
+use crate::shelf::{INDEX, WEIGHTS};
 use anyhow::{Context, Result, bail};
 use models::ModelFile;
 use models::checkpoint::Conversion;
-use schema::model::{Model, Models, Source};
 use schema::hash::sha256_hex;
+use schema::model::{Model, Models, Source};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 

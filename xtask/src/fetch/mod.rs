@@ -35,11 +35,11 @@ pub use hash::sha256_of_file;
 pub use hub::Hub;
 pub(crate) use hub::Session;
 pub(crate) use hub_repo::Repository;
+pub use keep::keep;
 pub use lock::LockFile;
 pub use made::{make, makeable};
 pub use need::{Need, need};
 pub use progress::{Bar, Progress, Silent};
-pub use keep::keep;
 
 use crate::names;
 use crate::shelf;

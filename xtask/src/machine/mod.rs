@@ -20,9 +20,7 @@ mod tools;
 
 pub use ceilings::{Ceilings, ceilings};
 pub use cpu::{Cache, Cpu};
-#[cfg(test)]
-pub(crate) use cpuid::Palette;
-pub use cpuid::Processor;
+pub use cpuid::{Palette, Processor};
 pub use gpu::{Gpu, GpuDevice};
 pub use measured::Measured;
 pub use memory::Memory;

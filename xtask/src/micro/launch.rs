@@ -4,9 +4,9 @@
 use super::output::{References, judge, load, prepare};
 use super::session::Session;
 use super::{Context, Outcome, told};
+use crate::appender::Appender;
 use crate::engine::session::Patience;
 use crate::engine::{EngineFailure, Program};
-use crate::appender::Appender;
 use crate::telemetry::{peak_rss_bytes, reset_peak_rss};
 use anyhow::Result;
 use protocol::clock::now_ns;

@@ -10,6 +10,7 @@ use schema::micro::{PlannedSuite, SuiteCase, Variant};
 use schema::plan::Plan;
 use schema::record::Status;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What the reference says of a case.
 #[derive(Clone, Debug)]

@@ -7,9 +7,9 @@ use crate::watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sampl
 use crate::watch::plan::{self, Fate, Planned};
 use crate::watch::{emit, error};
 use schema::budget::Budget;
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan};
 use schema::record::{CheckRecord, End, RequestRecord, Status, VerifyRecord};
-use schema::launch_log::LaunchLog;
 use schema::twin::original;
 use std::collections::BTreeMap;
 

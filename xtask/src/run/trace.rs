@@ -5,14 +5,14 @@
 
 mod choice;
 
-use super::launch::ready;
 use super::issue::issue;
+use super::launch::ready;
 use super::load::{CasePrompts, PromptQueue, Stop};
 use crate::appender::Appender;
 use crate::build::{self, Programs};
-use crate::machine::Gpu;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
+use crate::machine::Gpu;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
 use crate::verify::question::load_for_cases;

@@ -18,12 +18,18 @@ pub fn check(root: &Path, names: &[&str]) -> Vec<String> {
     let sources = names.iter().filter(|name| is_source(name));
     let read: BTreeSet<String> = sources
         .filter_map(|name| text(name))
-        .flat_map(|text| variables(&source::without_tests(&text), '"'))
+        .flat_map(|text| variables(&source::without_tests(&text), '"').collect::<Vec<_>>())
         .collect();
     let told: BTreeSet<String> = variables(&page, '`').collect();
     for (lacking, what) in [
-        (&read - &told, "is read by the source and not in the table of variables"),
-        (&told - &read, "is in the table of variables, and nothing reads it"),
+        (
+            &read - &told,
+            "is read by the source and not in the table of variables",
+        ),
+        (
+            &told - &read,
+            "is in the table of variables, and nothing reads it",
+        ),
     ] {
         complaints.extend(lacking.iter().map(|name| format!("{PAGE}: {name} {what}")));
     }
@@ -36,7 +42,10 @@ fn steps(page: &str, text: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut count = 0;
     for line in page.lines() {
-        let cells: Vec<&str> = line.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let cells: Vec<&str> = line
+            .split('|')
+            .map(|cell| cell.trim().trim_matches('`'))
+            .collect();
         let [_, number, _, file, function, _] = cells[..] else {
             continue;
         };
@@ -47,20 +56,24 @@ fn steps(page: &str, text: impl Fn(&str) -> Option<String>) -> Vec<String> {
         if number != count {
             complaints.push(format!("{PAGE}: step {number} stands where {count} should"));
         }
-        let defined = |text: String| {
-            let tokens = source::tokens(&text).windows(2).any(|pair| pair == ["fn", function]);
-            tokens
+        let defined = |code: &str| {
+            let tokens = source::tokens(code);
+            tokens.windows(2).any(|pair| pair == ["fn", function])
         };
         match text(file).map(|text| source::code(&text)) {
             None => complaints.push(format!("{PAGE}: step {number}: there is no {file}")),
-            Some(code) if !defined(code) => {
-                complaints.push(format!("{PAGE}: step {number}: {file} has no function {function}"));
+            Some(code) if !defined(&code) => {
+                complaints.push(format!(
+                    "{PAGE}: step {number}: {file} has no function {function}"
+                ));
             }
             Some(_) => {}
         }
     }
     if count > STEPS_MAX {
-        complaints.push(format!("{PAGE}: {count} steps, and {STEPS_MAX} are the most"));
+        complaints.push(format!(
+            "{PAGE}: {count} steps, and {STEPS_MAX} are the most"
+        ));
     }
     complaints
 }
@@ -91,7 +104,9 @@ mod tests {
     const ROW: &str = "| 1 | it is cut | `a.rs` | `cut` |\n";
 
     fn complaints(page: &str) -> Vec<String> {
-        steps(page, |name| (name == "a.rs").then(|| "fn cut() {} // fn paste()".to_owned()))
+        steps(page, |name| {
+            (name == "a.rs").then(|| "fn cut() {} // fn paste()".to_owned())
+        })
     }
 
     #[test]
@@ -100,11 +115,19 @@ mod tests {
         let no_file = complaints(&ROW.replace("a.rs", "b.rs"));
         assert_eq!(no_file, ["HACKING.md: step 1: there is no b.rs"]);
         let no_function = complaints(&ROW.replace("`cut`", "`paste`"));
-        assert_eq!(no_function, ["HACKING.md: step 1: a.rs has no function paste"]);
+        assert_eq!(
+            no_function,
+            ["HACKING.md: step 1: a.rs has no function paste"]
+        );
         let twice = complaints(&format!("{ROW}{ROW}"));
         assert_eq!(twice, ["HACKING.md: step 1 stands where 2 should"]);
-        let many: String = (1..18).map(|n| ROW.replace("| 1 |", &format!("| {n} |"))).collect();
-        assert_eq!(complaints(&many), ["HACKING.md: 17 steps, and 16 are the most"]);
+        let many: String = (1..18)
+            .map(|n| ROW.replace("| 1 |", &format!("| {n} |")))
+            .collect();
+        assert_eq!(
+            complaints(&many),
+            ["HACKING.md: 17 steps, and 16 are the most"]
+        );
     }
 
     #[test]

@@ -62,13 +62,18 @@ pub fn write(root: &Path, names: &[&str]) -> Result<bool> {
 }
 
 fn packages(root: &Path, names: &[&str]) -> Result<Vec<Package>> {
-    let manifests = names.iter().filter_map(|name| name.strip_suffix("/Cargo.toml"));
+    let manifests = names
+        .iter()
+        .filter_map(|name| name.strip_suffix("/Cargo.toml"));
     let mut found = Vec::new();
     for dir in manifests {
         let path = root.join(dir).join("Cargo.toml");
         let text = std::fs::read_to_string(&path)?;
-        let manifest: toml::Table = toml::from_str(&text).with_context(|| format!("{dir}/Cargo.toml"))?;
-        let name = manifest.get("package").and_then(|package| package.get("name"));
+        let manifest: toml::Table =
+            toml::from_str(&text).with_context(|| format!("{dir}/Cargo.toml"))?;
+        let name = manifest
+            .get("package")
+            .and_then(|package| package.get("name"));
         let Some(name) = name.and_then(toml::Value::as_str) else {
             continue;
         };
@@ -86,7 +91,10 @@ fn packages(root: &Path, names: &[&str]) -> Result<Vec<Package>> {
         found.push(Package {
             name: name.to_owned(),
             dir: dir.to_owned(),
-            uses: uses.into_iter().flat_map(|table| table.keys().cloned()).collect(),
+            uses: uses
+                .into_iter()
+                .flat_map(|table| table.keys().cloned())
+                .collect(),
             modules: Modules::read(files.iter().map(|(name, text)| (*name, text.as_str()))),
         });
     }
@@ -121,7 +129,10 @@ fn map(packages: &[Package]) -> String {
         if !shown || layers.len() < 2 {
             continue;
         }
-        text.push_str(&format!("\nmodules of {}, each using lower lines only\n", package.dir));
+        text.push_str(&format!(
+            "\nmodules of {}, each using lower lines only\n",
+            package.dir
+        ));
         for layer in layers.iter().rev() {
             for line in lines(layer) {
                 text.push_str(&line);
@@ -163,13 +174,22 @@ mod tests {
     }
 
     const FILES: [(&str, &str); 7] = [
-        ("ARCHITECTURE.md", "a\n<!-- map: `cargo xtask tidy --write` -->\n<!-- end of the map -->\nb\n"),
+        (
+            "ARCHITECTURE.md",
+            "a\n<!-- map: `cargo xtask tidy --write` -->\n<!-- end of the map -->\nb\n",
+        ),
         ("Cargo.toml", "[workspace]\n"),
-        ("crates/low/Cargo.toml", "[package]\nname = \"low\"\n[dependencies]\nserde = \"1\"\n"),
+        (
+            "crates/low/Cargo.toml",
+            "[package]\nname = \"low\"\n[dependencies]\nserde = \"1\"\n",
+        ),
         ("crates/low/src/lib.rs", "mod a;\nmod b;\n"),
         ("crates/low/src/a.rs", "use crate::b::B;\n"),
         ("crates/low/src/b.rs", "pub struct B;\n"),
-        ("site/Cargo.toml", "[package]\nname = \"site\"\n[dependencies]\nlow.workspace = true\n"),
+        (
+            "site/Cargo.toml",
+            "[package]\nname = \"site\"\n[dependencies]\nlow.workspace = true\n",
+        ),
     ];
 
     #[test]
@@ -177,7 +197,10 @@ mod tests {
         let names = FILES.map(|(name, _)| name);
         let dir = house(&FILES);
         let stale = check(dir.path(), &names).unwrap();
-        assert!(stale[0].contains("its map is not what the source says"), "{stale:?}");
+        assert!(
+            stale[0].contains("its map is not what the source says"),
+            "{stale:?}"
+        );
         assert!(write(dir.path(), &names).unwrap());
         assert!(!write(dir.path(), &names).unwrap(), "it is right now");
         assert_eq!(check(dir.path(), &names).unwrap(), [""; 0]);
@@ -185,7 +208,9 @@ mod tests {
         let circle = check(dir.path(), &names).unwrap();
         assert_eq!(
             circle,
-            ["crates/low/src: modules use each other in a circle, a → b → a: move what both need into a third"]
+            [
+                "crates/low/src: modules use each other in a circle, a → b → a: move what both need into a third"
+            ]
         );
     }
 
@@ -196,7 +221,10 @@ mod tests {
         write(dir.path(), &names).unwrap();
         let page = std::fs::read_to_string(dir.path().join(PAGE)).unwrap();
         assert!(page.contains("site                low\n"), "{page}");
-        assert!(page.contains("modules of crates/low, each using lower lines only\n  a\n  b\n"), "{page}");
+        assert!(
+            page.contains("modules of crates/low, each using lower lines only\n  a\n  b\n"),
+            "{page}"
+        );
         assert!(page.starts_with("a\n") && page.ends_with("b\n"), "{page}");
     }
 }

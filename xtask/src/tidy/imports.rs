@@ -38,7 +38,9 @@ impl Modules {
         let uses = named
             .into_iter()
             .map(|(module, paths)| {
-                let found = paths.iter().filter_map(|path| target(&module, path, &known));
+                let found = paths
+                    .iter()
+                    .filter_map(|path| target(&module, path, &known));
                 let found = found.filter(|other| *other != module).collect();
                 (module, found)
             })
@@ -81,7 +83,8 @@ impl Modules {
         let mut left = self.levels().remove(&Vec::new()).unwrap_or_default();
         let mut layers = Vec::new();
         while !left.is_empty() {
-            let is_free = |uses: &BTreeSet<String>| !uses.iter().any(|name| left.contains_key(name));
+            let is_free =
+                |uses: &BTreeSet<String>| !uses.iter().any(|name| left.contains_key(name));
             let free = left.iter().filter(|(_, uses)| is_free(uses));
             let layer: Vec<String> = free.map(|(name, _)| name.clone()).collect();
             if layer.is_empty() {
@@ -97,7 +100,12 @@ impl Modules {
 impl std::fmt::Display for Cycle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let whole = |name: &String| {
-            let path: Vec<&str> = self.inside.iter().chain([name]).map(String::as_str).collect();
+            let path: Vec<&str> = self
+                .inside
+                .iter()
+                .chain([name])
+                .map(String::as_str)
+                .collect();
             path.join("::")
         };
         let mut names: Vec<String> = self.modules.iter().map(whole).collect();
@@ -117,7 +125,11 @@ fn module_of(name: &str) -> Vec<String> {
 }
 
 /// The module that a path means, seen from `module`.
-fn target(module: &[String], path: &[String], known: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
+fn target(
+    module: &[String],
+    path: &[String],
+    known: &BTreeSet<Vec<String>>,
+) -> Option<Vec<String>> {
     let mut at = module.to_vec();
     let mut rest = path;
     while let Some((first, others)) = rest.split_first() {
@@ -238,7 +250,12 @@ mod tests {
             "println!(\"{}\", super::a::x());",
             "use crate::a::*;",
         ] {
-            let found = cycles(&[("lib.rs", "mod a;\nmod b;"), ("a.rs", "use crate::b::B;"), ("b.rs", text), ("c.rs", "")]);
+            let found = cycles(&[
+                ("lib.rs", "mod a;\nmod b;"),
+                ("a.rs", "use crate::b::B;"),
+                ("b.rs", text),
+                ("c.rs", ""),
+            ]);
             assert_eq!(found, ["a → b → a"], "{text}");
         }
     }
@@ -288,6 +305,9 @@ mod tests {
         ]);
         let layers = modules.layers().unwrap();
         assert_eq!(layers, [vec!["base"], vec!["left", "right"], vec!["top"]]);
-        assert_eq!(read(&[("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")]).layers(), None);
+        assert_eq!(
+            read(&[("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")]).layers(),
+            None
+        );
     }
 }

@@ -144,7 +144,9 @@ fn character(text: &str) -> usize {
     if let Some(escape) = inside.strip_prefix('\\') {
         // The escaped letter may be a quote.
         let first = escape.chars().next().map_or(0, char::len_utf8);
-        return escape[first..].find('\'').map_or(0, |end| 2 + first + end + 1);
+        return escape[first..]
+            .find('\'')
+            .map_or(0, |end| 2 + first + end + 1);
     }
     let letter = inside.chars().next().map_or(0, char::len_utf8);
     match inside[letter..].starts_with('\'') {
@@ -166,14 +168,18 @@ mod tests {
 
     #[test]
     fn a_test_module_goes_and_what_follows_it_stays() {
-        let kept = without_tests("a #[cfg(test)] mod tests; b #[cfg(test)] mod x { fn f() { g } } c");
+        let kept =
+            without_tests("a #[cfg(test)] mod tests; b #[cfg(test)] mod x { fn f() { g } } c");
         let words: Vec<&str> = kept.split_whitespace().collect();
         assert_eq!(words, ["a", "b", "c"]);
     }
 
     #[test]
     fn tokens_are_names_paths_and_the_rest() {
-        assert_eq!(tokens("use a_1::{b, *};"), ["use", "a_1", "::", "{", "b", ",", "*", "}", ";"]);
+        assert_eq!(
+            tokens("use a_1::{b, *};"),
+            ["use", "a_1", "::", "{", "b", ",", "*", "}", ";"]
+        );
         assert!(is_name("a_1") && !is_name("1a") && !is_name("{"));
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use xtask::fetch::brought::{Places, Seen, look};
 use xtask::fetch::{How, Hub, Options, Silent, Verify, fetch, keep, make};
-use xtask::shelf::{INDEX, WEIGHTS, brought};
 use xtask::names::Refused;
+use xtask::shelf::{INDEX, WEIGHTS, brought};
 
 const SHARDS: [&str; 2] = [
     "model-00001-of-00002.safetensors",

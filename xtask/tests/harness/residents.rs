@@ -2,8 +2,8 @@
 //! scenarios share.
 
 use crate::checkout::{Checkout, PROFILE, text};
-use schema::record::Status;
 use schema::launch_log::LaunchLog;
+use schema::record::Status;
 use schema::run::Run;
 
 /// [`PROFILE`] with a user alone as well, whose load the serial scenario measures, and batches.

@@ -3,8 +3,8 @@
 //!
 //! Which processor has what is not known here.
 
-use crate::error::DataError;
 use super::{Build, Need};
+use crate::error::DataError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;

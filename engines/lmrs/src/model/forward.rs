@@ -6,10 +6,10 @@
 //! after row. The places that a [`Mutation`] changes are marked by its name. It
 //! deliberately checks nothing: [`crate::model`] has.
 
-use crate::kernels::attention::{Attend, KEY_BLOCK};
-use crate::config::Config;
-use crate::matmul::matmul;
 use super::Model;
+use crate::config::Config;
+use crate::kernels::attention::{Attend, KEY_BLOCK};
+use crate::matmul::matmul;
 use crate::mutation::Mutation;
 use crate::pool::SharedMut;
 

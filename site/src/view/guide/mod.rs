@@ -5,15 +5,15 @@
 mod setup;
 mod workload;
 
-use crate::words::{join, plural};
-use super::paths;
+use super::eligible::{Suggestion, eligible, refusal, suggestions};
 use super::frame::Frame;
+use super::paths;
 use super::place::{self, RunLine, case_path, target_path};
 use super::{Shown, case_label, metric};
 use crate::Input;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
-use super::eligible::{Suggestion, eligible, refusal, suggestions};
+use crate::words::{join, plural};
 use serde::Serialize;
 use stats::analysis::Verdict;
 use stats::decide::{BrokenBy, Decision, decide};
@@ -189,7 +189,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         choice: decision.choice.clone(),
         about: engine.map(|e| e.about.clone()).unwrap_or_default(),
         place: place::place(shown),
-        run_path: super::frame::run_path(&shown.run.header.id),
+        run_path: super::paths::run_path(&shown.run.header.id),
         case: format!("{title}, {label}"),
         case_path: case_path(shown, &asked.scenario.id, &asked.case.id),
         why: why(&asked, &decision),

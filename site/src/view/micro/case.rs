@@ -1,10 +1,10 @@
 //! A case of a suite: every variant's time, rate and place, and who has none.
 
-use crate::view::paths::engine_path;
 use super::{SuiteView, call_ns};
 use crate::fmt::{self, NONE, Unit, quantity};
 use crate::html::slug;
 use crate::view::cells::{chip, rests_on, status_words, verdict};
+use crate::view::paths::engine_path;
 use schema::micro::{SuiteCase, Variant, Work};
 use schema::record::Status;
 use serde::Serialize;

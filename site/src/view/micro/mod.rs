@@ -7,9 +7,9 @@ mod page;
 
 pub use page::MicroPage;
 
-use super::paths;
 use super::Shown;
 use super::frame::Frame;
+use super::paths;
 use crate::chart::Table;
 use crate::chart::style::Style;
 use crate::fmt;

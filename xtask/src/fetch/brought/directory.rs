@@ -10,8 +10,8 @@ use crate::shelf::{self, Brought, INDEX, WEIGHTS};
 use anyhow::Result;
 use models::ModelFile;
 use models::checkpoint::Weights;
-use schema::model::{Model, Source};
 use schema::hash::sha256_hex;
+use schema::model::{Model, Source};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -2,13 +2,13 @@
 //! each test spoils what it is about.
 #![allow(dead_code)] // Each test binary uses its part.
 
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::provenance::Provenance;
 use schema::record::{
     CaseEnd, CheckRecord, End, LaunchRecord, Ready, RequestRecord, Status, VerifyRecord,
 };
 use schema::registry::Target;
-use schema::launch_log::LaunchLog;
-use schema::provenance::Provenance;
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use stats::analysis::{Analysis, Cell, Metric, MetricId};
