@@ -8,6 +8,10 @@
 /// A file of this crate that defines what is on disk, and what it is about.
 pub const SOURCES: [(&str, &str); 8] = [
     ("run.json and what a run holds", include_str!("run.rs")),
+    (
+        "where and with what it was made, in run.json",
+        include_str!("provenance.rs"),
+    ),
     ("the plan in run.json", include_str!("plan.rs")),
     ("a line of a record file", include_str!("record.rs")),
     (
