@@ -7,8 +7,9 @@
 mod common;
 
 use anyhow::{Context, Result};
+use schema::launch_log::LaunchLog;
 use schema::record::RecordEvent;
-use schema::run::{LaunchLog, Run};
+use schema::run::Run;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -15,6 +15,7 @@ pub mod results;
 pub mod template;
 pub mod theme;
 pub mod view;
+pub mod words;
 mod write;
 
 pub use write::write;
@@ -37,7 +38,7 @@ use stats::analysis::Analysis;
 use std::collections::BTreeMap;
 use template::Templates;
 use view::Shown;
-use view::frame::{engine_path, run_path, scenario_path};
+use view::paths::{engine_path, run_path, scenario_path};
 
 /// What a site is made from.
 pub struct Input<'a> {
@@ -119,12 +120,12 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         site.add(PICTURE.into(), picture.to_vec())?;
     }
     site.page(
-        view::changelog::PATH.into(),
+        view::paths::CHANGELOG.into(),
         "text.html",
         &view::changelog::page(input),
     )?;
     site.page(
-        view::glossary::PATH.into(),
+        view::paths::GLOSSARY.into(),
         "glossary.html",
         &view::glossary::page(input),
     )?;
@@ -162,18 +163,18 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         "coverage.html",
         &view::coverage::page(newest),
     )?;
-    if view::kernels::has_page(newest.run) {
+    if view::paths::has_kernels(newest.run) {
         site.page(
-            view::kernels::PATH.into(),
+            view::paths::KERNELS.into(),
             "kernels.html",
             &view::kernels::page(newest),
         )?;
     }
-    let below = view::micro::run_of(input.runs);
+    let below = view::paths::micro_run(input.runs);
     let below = below.and_then(|run| shown.iter().find(|s| s.run.header.id == run.header.id));
     if let Some(below) = below {
         let index = view::micro::index(below);
-        site.page(view::micro::PATH.into(), "micro_index.html", &index)?;
+        site.page(view::paths::MICRO.into(), "micro_index.html", &index)?;
         for (path, page) in view::micro::pages(below) {
             site.page(path, "micro.html", &page)?;
         }
@@ -205,13 +206,17 @@ impl Site {
     /// The pages that speak of all runs, and stand without any.
     fn several(&mut self, input: &Input, shown: &[Shown]) -> Result<()> {
         use view::{guide, hypotheses, roadmap};
-        self.page(guide::PATH.into(), "guide.html", &guide::page(input, shown))?;
+        self.page(
+            view::paths::GUIDE.into(),
+            "guide.html",
+            &guide::page(input, shown),
+        )?;
         if let Some(all) = input.hypotheses {
             let page = hypotheses::page(input, shown, all);
-            self.page(hypotheses::PATH.into(), "hypotheses.html", &page)?;
+            self.page(view::paths::HYPOTHESES.into(), "hypotheses.html", &page)?;
         }
         let page = roadmap::page(input, shown);
-        self.page(roadmap::PATH.into(), "roadmap.html", &page)
+        self.page(view::paths::ROADMAP.into(), "roadmap.html", &page)
     }
 
     /// Comparison, cost and data of the run that is shown, and the data of the one
@@ -219,7 +224,7 @@ impl Site {
     fn report_pages(&mut self, newest: &Shown, below: Option<&Shown>) -> Result<()> {
         let pairs = view::compare::AllPairs::of(newest);
         self.page(
-            view::compare::PATH.into(),
+            view::paths::COMPARE.into(),
             "compare.html",
             &view::compare::overview(newest, &pairs),
         )?;
@@ -231,7 +236,7 @@ impl Site {
             )?;
         }
         self.page(
-            view::cost::PATH.into(),
+            view::paths::COST.into(),
             "cost.html",
             &view::cost::page(newest),
         )?;
@@ -241,7 +246,7 @@ impl Site {
         )?;
         let downloads = view::data::downloads(newest, below)?;
         self.page(
-            view::data::PATH.into(),
+            view::paths::DATA.into(),
             "data.html",
             &view::data::page(newest, &downloads),
         )?;

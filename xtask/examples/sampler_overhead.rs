@@ -9,7 +9,7 @@
 use schema::record::{Readings, Telemetry};
 use std::time::Duration;
 use xtask::gpu::device_of;
-use xtask::run::telemetry::Sampler;
+use xtask::telemetry::Sampler;
 
 fn main() {
     let argument = |index| std::env::args().nth(index)?.parse::<u32>().ok();

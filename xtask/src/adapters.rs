@@ -3,16 +3,16 @@
 //! same request, one after the other, again and again; what counts is the ratio
 //! within a pair.
 
-use crate::brought;
 use crate::build;
 use crate::engine::Program;
 use crate::engine::start::launch;
 use crate::exclusive;
 use crate::fetch;
+use crate::fetch::brought;
 use crate::names::{self, Kind};
 use crate::prompts::Prompts;
 use crate::repo::Repo;
-use crate::verify::command::threads;
+use crate::verify::question::threads;
 use anyhow::{Context, Result, bail};
 use schema::registry::Target;
 use serde_json::{Value, json};

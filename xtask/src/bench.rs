@@ -10,7 +10,6 @@ mod model_asked;
 mod opening;
 mod preflight;
 
-pub(crate) use first_look::DIR as FIRST_LOOK_DIR;
 pub(crate) use opening::{begin, create, planned, reopen};
 
 use crate::build::Programs;
@@ -150,7 +149,7 @@ fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
     if !(is_ours && needs_gpu) {
         return Ok(None);
     }
-    let gpu = crate::doctor::Gpu::read();
+    let gpu = crate::machine::Gpu::read();
     let absent = gpu.absent.unwrap_or_else(|| "the driver finds none".into());
     Ok(gpu.devices.is_empty().then(|| {
         format!(

@@ -6,8 +6,7 @@
 //! up cells until it fits, in an order that is the same for all. What whole cells leave of
 //! the shares raises all shares alike. The baseline gives up nothing: every ratio needs it.
 
-use crate::run::serial::warm_ups;
-use crate::run::{capacity, turns};
+use crate::pace::{self, warm_ups};
 use schema::budget::{OverBudget, Pilot, Round};
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::LoadShape;
@@ -170,7 +169,7 @@ fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) ->
     let timed_s = timed_s.max(case.duration_s);
     let untimed = match scenario.load {
         LoadShape::Serial if scenario.turns => {
-            warm_ups(warmup, round_s) + turns::untimed(timed_s, round_s)
+            warm_ups(warmup, round_s) + pace::untimed_in_turns(timed_s, round_s)
         }
         LoadShape::Serial => warm_ups(warmup, round_s),
         LoadShape::ClosedLoop if case.concurrency == 1 => warm_ups(warmup.max(1), round_s),
@@ -210,7 +209,7 @@ fn capacity_s(pilot: &Pilot, cells: &[CellCost]) -> f64 {
     let needed = |round: &&Round| open().any(|cell| same(round, cell.case));
     let shapes = pilot.rounds.iter().filter(needed);
     shapes
-        .map(|round| pilot.load_s + capacity::estimate_s(round.round_s))
+        .map(|round| pilot.load_s + pace::capacity_s(round.round_s))
         .sum()
 }
 

@@ -9,8 +9,8 @@ mod predictions;
 use crate::repo::Repo;
 use crate::results::Results;
 use crate::{
-    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, list, merge, page,
-    plan, publish, reproduce, run, say, simulate, test, tidy, train, verify, watch,
+    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, handicap, list,
+    merge, page, plan, publish, reproduce, say, simulate, test, tidy, trace, train, verify, watch,
 };
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -184,8 +184,13 @@ enum Verb {
         all_engines: bool,
     },
     /// Check the house rules: headers, lengths, links, banned words.
-    #[command(after_help = "Example:\n  cargo xtask tidy\n  cargo xtask tidy --json")]
+    #[command(
+        after_help = "Example:\n  cargo xtask tidy\n  cargo xtask tidy --json\n  cargo xtask tidy --write"
+    )]
     Tidy {
+        /// Draw the map of crates and modules in ARCHITECTURE.md anew.
+        #[arg(long, conflicts_with = "json")]
+        write: bool,
         /// Print the complaints as JSON.
         #[arg(long)]
         json: bool,
@@ -288,7 +293,10 @@ impl Cli {
             Verb::BenchAll(args) => watched(&repo, args, true),
             Verb::Bench(args) => watched(&repo, args, false),
             Verb::BenchAdapters(options) => adapters::run(&repo, &options),
-            Verb::Calibrate(options) => calibrate::command(&repo, &options),
+            Verb::Calibrate(options) => match options.verdicts {
+                true => handicap::command(&repo, &options),
+                false => calibrate::instrument(&repo, options.quick, options.json),
+            },
             Verb::Verify(args) => {
                 devices::name_in_full(&args.engines);
                 watch::session(args.tui, || verify::command::run(&repo, &args.options()))
@@ -334,13 +342,14 @@ impl Cli {
             Verb::Site(options) => page::command(&repo, &options),
             Verb::Trace { run, engines, out } => {
                 let place = Results::of(&repo, out.as_deref()).find(&run)?;
-                run::trace::command(&repo, &place, &engines)
+                trace::command(&repo, &place, &engines)
             }
             Verb::Simulate(options) => simulate::command(&repo, &options),
             Verb::Train(options) => train::command(&repo, &options),
             Verb::Test { quick, all_engines } => test::test(&repo, quick, all_engines).map(done),
-            Verb::Tidy { json: true } => tidy::as_json(&repo),
-            Verb::Tidy { json: false } => tidy::command(&repo).map(done),
+            Verb::Tidy { write: true, .. } => tidy::write(&repo).map(done),
+            Verb::Tidy { json: true, .. } => tidy::as_json(&repo),
+            Verb::Tidy { .. } => tidy::command(&repo).map(done),
             Verb::Completions { shell } => completions::print(&repo, shell).map(done),
             Verb::ProbeVulkan => {
                 devices::vulkan::probe();

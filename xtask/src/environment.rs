@@ -3,10 +3,12 @@
 //! words; what follows from a difference is decided by `compare`, `merge` and
 //! `reproduce`, by its kind.
 
-use crate::doctor::Ceilings;
+use crate::machine::Ceilings;
+use schema::launch_log::LaunchLog;
 use schema::pins::Pins;
 use schema::plan::Plan;
-use schema::run::{LaunchLog, Provenance, Run};
+use schema::provenance::Provenance;
+use schema::run::Run;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

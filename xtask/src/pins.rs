@@ -5,9 +5,9 @@
 use crate::build;
 use crate::nix_shell::{NixShell, STORE};
 use crate::repo::Repo;
+use schema::hash::sha256_hex;
 use schema::pins::{Pin, Pins};
 use schema::registry::Registry;
-use schema::run::sha256_hex;
 use std::ffi::OsStr;
 use std::path::Path;
 use xshell::{Shell, cmd};

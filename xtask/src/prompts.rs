@@ -5,7 +5,7 @@
 use crate::random::{SplitMix64, hash};
 use anyhow::{Context, Result, bail};
 use models::{Corpus, ModelSpec};
-use schema::run::sha256_hex;
+use schema::hash::sha256_hex;
 use std::collections::HashSet;
 use std::path::Path;
 use tokenizers::Tokenizer;

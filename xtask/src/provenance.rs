@@ -2,17 +2,18 @@
 //! programs, and the machine's facts.
 
 use crate::build::{self, Programs};
-use crate::doctor;
-use crate::fetch::{INDEX, WEIGHTS};
+use crate::machine;
 use crate::model_work;
 use crate::pins;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
+use crate::shelf::{INDEX, WEIGHTS};
 use anyhow::Result;
+use schema::hash::sha256_hex;
 use schema::model::Model;
 use schema::plan::Plan;
+use schema::provenance::Provenance;
 use schema::registry::{Build, Registry};
-use schema::run::{Provenance, sha256_hex};
 use std::collections::BTreeMap;
 use std::path::Path;
 use xshell::{Shell, cmd};
@@ -49,7 +50,7 @@ pub fn before_building(
             (revision, dirty, lockfiles(&repo.root, registry))
         }
     };
-    let mut facts = doctor::facts(&repo.root);
+    let mut facts = machine::facts(&repo.root);
     facts.insert("prompts_sha256".into(), prompts.sha256());
     facts.extend(model_work::facts(&repo.model_dir(&plan.model)));
     Ok(Provenance {

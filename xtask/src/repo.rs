@@ -1,8 +1,8 @@
 //! Where everything lies: the paths of a checkout, and the data files loaded
 //! from them.
 
-use crate::fetch;
 use crate::names::{Kind, UnknownName};
+use crate::shelf;
 use anyhow::{Context, Result};
 use schema::bundle::Bundle;
 use schema::hypothesis::Hypotheses;
@@ -14,6 +14,9 @@ use schema::registry::Registry;
 use schema::scenario::Scenario;
 use schema::train::{Shipped, TrainRegistry};
 use std::path::{Path, PathBuf};
+
+/// What holds the records of a first look, in the directory of the runs, and its pages, in `target`.
+pub const FIRST_LOOK_DIR: &str = "first-look";
 
 /// The paths of a checkout.
 #[derive(Clone, Debug)]
@@ -86,7 +89,7 @@ impl Repo {
 
     /// `target/first-look`: the pages of what `bench-all` measures while it still compiles.
     pub fn first_look_dir(&self) -> PathBuf {
-        self.root.join("target").join(crate::bench::FIRST_LOOK_DIR)
+        self.root.join("target").join(FIRST_LOOK_DIR)
     }
 
     /// Directory of a model's files.
@@ -117,7 +120,7 @@ impl Repo {
     /// `data/models.toml`, and after it the models that the user brought.
     pub fn models(&self) -> Result<Models> {
         let mut models = self.listed_models()?;
-        for brought in fetch::brought(&self.models_dir)? {
+        for brought in shelf::brought(&self.models_dir)? {
             if models.get(&brought.id).is_none() {
                 models.models.push(brought);
             }
@@ -142,8 +145,8 @@ impl Repo {
     /// `data/models.lock`, with the locks of the models that the user brought.
     pub fn models_lock(&self) -> Result<ModelsLock> {
         let mut lock = ModelsLock::load(&self.models_lock_path())?;
-        for brought in fetch::brought(&self.models_dir)? {
-            let own = ModelsLock::load(&fetch::brought_lock(&self.models_dir, &brought.id))?;
+        for brought in shelf::brought(&self.models_dir)? {
+            let own = ModelsLock::load(&shelf::lock(&self.models_dir, &brought.id))?;
             for (id, files) in own.models {
                 lock.models.entry(id).or_insert(files);
             }

@@ -10,11 +10,11 @@
 //! Exit status: 0 where no cell differs, 1 where one does, 2 where it can't be said.
 
 use crate::bench;
-use crate::brought;
 use crate::compare::{Comparison, Format};
 use crate::environment::{self, Difference, Kind};
 use crate::exclusive;
 use crate::fetch;
+use crate::fetch::brought;
 use crate::names::{self, UnknownName};
 use crate::prompts::Prompts;
 use crate::provenance;
@@ -22,11 +22,13 @@ use crate::repo::Repo;
 use crate::results::Results;
 use crate::shard::plan_sha256;
 use anyhow::{Context, Result, bail, ensure};
+use schema::hash::sha256_hex;
 use schema::micro::scenario_id;
 use schema::origin::{Origin, Reproduced};
 use schema::pins::Pins;
 use schema::plan::Plan;
-use schema::run::{FORMAT, Provenance, Run, RunHeader, sha256_hex};
+use schema::provenance::Provenance;
+use schema::run::{FORMAT, Run, RunHeader};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

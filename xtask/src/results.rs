@@ -110,6 +110,7 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::repo::FIRST_LOOK_DIR;
 
     fn make(dir: &Path, id: &str) {
         std::fs::create_dir_all(dir.join(id)).unwrap();
@@ -119,10 +120,7 @@ mod tests {
     #[test]
     fn the_latest_run_is_no_first_look() {
         let dir = tempfile::tempdir().unwrap();
-        let look = format!(
-            "{}/20990101-000000-first-look-1a2b",
-            crate::bench::FIRST_LOOK_DIR
-        );
+        let look = format!("{}/20990101-000000-first-look-1a2b", FIRST_LOOK_DIR);
         for id in [
             "20260101-000000-cpu-1a2b",
             "20260102-000000-cpu-1a2b",

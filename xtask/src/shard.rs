@@ -8,13 +8,13 @@
 //! decide alike, and `merge` counts only the cells that all kept. With
 //! `--budget-from` one decision serves all, and none is measured in vain.
 
-use crate::bench::Options;
 use crate::results::Results;
 use anyhow::{Context, Result, bail};
 use schema::budget::Budget;
+use schema::hash::sha256_hex;
 use schema::origin::Shard;
 use schema::plan::Plan;
-use schema::run::{Run, RunHeader, sha256_hex};
+use schema::run::{Run, RunHeader};
 use std::path::Path;
 
 /// Refuse a shard without a block; the decision to take over and the run it is of,
@@ -22,17 +22,17 @@ use std::path::Path;
 pub(crate) fn prepare(
     plan: &Plan,
     results: &Results,
-    options: &Options,
+    shard: Option<Shard>,
+    budget_from: Option<&str>,
 ) -> Result<Option<(String, Budget)>> {
-    if let Some(shard) = options.shard.filter(|shard| shard.of() > plan.invocations) {
+    if let Some(shard) = shard.filter(|shard| shard.of() > plan.invocations) {
         bail!(
             "--shard {shard}: profile {:?} has {} blocks, so at most as many shards",
             plan.profile,
             plan.invocations
         );
     }
-    let named = options.budget_from.as_deref();
-    named
+    budget_from
         .map(|run| decision(plan, &results.find(run)?))
         .transpose()
 }

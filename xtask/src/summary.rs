@@ -4,9 +4,10 @@
 
 use crate::repo::Repo;
 use anyhow::Result;
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
-use schema::run::{LaunchLog, Run};
+use schema::run::Run;
 use schema::scenario::Scenario;
 use site::fmt;
 use stats::analysis::{Analysis, Cell, Role};

@@ -1,6 +1,10 @@
 //! The house rules that a machine can check. Each rule is a pure function from a
 //! file to complaints, and has a test of its own.
 
+mod hacking;
+mod house;
+mod imports;
+mod source;
 mod workflows;
 
 use crate::repo::Repo;
@@ -18,7 +22,7 @@ const BYTES_MAX: usize = 700_000;
 /// But for the weights of a model that is shipped: training takes too long to be part of a fetch.
 const WEIGHTS_MAX: (&str, usize) = ("data/models/", 8_000_000);
 /// The only folders and files at the root: others need a reason.
-const ROOT: [&str; 23] = [
+const ROOT: [&str; 25] = [
     ".cargo",
     ".ci",
     ".github",
@@ -28,10 +32,12 @@ const ROOT: [&str; 23] = [
     "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
+    "HACKING.md",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
     "SECURITY.md",
+    "crates",
     "data",
     "deny.toml",
     "engines",
@@ -64,15 +70,31 @@ pub fn as_json(repo: &Repo) -> Result<ExitCode> {
     })
 }
 
-/// All complaints about the checkout at `root`.
-pub fn tidy(root: &Path) -> Result<Vec<String>> {
+/// Draw the map of ARCHITECTURE.md anew.
+pub fn write(repo: &Repo) -> Result<()> {
+    let names = tracked(&repo.root)?;
+    let names: Vec<&str> = names.split('\0').collect();
+    match house::write(&repo.root, &names)? {
+        true => println!("{}: the map is drawn anew", house::PAGE),
+        false => println!("{}: the map is right as it is", house::PAGE),
+    }
+    Ok(())
+}
+
+/// The files of a checkout that git doesn't ignore, each ended by a NUL.
+fn tracked(root: &Path) -> Result<String> {
     let shell = Shell::new()?;
     let _dir = shell.push_dir(root);
     let names = cmd!(
         shell,
         "git ls-files -z --cached --others --exclude-standard"
-    )
-    .read()?;
+    );
+    Ok(names.read()?)
+}
+
+/// All complaints about the checkout at `root`.
+pub fn tidy(root: &Path) -> Result<Vec<String>> {
+    let names = tracked(root)?;
     let mut complaints = Vec::new();
     let engines: Vec<String> = std::fs::read_dir(root.join("engines"))?
         .filter_map(|entry| entry.ok())
@@ -117,6 +139,9 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
             complaints.extend(check_links(root, name, text));
         }
     }
+    let names: Vec<&str> = names.split('\0').collect();
+    complaints.extend(house::check(root, &names)?);
+    complaints.extend(hacking::check(root, &names));
     complaints.extend(versions::disagreement(root));
     Ok(complaints)
 }

@@ -191,7 +191,7 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
         text(&output)
     );
 
-    if xtask::doctor::Gpu::read().devices.is_empty() {
+    if xtask::machine::Gpu::read().devices.is_empty() {
         bundle.replace("bundle.json", "\"cuda\": false", "\"cuda\": true");
         let output = bundle.run("bench-all", &[]);
         assert!(output.status.success(), "{}", text(&output));

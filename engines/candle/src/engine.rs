@@ -1,41 +1,18 @@
 //! The adapter proper: device, token ids in, greedy ids out. Which file format
 //! the model came from is known below it only.
 
+use crate::failure::{catching, failed};
+use crate::model::Model;
 use crate::{gguf, safetensors};
 use candle_core::{D, Device, Tensor};
 use protocol::engine::{Engine, EngineError};
-use protocol::panicked;
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Of candle-core, -nn and -transformers, which are released together. A test
 /// compares it with the lockfile.
 const VERSION: &str = "0.11.1";
-
-/// What each of Candle's models can do.
-pub trait Model {
-    /// Forget the last batch.
-    fn forget(&mut self);
-
-    /// Feed `ids` (rows × tokens, u32) from `position` on; the logits after the
-    /// last token (rows × vocabulary, f32).
-    fn forward(&mut self, ids: &Tensor, position: usize) -> candle_core::Result<Tensor>;
-
-    /// Positions it has a RoPE table for.
-    fn positions(&self) -> usize;
-}
-
-/// A loaded model and what it is about to hand over.
-pub struct Loading {
-    /// The model.
-    pub model: Box<dyn Model>,
-    /// As in [`Loaded::weight_bytes`].
-    pub weight_bytes: u64,
-    /// As in [`Loaded::kv_bytes_per_token`].
-    pub kv_bytes_per_token: u64,
-}
 
 /// The engine.
 pub struct Candle {
@@ -192,43 +169,6 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
             "no backend {other:?}; there are cpu, cuda, metal"
         ))),
     }
-}
-
-/// Candle unwraps here and there: a panic is an error like any other.
-pub fn catching<T>(call: impl FnOnce() -> candle_core::Result<T>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => result.map_err(|err| one_line(&err)),
-        Err(payload) => Err(panicked::message(payload.as_ref()).to_owned()),
-    }
-}
-
-/// An error with the file it is about.
-pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> EngineError {
-    EngineError::new(kind, format!("{}: {err}", path.display()))
-}
-
-/// A failed step. Candle does not say what sort; a full GPU is worth telling apart.
-fn failed(err: &candle_core::Error) -> EngineError {
-    let message = one_line(err);
-    let lower = message.to_lowercase();
-    let oom = lower.contains("out of memory") || lower.contains("out_of_memory");
-    EngineError::new(
-        if oom {
-            FailureKind::Oom
-        } else {
-            FailureKind::Internal
-        },
-        message,
-    )
-}
-
-/// Without the backtrace that Candle appends where one is enabled.
-fn one_line(err: &candle_core::Error) -> String {
-    err.to_string()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_string()
 }
 
 #[cfg(test)]

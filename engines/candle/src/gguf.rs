@@ -3,7 +3,8 @@
 //! [`crate::quantised`]'s to know.
 
 use crate::config;
-use crate::engine::{Loading, catching, in_file};
+use crate::failure::{catching, in_file};
+use crate::model::Loading;
 use crate::quantised::{self, Header};
 use candle_core::Device;
 use candle_core::quantized::GgmlDType;

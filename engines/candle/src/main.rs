@@ -6,7 +6,9 @@
 
 mod config;
 mod engine;
+mod failure;
 mod gguf;
+mod model;
 mod plain;
 mod quantised;
 mod safetensors;

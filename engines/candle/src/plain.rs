@@ -3,7 +3,7 @@
 //! key/value cache, and in the shape and type of the logits.
 
 use crate::config;
-use crate::engine::Model;
+use crate::model::Model;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};

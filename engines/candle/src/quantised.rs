@@ -2,7 +2,7 @@
 //! `quantized_qwen3`, each as one [`Model`], and what each of them can't do or would
 //! silently compute otherwise, by the file's header.
 
-use crate::engine::Model;
+use crate::model::Model;
 use candle_core::quantized::gguf_file::{Content, Value};
 use candle_core::{Device, Tensor};
 use candle_transformers::models::quantized_llama::{self, MAX_SEQ_LEN};

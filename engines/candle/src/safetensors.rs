@@ -3,7 +3,8 @@
 //! for is [`crate::plain`]'s to know.
 
 use crate::config;
-use crate::engine::{Loading, catching, in_file};
+use crate::failure::{catching, in_file};
+use crate::model::Loading;
 use crate::plain::Config;
 use candle_core::safetensors::MmapedSafetensors;
 use candle_core::{DType, Device};

@@ -6,7 +6,7 @@
 //! It deliberately measures no memory: the weights stay in the second-level
 //! cache. What counts in the end is a decode step of a whole model.
 
-use lmrs_bench::attention::Attend;
+use lmrs_bench::kernels::attention::Attend;
 use lmrs_bench::kernels::quant::{Activations, TILE_BYTES, TILE_DEPTH, TILE_ROWS};
 use lmrs_bench::kernels::{F32Job, Isa, Kernels, Q8Job};
 use lmrs_bench::memory::Buffer;

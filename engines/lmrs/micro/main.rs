@@ -2,8 +2,8 @@
 //! after the other against keys and values that each call lays out as its cache has
 //! them, spread over its own threads, as a prefill does it.
 
-use lmrs_bench::attention::{Attend, KEY_BLOCK};
 use lmrs_bench::kernels::Kernels;
+use lmrs_bench::kernels::attention::{Attend, KEY_BLOCK};
 use lmrs_bench::pool::{Pool, SharedMut};
 use micro_inputs::sdpa::{Inputs, Shape};
 use protocol::engine::EngineError;

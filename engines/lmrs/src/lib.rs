@@ -15,9 +15,7 @@
 #![allow(clippy::needless_range_loop)]
 
 pub mod adapter;
-pub mod attention;
 pub mod config;
-pub mod forward;
 pub mod gguf;
 pub mod kernels;
 pub mod matmul;

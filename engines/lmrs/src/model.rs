@@ -1,16 +1,18 @@
 //! A model: what it holds, how it is loaded, and what can be asked of it. The
-//! arithmetic of a step is in [`crate::forward`].
+//! arithmetic of a step is in [`forward`].
 //!
 //! It deliberately does no sampling beyond argmax, and forms no batches.
 
+mod forward;
+
 use crate::config::Config;
-use crate::forward::Step;
 use crate::kernels::Kernels;
 use crate::mutation::Mutation;
 use crate::pool::Pool;
 use crate::rope::RopeTable;
 use crate::state::{Cache, State};
 use crate::weights::{Precision, Weights};
+use forward::Step;
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 use rope::Scaling;

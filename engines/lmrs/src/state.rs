@@ -5,9 +5,9 @@
 //! request pays for memory. It deliberately computes nothing but addresses (and
 //! the quantisation of what goes into a product).
 
-use crate::attention::KEY_BLOCK;
 use crate::config::Config;
 use crate::kernels::Kernels;
+use crate::kernels::attention::KEY_BLOCK;
 use crate::kernels::portable::LANES;
 use crate::kernels::quant::{Activations, BLOCK, TokenMut};
 use crate::matmul::Input;
@@ -137,7 +137,7 @@ impl Operand {
 }
 
 /// Keys and values of every layer, row and position, in the layout of
-/// [`crate::attention`].
+/// [`crate::kernels::attention`].
 pub struct Cache {
     /// Positions there is room for, a multiple of [`KEY_BLOCK`].
     pub capacity: usize,

@@ -1,7 +1,7 @@
 //! What a GGUF file's header says of itself: what mistral.rs' model will make of
 //! it, and what it will ignore. The weights are mistral.rs' to load.
 
-use crate::load::catching;
+use crate::catching::catching;
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Content;
 use protocol::wire::Capabilities;

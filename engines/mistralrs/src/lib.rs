@@ -5,6 +5,7 @@
 //! Two programs come of it: `mistralrs-bench`, the adapter, and `mistralrs-serve`
 //! (a feature), mistral.rs' own HTTP server over a model directory.
 
+mod catching;
 pub mod engine;
 pub mod gguf;
 pub mod in_flight;

@@ -2,7 +2,7 @@
 //! instead of a model's name, so that nothing is looked for on a network.
 
 use crate::safetensors::{self, in_file};
-use crate::{gguf, request::failed};
+use crate::{catching::catching, gguf, request::failed};
 use candle_core::Device;
 use mistralrs::core::{
     AdapterPaths, DefaultSchedulerMethod, GGUFLoaderBuilder, GGUFSpecificConfig, Loader,
@@ -14,10 +14,8 @@ use mistralrs::{
     PagedAttentionConfig, PagedCacheType, paged_attn_supported,
 };
 use protocol::engine::EngineError;
-use protocol::panicked;
 use protocol::wire::{FailureKind, Load};
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -286,16 +284,6 @@ fn device(backend: &str, index: usize) -> Result<Device, EngineError> {
     })
 }
 
-/// mistral.rs unwraps here and there: a panic is an error like any other.
-pub fn catching<T>(call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    let result = match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(result) => result,
-        Err(payload) => Err(panicked::message(payload.as_ref()).to_owned()),
-    };
-    // Without the backtrace that Candle appends where one is enabled.
-    result.map_err(|message| message.lines().next().unwrap_or_default().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,11 +297,5 @@ mod tests {
             assert_eq!(missing.kind, FailureKind::Unavailable);
             assert!(missing.message.starts_with("no CUDA device 0: "));
         }
-    }
-
-    #[test]
-    fn a_panic_is_an_error_of_one_line() {
-        let caught = catching(|| -> Result<(), String> { panic!("no driver\nbacktrace") });
-        assert_eq!(caught.unwrap_err(), "no driver");
     }
 }

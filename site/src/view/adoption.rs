@@ -2,9 +2,9 @@
 //! program. A run recorded before it was measured has no table.
 
 use super::Shown;
-use super::cells::plural;
 use crate::chart::Table;
 use crate::fmt::{NONE, Unit, quantity};
+use crate::words::plural;
 use schema::adoption::Adoption;
 
 const HEAD: [&str; 8] = [

@@ -1,11 +1,11 @@
 //! The answer: who leads each scenario, by how much and how sure. Sentences are
 //! made from comparisons only; where those allow no statement, they say so.
 
-use super::cells::plural;
-use super::frame::scenario_path;
-use super::guide::refusal;
+use super::eligible::refusal;
+use super::paths::scenario_path;
 use super::{Shown, case_label, metric};
 use crate::fmt::{self, Unit};
+use crate::words::{join, plural};
 use schema::plan::{Case, PlannedScenario};
 use serde::Serialize;
 use stats::analysis::{Comparison, Role, Verdict};
@@ -296,14 +296,5 @@ fn disturbed(shown: &Shown, scenario: &str, case: &str, leader: &str) -> String 
     match pairs.len() as u64 {
         0 => String::new(),
         n => format!("{} disturbed", plural(n, "pair", "pairs")),
-    }
-}
-
-/// `a`, `a and b`, `a, b and c`.
-pub fn join(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
 }

@@ -1,10 +1,11 @@
 //! A cell as it is printed: value, interval, n, rank with ties, ratio, or the
 //! reason why there is none. The same on every page.
 
-use super::frame::reason_path;
+use super::paths::reason_path;
 use super::{Shown, metric};
 use crate::chart::style::Style;
 use crate::fmt::{self, Unit};
+use crate::words::plural;
 use schema::record::Status;
 use serde::Serialize;
 use stats::ALPHA;
@@ -157,11 +158,6 @@ pub fn rests_on(cell: &Cell, metric: &Metric) -> String {
         Sample::Gap => format!("n = {}, {launches}", plural(metric.n, "gap", "gaps")),
         Sample::Invocation => format!("n = {}", plural(metric.n, "launch", "launches")),
     }
-}
-
-/// `1 launch`, `5 launches`.
-pub fn plural(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", fmt::count(n), if n == 1 { one } else { many })
 }
 
 /// A status in words.

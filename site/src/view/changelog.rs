@@ -1,13 +1,11 @@
 //! The changelog of the methodology: an authored text, dated.
 
 use super::frame::Frame;
+use super::paths;
 use super::place;
 use crate::authored::CHANGELOG;
 use crate::{Input, markdown};
 use serde::Serialize;
-
-/// Path from the root.
-pub const PATH: &str = "changelog.html";
 
 /// A page that is a text and nothing else.
 #[derive(Serialize)]
@@ -22,7 +20,7 @@ pub fn page(input: &Input) -> TextPage {
     TextPage {
         frame: place::frame(
             input,
-            PATH,
+            paths::CHANGELOG,
             "What changed in how this is measured",
             "Dated changes of the methodology, with the results that each touches.",
         ),

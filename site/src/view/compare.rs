@@ -1,20 +1,18 @@
 //! Every pair of targets: the counts that the overview is a matrix of, and where
 //! each pair is shown in full. What a pair says is `stats`' business.
 
-use super::cells::plural;
 use super::frame::Frame;
+use super::paths;
 use super::{Shown, case_label};
 use crate::fmt;
 use crate::html::slug;
+use crate::words::{lower_first, plural};
 use schema::plan::{Case, PlannedScenario};
 use schema::registry::Target;
 use serde::Serialize;
 use stats::analysis::{MetricId, Verdict};
 use stats::pairs::{Compared, NotComparable, Pair, pairs};
 use std::collections::BTreeMap;
-
-/// Path of the overview from the root.
-pub const PATH: &str = "compare.html";
 
 /// Targets that get a page of their own: two per pair would be a page of a megabyte
 /// from some hundred targets on. The overview names those left out.
@@ -201,7 +199,7 @@ pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
         frame: Frame::new(
             shown.input,
             Some(shown.run),
-            PATH,
+            paths::COMPARE,
             "Every target against every other",
             &answer,
         ),
@@ -338,15 +336,6 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
     text
 }
 
-/// A label inside a sentence.
-pub fn lower_first(text: &str) -> String {
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) => first.to_lowercase().chain(chars).collect(),
-        None => String::new(),
-    }
-}
-
 /// What these pages don't say.
 pub fn not_shown(shown: &Shown) -> String {
     let plan = &shown.run.header.plan;
@@ -360,7 +349,7 @@ pub fn not_shown(shown: &Shown) -> String {
         true => String::new(),
         false => format!(
             " Left out: {}, where each target is offered a share of its own capacity.",
-            super::answer::join(&own)
+            crate::words::join(&own)
         ),
     };
     format!(

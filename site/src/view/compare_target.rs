@@ -1,8 +1,8 @@
 //! One target against every other: a forest plot of the cases that stand for their
 //! scenarios, and below it every case of every pair with its verdict.
 
-use super::cells::{plural, status_words, swatch};
-use super::compare::{AllPairs, CasePairs, lower_first, not_shown, target_page_path};
+use super::cells::{status_words, swatch};
+use super::compare::{AllPairs, CasePairs, not_shown, target_page_path};
 use super::disturbances::pair_flag;
 use super::frame::Frame;
 use super::tables::target_path;
@@ -12,6 +12,7 @@ use crate::chart::scale::Kind;
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
+use crate::words::{lower_first, plural};
 use schema::registry::Target;
 use serde::Serialize;
 use stats::ALPHA;

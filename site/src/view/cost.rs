@@ -7,7 +7,7 @@
 //! `data-` attributes; without it the page says what it says.
 
 use super::Shown;
-use super::cells::{plural, swatch};
+use super::cells::swatch;
 use super::cost_frontier::frontier;
 use super::cost_loads::{
     Basis, PointRow, Sensitivity, UTILISATION, chart, cost, load, points, ranked, sensitivity,
@@ -15,10 +15,12 @@ use super::cost_loads::{
 use super::cost_number::{Number, dollars, money, percent, with_interval};
 use super::cost_prices::{Machine, PriceTables, tables};
 use super::frame::Frame;
+use super::paths;
 use super::tables::target_path;
 use crate::chart::Figure;
 use crate::export::on_gpu;
 use crate::fmt::{self, Unit};
+use crate::words::plural;
 use schema::prices::Kind;
 use schema::profile::Slo;
 use schema::registry::Target;
@@ -27,9 +29,6 @@ use stats::cost::{
     Point, api_usd_per_request, break_even_utilisation, energy_usd_per_m_tokens, requests_per_h,
     saving, usd_per_m_tokens, work,
 };
-
-/// Path from the root.
-pub const PATH: &str = "cost.html";
 
 /// What stands for a price where none applies.
 const UNIT_PRICE: f64 = 1.0;
@@ -140,7 +139,7 @@ pub fn page(shown: &Shown) -> CostPage {
         frame: Frame::new(
             shown.input,
             Some(shown.run),
-            PATH,
+            paths::COST,
             "What a token costs",
             &answer,
         ),

@@ -2,13 +2,13 @@
 //! what the cheapest costs under other assumptions.
 
 use super::cells::swatch;
-use super::compare::lower_first;
 use super::cost_number::{Number, dollars, money, with_interval};
 use super::{Shown, case_label};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::scale::Kind as AxisKind;
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
+use crate::words::lower_first;
 use schema::registry::Target;
 use serde::Serialize;
 use stats::cost::{Point, Work, usd_per_m_tokens};

@@ -2,13 +2,15 @@
 //! every one without a number has a row with its reason.
 
 use super::architectures::{self, Architectures};
-use super::cells::{gap, plural, status_words, swatch};
+use super::cells::{gap, status_words, swatch};
 use super::engine::verified_scope;
-use super::frame::{Frame, reason_id, reason_path};
+use super::frame::Frame;
+use super::paths::{reason_id, reason_path};
 use super::tables::target_path;
 use super::{Shown, case_label, coverage_map};
 use crate::chart::Figure;
 use crate::fmt;
+use crate::words::plural;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use serde::Serialize;

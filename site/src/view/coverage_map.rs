@@ -2,10 +2,11 @@
 //! tables of the coverage page.
 
 use super::Shown;
-use super::cells::{plural, status_words};
+use super::cells::status_words;
 use crate::chart::Figure;
 use crate::chart::heat::{Cell, Heat, Kind, Row};
 use crate::fmt;
+use crate::words::plural;
 use schema::record::Status;
 use stats::analysis;
 

@@ -2,20 +2,19 @@
 //! described from the source that defines it.
 
 use super::Shown;
-use super::cells::plural;
-use super::frame::{Frame, published, run_path};
+use super::frame::{Frame, published};
+use super::paths::{self, run_path};
 use crate::export::{self, COLUMNS};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
 use crate::results;
+use crate::words::plural;
 use anyhow::Result;
 use schema::document::{SOURCES, types};
-use schema::run::{Run, sha256_hex};
+use schema::hash::sha256_hex;
+use schema::run::Run;
 use serde::Serialize;
 use serde_json::json;
-
-/// Path from the root.
-pub const PATH: &str = "data.html";
 
 /// A file that the data page offers.
 pub struct Download {
@@ -158,7 +157,7 @@ pub fn page(shown: &Shown, downloads: &[Download]) -> DataPage {
         run.header.id
     );
     DataPage {
-        frame: Frame::new(input, Some(run), PATH, "The data", &answer),
+        frame: Frame::new(input, Some(run), paths::DATA, "The data", &answer),
         files: downloads
             .iter()
             .map(|download| FileRow {
@@ -243,7 +242,7 @@ fn json_ld(shown: &Shown, downloads: &[Download], about: &str) -> String {
         "description": about,
         "identifier": header.plan_sha256,
         "dateCreated": header.started,
-        "url": at(PATH),
+        "url": at(paths::DATA),
         "isAccessibleForFree": true,
         "variableMeasured": metrics,
         "distribution": downloads.iter().map(|download| json!({

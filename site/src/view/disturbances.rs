@@ -1,9 +1,9 @@
 //! What a run page says of the machine while it measured: what else was at work,
 //! launch by launch, and what measuring itself cost.
 
-use super::cells::plural;
 use super::{Shown, metric};
 use crate::fmt::{self, Unit};
+use crate::words::plural;
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
 

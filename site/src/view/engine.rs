@@ -3,13 +3,14 @@
 
 use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
-use super::frame::{Frame, engine_path, scenario_path};
+use super::frame::Frame;
+use super::paths::{engine_path, scenario_path};
 use super::{Shown, adoption, case_label, isa, micro, standing};
 use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
+use schema::launch_log::LaunchLog;
 use schema::registry::{Build, Target};
-use schema::run::LaunchLog;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! Which charts there are: from cells and comparisons to what `chart` draws.
 
-use super::cells::{plural, rests_on, status_words};
+use super::cells::{rests_on, status_words};
 use super::fits::{self, Law};
 use super::primary::primary;
 use super::{Shown, case_label, metric, noise};
@@ -10,6 +10,7 @@ use crate::chart::scale::{Kind, wants_log};
 use crate::chart::{Estimate, Figure, ecdf};
 use crate::fmt::{self, Unit};
 use crate::html::slug;
+use crate::words::plural;
 use schema::plan::{Case, PlannedScenario};
 use stats::analysis::{Cell, Metric, MetricId, Role};
 use stats::metrics::Better;

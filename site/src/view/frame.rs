@@ -2,35 +2,10 @@
 //! the banner that must not be missed, and where the numbers come from.
 
 use super::instrument;
+use super::paths::{self, run_path};
 use crate::Input;
-use crate::html::slug;
 use schema::run::Run;
 use serde::Serialize;
-
-/// Path of a scenario's page, from the root.
-pub fn scenario_path(id: &str) -> String {
-    format!("scenario/{}.html", slug(id))
-}
-
-/// Path of an engine's page.
-pub fn engine_path(id: &str) -> String {
-    format!("engine/{}.html", slug(id))
-}
-
-/// Path of a run's page.
-pub fn run_path(id: &str) -> String {
-    format!("run/{}.html", slug(id))
-}
-
-/// Path and fragment of the place that says why a cell has no number.
-pub fn reason_path(scenario: &str, case: &str, target: &str) -> String {
-    format!("coverage.html#{}", reason_id(scenario, case, target))
-}
-
-/// The fragment of [`reason_path`].
-pub fn reason_id(scenario: &str, case: &str, target: &str) -> String {
-    format!("why.{}.{}.{}", slug(scenario), slug(case), slug(target))
-}
 
 /// The frame of one page.
 #[derive(Clone, Debug, Serialize)]
@@ -76,26 +51,26 @@ impl Frame {
     /// The frame of the page at `path`. `run` is the run it speaks of.
     pub fn new(input: &Input, run: Option<&Run>, path: &str, title: &str, about: &str) -> Self {
         let mut items = vec![("index.html".to_owned(), "Results")];
-        items.push((super::guide::PATH.into(), "Guide"));
+        items.push((paths::GUIDE.into(), "Guide"));
         if let Some(shown) = input.runs.first() {
             items.push(("index.html#scenarios".into(), "Scenarios"));
             items.push(("index.html#engines".into(), "Engines"));
-            if super::kernels::has_page(shown) {
-                items.push((super::kernels::PATH.into(), "Kernels"));
+            if paths::has_kernels(shown) {
+                items.push((paths::KERNELS.into(), "Kernels"));
             }
-            if super::micro::run_of(input.runs).is_some() {
-                items.push((super::micro::PATH.into(), "Micro"));
+            if paths::micro_run(input.runs).is_some() {
+                items.push((paths::MICRO.into(), "Micro"));
             }
-            items.push((super::compare::PATH.into(), "Compare"));
-            items.push((super::cost::PATH.into(), "Cost"));
+            items.push((paths::COMPARE.into(), "Compare"));
+            items.push((paths::COST.into(), "Cost"));
             items.push(("coverage.html".into(), "Coverage"));
             items.push((run_path(&shown.header.id), "Run"));
-            items.push((super::data::PATH.into(), "Data"));
+            items.push((paths::DATA.into(), "Data"));
         }
         if input.hypotheses.is_some() {
-            items.push((super::hypotheses::PATH.into(), "Hypotheses"));
+            items.push((paths::HYPOTHESES.into(), "Hypotheses"));
         }
-        items.push((super::roadmap::PATH.into(), "Roadmap"));
+        items.push((paths::ROADMAP.into(), "Roadmap"));
         items.push(("methodology.html".into(), "Methodology"));
         let nav = items
             .into_iter()

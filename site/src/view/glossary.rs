@@ -2,15 +2,13 @@
 //! with the definition that the program which computes it states.
 
 use super::frame::Frame;
+use super::paths;
 use super::place;
 use crate::authored::GLOSSARY;
 use crate::html::slug;
 use crate::{Input, markdown};
 use serde::Serialize;
 use stats::analysis::MetricId;
-
-/// Path from the root.
-pub const PATH: &str = "glossary.html";
 
 /// The page.
 #[derive(Serialize)]
@@ -36,7 +34,7 @@ pub fn page(input: &Input) -> GlossaryPage {
     GlossaryPage {
         frame: place::frame(
             input,
-            PATH,
+            paths::GLOSSARY,
             "What the words mean",
             "Every term of these pages, each defined once.",
         ),

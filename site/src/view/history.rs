@@ -56,7 +56,7 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
                         value: c.ratio,
                         ci: c.ci95,
                     },
-                    rests_on: super::cells::plural(
+                    rests_on: crate::words::plural(
                         u64::from(cell.invocations),
                         "launch",
                         "launches",

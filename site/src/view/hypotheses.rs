@@ -1,21 +1,20 @@
 //! The predictions of the specification against what was measured: what was said, what
 //! came out with its interval, and the cells it rests on.
 
-use super::cells::plural;
 use super::frame::Frame;
+use super::paths;
 use super::place::{self, RunLine, case_path};
 use super::{Shown, case_label};
 use crate::Input;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
+use crate::words::plural;
 use schema::hypothesis::{Claim, Hypotheses, Hypothesis};
 use schema::micro::scenario_id;
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::hypotheses::{Evidence, Finding, Measure, Verdict, evaluate, over_runs};
 
-/// Its path.
-pub const PATH: &str = "hypotheses.html";
 /// Numbers listed for a prediction and run; the rest are counted.
 const LISTED: usize = 12;
 /// Refuted predictions named in the first sentence.
@@ -97,7 +96,7 @@ pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage 
     }
     let answer = answer(&verdicts);
     HypothesesPage {
-        frame: place::frame(input, PATH, "Hypotheses", &answer),
+        frame: place::frame(input, paths::HYPOTHESES, "Hypotheses", &answer),
         answer,
         runs: place::run_lines(shown, |_| String::new()),
         groups,
@@ -267,7 +266,7 @@ fn finding_view(shown: &Shown, hypothesis: &Hypothesis, finding: &Finding) -> Fi
     let decisive = decisive.as_ref();
     let text = |of: fn(&EvidenceView) -> String| decisive.map(of).unwrap_or_default();
     FindingView {
-        run_path: super::frame::run_path(&shown.run.header.id),
+        run_path: super::paths::run_path(&shown.run.header.id),
         place: place::place(shown),
         verdict: words,
         tone,

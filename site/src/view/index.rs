@@ -1,17 +1,19 @@
 //! The index: the answer, who leads what, every target on every scenario, and
 //! the ways to the rest.
 
-use super::answer::{Answer, answers, join, sentence};
-use super::cells::{CellView, plural, status_words, swatch, view};
+use super::answer::{Answer, answers, sentence};
+use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
-use super::frame::{Frame, engine_path, run_path, scenario_path};
+use super::frame::Frame;
 use super::history::history;
+use super::paths::{engine_path, run_path, scenario_path};
 use super::primary::{LegendEntry, legend};
 use super::tables::target_path;
 use super::{Shown, case_label, standing};
 use crate::Input;
 use crate::chart::Figure;
 use crate::fmt;
+use crate::words::{join, plural};
 use schema::plan::Case;
 use schema::record::Status;
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! The harness's own error, and what scaled the open loops: in a table for a run's page,
 //! in a sentence beside results.
 
-use super::cells::plural;
 use crate::fmt::{self, Unit};
+use crate::words::plural;
 use schema::calibration::{Calibration, LatencyError, Level};
 use schema::record::Status;
 use schema::run::Run;

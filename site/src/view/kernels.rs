@@ -2,24 +2,23 @@
 //! was made up for a test is never shown as measured; it is named with the others that
 //! say nothing, and why.
 
-use super::cells::{plural, swatch};
+use super::cells::swatch;
 use super::frame::Frame;
+use super::paths;
 use super::tables::target_path;
 use super::{Shown, case_label, metric};
 use crate::chart::Table;
 use crate::fmt::{self, NONE, Unit, quantity};
 use crate::html::{shorten, slug};
+use crate::words::plural;
 use schema::kernels::{ClockMethod, KernelTrace, TracedLaunch};
 use schema::record::Status;
-use schema::run::Run;
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::kernels::classify::Class;
 use stats::kernels::name::short;
 use stats::kernels::{KernelAnalysis, KernelTime, Phase, analyse};
 
-/// Its path.
-pub const PATH: &str = "kernels.html";
 /// Kernels listed for each target.
 const TOP: usize = 12;
 /// Characters of a full name.
@@ -71,15 +70,6 @@ struct TopKernel {
     share: Bar,
 }
 
-/// Whether there is anything to show: a trace that was measured.
-pub fn has_page(run: &Run) -> bool {
-    let measured = |launch: &TracedLaunch| {
-        let trace = launch.trace.as_ref();
-        trace.is_ok_and(|trace| !trace.header.synthetic)
-    };
-    run.kernels.iter().any(measured)
-}
-
 /// The analysis of a launch as it may be shown; `Err`: why there is none.
 fn shown_analysis(launch: &TracedLaunch) -> Result<(KernelAnalysis, &KernelTrace), String> {
     let analysis = analyse(launch)?;
@@ -106,7 +96,13 @@ pub fn page(shown: &Shown) -> KernelsPage {
         plural(targets.len() as u64, "engine is", "engines are")
     );
     KernelsPage {
-        frame: Frame::new(shown.input, Some(shown.run), PATH, "Kernels", &about),
+        frame: Frame::new(
+            shown.input,
+            Some(shown.run),
+            paths::KERNELS,
+            "Kernels",
+            &about,
+        ),
         targets,
         untraced: untraced(shown),
     }

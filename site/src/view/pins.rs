@@ -1,7 +1,7 @@
 //! What a run was pinned to, item by item, and the command that gets it again.
 
 use crate::fmt;
-use schema::run::Provenance;
+use schema::provenance::Provenance;
 
 /// Every item; what a record doesn't say is a dash, never left out.
 pub fn rows(provenance: &Provenance) -> Vec<(String, String)> {

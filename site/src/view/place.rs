@@ -2,11 +2,12 @@
 //! the run that the site shows has a page for every scenario; the others have one page.
 
 use super::Shown;
-use super::cells::plural;
-use super::frame::{Frame, engine_path, run_path, scenario_path};
+use super::frame::Frame;
 use super::micro;
+use super::paths::{self, engine_path, run_path, scenario_path};
 use crate::Input;
 use crate::html::slug;
+use crate::words::plural;
 use schema::micro::{PlannedSuite, scenario_id};
 use schema::run::Run;
 use serde::Serialize;
@@ -130,7 +131,7 @@ pub fn is_primary(shown: &Shown) -> bool {
 pub fn case_path(shown: &Shown, scenario: &str, case: &str) -> String {
     let suite = |suite: &&PlannedSuite| scenario_id(&suite.id) == scenario;
     if let Some(suite) = shown.run.header.plan.micro.suites.iter().find(suite) {
-        let speaks = micro::run_of(shown.input.runs);
+        let speaks = paths::micro_run(shown.input.runs);
         if speaks.is_some_and(|run| run.header.id == shown.run.header.id) {
             return micro::suite_path(&suite.id);
         }

@@ -2,8 +2,9 @@
 //! ranked by what reaching it would give at most. Bounds for who looks for something to
 //! optimise, never promises.
 
-use super::cells::{plural, swatch};
-use super::frame::{Frame, run_path};
+use super::cells::swatch;
+use super::frame::Frame;
+use super::paths::{self, run_path};
 use super::place::{self, RunLine, case_path, target_path};
 use super::{Shown, case_label};
 use crate::Input;
@@ -13,13 +14,12 @@ use crate::chart::{Estimate, Figure};
 use crate::export::on_gpu;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
+use crate::words::plural;
 use schema::registry::Target;
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::opportunity::{GAIN_MIN, Kind, Opportunity, opportunities};
 
-/// Its path.
-pub const PATH: &str = "roadmap.html";
 /// Gaps listed for a run; the rest are counted.
 const LISTED: usize = 40;
 /// All kinds, in the order of the page.
@@ -77,7 +77,7 @@ pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
         .collect();
     let answer = answer(&found);
     RoadmapPage {
-        frame: place::frame(input, PATH, "Roadmap", &answer),
+        frame: place::frame(input, paths::ROADMAP, "Roadmap", &answer),
         answer,
         limits: KINDS.map(|kind| (title(kind), limit(kind))).into(),
         sections: found.iter().map(|(s, all)| section(s, all)).collect(),

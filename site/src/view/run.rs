@@ -1,17 +1,19 @@
 //! A run's page: everything needed to judge it, check it and do it again.
 
 use super::Shown;
-use super::cells::{plural, status_words, swatch};
+use super::cells::{status_words, swatch};
 use super::coverage_map;
 use super::disturbances::{self, Disturbances};
 use super::engine::verified_scope;
-use super::frame::{Frame, run_path};
+use super::frame::Frame;
 use super::instrument::{InstrumentError, capacities};
+use super::paths::run_path;
 use super::{isa, noise, pins};
 use crate::chart::Figure;
 use crate::fmt;
+use crate::words::plural;
+use schema::launch_log::LaunchLog;
 use schema::record::{CheckRecord, Status};
-use schema::run::LaunchLog;
 use serde::Serialize;
 use stats::analysis::MetricId;
 

@@ -2,7 +2,8 @@
 //! axis, and for every case all metrics and comparisons.
 
 use super::figures::{along_axis, distribution};
-use super::frame::{Frame, scenario_path};
+use super::frame::Frame;
+use super::paths::scenario_path;
 use super::primary::{LegendEntry, legend};
 use super::promises::promises;
 use super::scaling::{self, ScalingTable};

@@ -1,10 +1,10 @@
 //! The sentence that opens a scenario's and an engine's page: where they stand, made
 //! from comparisons alone, with the uncertainty and what it doesn't show.
 
-use super::answer::{Answer, answers, join};
-use super::cells::plural;
+use super::answer::{Answer, answers};
 use super::{Shown, case_label, metric};
 use crate::fmt::{self, Unit};
+use crate::words::{join, plural};
 use schema::plan::PlannedScenario;
 use stats::analysis::{Comparison, MetricId, Role, Verdict};
 
@@ -16,7 +16,7 @@ pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
     if scenario.has_own_loads() {
         return own_loads(shown, scenario);
     }
-    let path = super::frame::scenario_path(&scenario.id);
+    let path = super::paths::scenario_path(&scenario.id);
     match answers(shown)
         .into_iter()
         .find(|answer| answer.path == path)

@@ -3,7 +3,7 @@
 
 use super::cells::{self, swatch, verdict};
 use super::disturbances::{flag, pair_flag};
-use super::frame::{engine_path, reason_path};
+use super::paths::{engine_path, reason_path};
 use super::{Shown, metric, noise};
 use crate::fmt::{self, Unit};
 use schema::plan::{Case, PlannedScenario};

@@ -271,7 +271,7 @@ fn many_targets_still_fit_on_a_page() {
 /// A run with one more target, on CUDA, and the synthetic trace of it.
 fn traced() -> common::World {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../xtask/stats/tests/data/kernels.synthetic");
+        .join("../crates/stats/tests/data/kernels.synthetic");
     let mut run = run("cpu", 5, 5);
     let mut target = run.header.plan.targets[0].clone();
     target.id = "synthetic.cuda.f16".into();

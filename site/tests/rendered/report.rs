@@ -319,7 +319,7 @@ fn the_downloads_are_what_the_page_says_of_them() {
     let text = text_of(&pages, "data.html");
     for name in ["results.json", "results.csv", "records.sha256"] {
         let bytes = &pages[&format!("{dir}/{name}")];
-        assert!(text.contains(&schema::run::sha256_hex(bytes)), "{name}");
+        assert!(text.contains(&schema::hash::sha256_hex(bytes)), "{name}");
     }
     let results: serde_json::Value =
         serde_json::from_slice(&pages[&format!("{dir}/results.json")]).unwrap();

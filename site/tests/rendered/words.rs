@@ -169,7 +169,7 @@ fn a_pair_of_a_disturbed_launch_is_counted_beside_the_answer() {
     let count = |run: Run| page(&world(vec![run]), "index.html").contains("disturbed");
     assert!(!count(run("cpu", 5, 22)));
     let mut run = run("cpu", 5, 22);
-    let of = |log: &&mut schema::run::LaunchLog| {
+    let of = |log: &&mut schema::launch_log::LaunchLog| {
         let launch = &log.launch;
         launch.target == "candle.cpu.f32" && launch.scenario == OPEN && launch.invocation == 2
     };
@@ -204,7 +204,7 @@ fn an_interval_that_reaches_under_zero_is_explained_where_it_stands() {
     assert!(!page(&world, "scenario/single_request.html").contains(note));
     // One launch waits a thousand times as long for its first tokens as the others.
     let logs = world.runs[0].launches.iter_mut();
-    let of = |log: &&mut schema::run::LaunchLog| {
+    let of = |log: &&mut schema::launch_log::LaunchLog| {
         log.launch.invocation == 1 && log.launch.scenario == "single_request"
     };
     for log in logs.filter(of) {

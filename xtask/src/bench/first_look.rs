@@ -5,16 +5,13 @@
 
 use super::{Options, create, measure, planned};
 use crate::plan::profile_targets;
-use crate::repo::Repo;
+use crate::repo::{FIRST_LOOK_DIR, Repo};
 use crate::results::Results;
 use crate::{interrupt, page, watch};
 use anyhow::Result;
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
 use std::path::{Path, PathBuf};
-
-/// The directory of its records and of its pages, in that of the runs and in `target`.
-pub(crate) const DIR: &str = "first-look";
 
 /// A first look that may be taken.
 pub(crate) struct FirstLook<'a> {
@@ -45,7 +42,7 @@ impl<'a> FirstLook<'a> {
             registry,
             targets: profile_targets(&look, &registry.targets(), &[])?,
             profile: look.id,
-            runs_dir: runs_dir.join(DIR),
+            runs_dir: runs_dir.join(FIRST_LOOK_DIR),
         }))
     }
 
@@ -183,7 +180,11 @@ mod tests {
             let Some(look) = look else { continue };
             looks += 1;
             assert!(!look.targets.is_empty());
-            assert_eq!(look.runs_dir, dir.join(DIR), "apart from the runs");
+            assert_eq!(
+                look.runs_dir,
+                dir.join(FIRST_LOOK_DIR),
+                "apart from the runs"
+            );
             let own = repo.profile(&look.profile).unwrap();
             assert!(!own.publishable && own.first_look.is_none());
             assert_eq!(own.model, profile.model, "no other model is to be fetched");

@@ -2,7 +2,7 @@
 //! A dry run looks too, but keeps it in a directory that is gone at its end.
 
 use super::Options;
-use crate::brought::{self, Places, Seen};
+use crate::fetch::brought::{self, Places, Seen};
 use crate::fetch::{self, Bar, Verify};
 use crate::repo::Repo;
 use anyhow::Result;

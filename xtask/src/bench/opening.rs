@@ -13,19 +13,20 @@ use crate::prompts::Prompts;
 use crate::provenance::{binaries, provenance};
 use crate::repo::Repo;
 use crate::results::Results;
-use crate::verify::command::threads;
 use crate::verify::goldens;
+use crate::verify::question::threads;
 use crate::watch::event::{Event, Stage};
 use crate::whole::write_json;
-use crate::{doctor, fetch, shard, watch};
+use crate::{fetch, machine, shard, watch};
 use anyhow::{Context, Error, Result, bail};
 use schema::budget::Budget;
+use schema::hash::sha256_hex;
 use schema::micro::MicroRegistry;
 use schema::origin::Origin;
 use schema::plan::Plan;
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
-use schema::run::{FORMAT, Run, RunHeader, sha256_hex};
+use schema::run::{FORMAT, Run, RunHeader};
 use schema::run_files::RunFiles;
 use std::path::Path;
 
@@ -74,7 +75,12 @@ pub(crate) fn planned(
         check_contenders(&choice.engines, &targets, &programs)?;
     }
     plan.micro = micro::plan(&profile, &repo.suites()?, &programs, choice)?;
-    let decided = shard::prepare(&plan, results, options)?;
+    let decided = shard::prepare(
+        &plan,
+        results,
+        options.shard,
+        options.budget_from.as_deref(),
+    )?;
     Ok(Planned {
         profile,
         plan,
@@ -167,7 +173,7 @@ pub(crate) fn begin(
     if plan.publishable {
         // What MBU and MFU are shares of; a run that shows nothing saves the seconds.
         eprintln!("Measuring what this machine can do at best");
-        provenance.facts.extend(doctor::ceilings().facts());
+        provenance.facts.extend(machine::ceilings().facts());
     }
     let started = jiff::Timestamp::now();
     let host = sha256_hex(
@@ -296,7 +302,7 @@ fn title(plan: &Plan) -> String {
 
 /// `gpu` where there is a GPU and a target to run on it, else `cpu`.
 fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
-    if crate::doctor::Gpu::read().devices.is_empty() {
+    if crate::machine::Gpu::read().devices.is_empty() {
         return Ok("cpu".into());
     }
     let backends = repo.profile("gpu")?.backends;

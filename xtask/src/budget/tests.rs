@@ -141,7 +141,7 @@ fn an_open_loop_costs_its_capacity_stage_and_its_rate() {
     let took_s = case_s(&plan.scenarios[0], &half, 2, 0.1);
     assert_eq!(took_s, 10.0 * 0.1 + 2.5 * 0.1);
     let mut pilot = pilot("t", 0.1);
-    let expected = 5.0 * (1.25 + 1.0) + 1.0 + capacity::estimate_s(0.1);
+    let expected = 5.0 * (1.25 + 1.0) + 1.0 + pace::capacity_s(0.1);
     assert!((planned_s(&plan, &pilot).unwrap() - expected).abs() < 1e-9);
     // Who doesn't run it pays nothing.
     plan.scenarios[0].targets = vec!["other".into()];

@@ -1,10 +1,10 @@
 //! CMake and libclang: those that are here, else the project's own, made of Python wheels
 //! whose hashes are locked. They serve the build that needs them and nothing else.
 
-use super::needs::Surroundings;
+use super::surroundings::Surroundings;
 use super::{python, unavailable};
-use crate::doctor;
 use crate::engine::EngineFailure;
+use crate::machine;
 use crate::nix_shell::NixShell;
 use crate::repo::Repo;
 use schema::registry::Need;
@@ -29,7 +29,7 @@ pub fn provide(
     program: &str,
     all: &mut Surroundings,
 ) -> Result<(), EngineFailure> {
-    if doctor::is_here(&repo.root, need) {
+    if machine::is_here(&repo.root, need) {
         return Ok(());
     }
     let (what, place) = match need {
@@ -38,7 +38,7 @@ pub fn provide(
     };
     let own = own(repo, place, NixShell::current().as_ref());
     let dir = own.map_err(|why| {
-        let command = doctor::install_command(&doctor::System::read(), need);
+        let command = machine::install_command(&machine::System::read(), need);
         unavailable(missing(what, program, &why, command.as_deref()))
     })?;
     match need {

@@ -1,6 +1,7 @@
 //! Engines that are Cargo binaries.
 
-use super::needs::{self, Surroundings};
+use super::needs;
+use super::surroundings::Surroundings;
 use super::{failure, unavailable};
 use crate::engine::{EngineFailure, Program};
 use crate::repo::Repo;

@@ -4,8 +4,8 @@
 //! spell the macros otherwise than GCC, by which sources look for AMX. The compiler is
 //! asked, and told by macros alone, which every one understands.
 
-use super::needs::Surroundings;
-use crate::doctor;
+use super::surroundings::Surroundings;
+use crate::machine;
 use crate::repo::Repo;
 use schema::registry::Need;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ const GCC_RIGHT: u32 = 13;
 /// Choose for a build.
 pub fn provide(repo: &Repo, all: &mut Surroundings) {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let has_clang = doctor::is_here(&repo.root, Need::Clang);
+    let has_clang = machine::is_here(&repo.root, Need::Clang);
     if has_clang {
         all.variables.push(("CC", "clang".into()));
         all.variables.push(("CXX", "clang++".into()));

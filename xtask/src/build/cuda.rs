@@ -2,10 +2,10 @@
 //! Python wheels whose hashes are locked. It compiles without a GPU; the driver,
 //! which running needs, is the machine's and never ours.
 
-use super::needs::Surroundings;
+use super::surroundings::Surroundings;
 use super::{cuda_driver, python, unavailable};
-use crate::doctor::Gpu;
 use crate::engine::EngineFailure;
+use crate::machine::Gpu;
 use crate::nix_shell::NixShell;
 use crate::repo::Repo;
 use std::ffi::OsString;

@@ -3,7 +3,7 @@
 //! `CUDA_PATH` names. A bundle brings the file along: a driver alone doesn't have it.
 
 use super::cuda::{self, cuda_home};
-use super::needs::Surroundings;
+use super::surroundings::Surroundings;
 use super::unavailable;
 use crate::engine::EngineFailure;
 use crate::repo::Repo;

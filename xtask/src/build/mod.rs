@@ -16,6 +16,7 @@ mod prebuilt;
 mod python;
 mod report;
 mod stage;
+mod surroundings;
 mod tracer;
 
 pub use adoption::adoption;

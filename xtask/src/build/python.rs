@@ -7,7 +7,7 @@ use crate::engine::{EngineFailure, Program};
 use crate::nix_shell::{self, NixShell};
 use crate::repo::Repo;
 use indicatif::{ProgressBar, ProgressStyle};
-use schema::run::sha256_hex;
+use schema::hash::sha256_hex;
 use std::cell::Cell;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

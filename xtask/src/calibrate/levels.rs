@@ -4,7 +4,8 @@
 use super::truth::Truth;
 use super::{Effort, Instrument};
 use crate::engine::session::{Patience, Session};
-use crate::run::load::{CasePrompts, PromptQueue, Stop, issue};
+use crate::run::issue::issue;
+use crate::run::load::{CasePrompts, PromptQueue, Stop};
 use crate::run::open_loop::Offered;
 use crate::verify::question::load_request;
 use anyhow::{Context, Result, bail};

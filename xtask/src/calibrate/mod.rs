@@ -4,7 +4,6 @@
 //! Everything runs through what measures any engine: session, load generator, runtime.
 //! Only the comparison is new. In short form it is part of every run.
 
-mod handicap;
 mod levels;
 mod report;
 mod truth;
@@ -65,16 +64,8 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Calibrate and print. Exit status 3 where a limit is not kept, or a known difference not
-/// found.
-pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    match options.verdicts {
-        true => handicap::command(repo, options),
-        false => instrument(repo, options.quick, options.json),
-    }
-}
-
-fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
+/// Calibrate and print. Exit status 3 where a limit is not kept.
+pub fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let Some(known) = &registry.instrument else {
         bail!("engines/engines.toml has no [instrument]: there is nothing to calibrate against");

@@ -4,8 +4,8 @@
 
 pub mod vulkan;
 
-use crate::doctor::Gpu;
 use crate::engine::EngineFailure;
+use crate::machine::Gpu;
 use schema::device::Device;
 use schema::record::Status;
 use schema::registry::Registry;

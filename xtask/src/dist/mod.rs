@@ -21,8 +21,8 @@ use crate::whole::write_whole;
 use anyhow::{Context, Result, bail};
 use part::Part;
 use schema::bundle::{self, Bundle};
+use schema::hash::sha256_hex;
 use schema::registry::{Build, Registry, Target};
-use schema::run::sha256_hex;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@
 use super::crates::Package;
 use super::{licenses, sbom};
 use anyhow::{Context, Result};
-use schema::run::sha256_hex;
+use schema::hash::sha256_hex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -1,8 +1,11 @@
 //! What is missing, what that costs, and the command that gets it. Pure: judges
 //! what was read, and runs none of the commands.
 
-use super::packages::{CHROMIUM, CLANG, COMPILER, GIT, NODE, Names, PYTHON, install, names_of};
-use super::{Cpu, Disk, Memory, System, Tools};
+use super::Disk;
+use crate::machine::packages::{
+    CHROMIUM, CLANG, COMPILER, GIT, NODE, Names, PYTHON, install, names_of,
+};
+use crate::machine::{Cpu, Memory, System, Tools};
 use schema::registry::Need;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -249,9 +252,8 @@ fn noise_findings(cpu: &Cpu, memory: &Memory, system: &System) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Tool;
-    use super::super::system::PackageManager;
     use super::*;
+    use crate::machine::{PackageManager, Tool};
 
     fn complete() -> Tools {
         let here = || Tool {

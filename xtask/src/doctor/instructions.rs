@@ -1,8 +1,8 @@
 //! Every vector extension that the processor advertises, tried: one instruction of it in a
 //! child process, which an illegal instruction may kill.
 
-use super::cpuid::Processor;
 use super::{Finding, Severity};
+use crate::machine::Processor;
 use schema::record::IsaLimit;
 use serde::Serialize;
 
@@ -85,7 +85,7 @@ pub(super) fn try_all(processor: &Processor) -> Vec<Tried> {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{Outcome, Tried};
-    use crate::doctor::cpuid::{Palette, Processor};
+    use crate::machine::{Palette, Processor};
     use std::arch::asm;
 
     /// How a child says that the kernel refused.

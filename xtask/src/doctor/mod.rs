@@ -1,43 +1,21 @@
 //! `cargo xtask doctor`: what this machine has, what it could do at best, what is
 //! missing and how to get it.
 //!
-//! Looks and measures; changes nothing, installs nothing, and asks no network.
-//! Whatever can't be read is absent, never zero and never a failure. Reading is
-//! cheap ([`facts`], a few milliseconds and a few `--version`s); the ceilings take
-//! seconds and are measured only on demand ([`ceilings`]).
+//! Looks and measures ([`machine`] does); changes nothing, installs nothing, and asks no network.
 
 mod advice;
-mod bandwidth;
-mod ceilings;
-mod cpu;
-mod cpuid;
-mod flops;
-mod gpu;
 mod instructions;
-mod int8;
-mod memory;
-mod packages;
-mod parallel;
 mod provision;
 mod render;
-mod system;
-mod tools;
 
 pub use advice::{Finding, Severity};
-pub use ceilings::{Ceilings, Measured, ceilings};
-pub use cpu::{Cache, Cpu};
-pub use cpuid::Processor;
-pub use gpu::{Gpu, GpuDevice};
 pub use instructions::{Outcome, Tried};
-pub use memory::Memory;
-pub use packages::install_command;
 pub use provision::Provision;
-pub use system::System;
-pub use tools::{Tool, Tools, is_here};
 
 use crate::devices;
 use crate::engine::isa;
 use crate::fetch::free_bytes;
+use crate::machine::{self, Ceilings, Cpu, Gpu, Memory, Processor, System, Tools};
 use schema::registry::Registry;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -105,7 +83,7 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
         disk("builds", &options.build_dir),
         disk("models", &options.models_dir),
     ];
-    let ceilings = options.measure.then(|| ceilings::measure(&cpu, &memory));
+    let ceilings = options.measure.then(machine::ceilings);
     // Without a registry nobody is known to want anything.
     let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
     let wanted = registry.as_ref().map(Registry::wanted).unwrap_or_default();
@@ -157,32 +135,6 @@ impl Report {
     }
 }
 
-/// The machine and its tools in a run's provenance. Keys that can't be read are
-/// left out. Numbers in keys that end in a unit are plain decimals.
-pub fn facts(repo: &Path) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
-    Cpu::read().add_facts(&mut facts);
-    Memory::read().add_facts(&mut facts);
-    System::read().add_facts(&mut facts);
-    Gpu::read().add_facts(&mut facts);
-    Tools::read_compilers(repo).add_facts(&mut facts);
-    facts
-}
-
-/// Insert `key` where there is a value.
-fn put(facts: &mut BTreeMap<String, String>, key: &str, value: Option<impl ToString>) {
-    if let Some(value) = value {
-        facts.insert(key.to_owned(), value.to_string());
-    }
-}
-
-/// A small file under /proc or /sys, trimmed; `None` if it can't be read or is empty.
-fn read(path: impl AsRef<Path>) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,16 +153,5 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
         assert!(json["cpu"]["threads_usable"].as_u64().unwrap() > 0);
         assert!(report.to_text().contains("usable threads"));
-    }
-
-    #[test]
-    fn facts_are_never_empty_strings() {
-        let dir = tempfile::tempdir().unwrap();
-        let facts = facts(dir.path());
-        assert!(facts.contains_key("cpus"));
-        assert!(
-            facts.values().all(|value| !value.trim().is_empty()),
-            "{facts:?}"
-        );
     }
 }

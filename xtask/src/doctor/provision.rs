@@ -1,8 +1,8 @@
 //! Who provides what programs are built with: the flake's shell, the environment, or
 //! the project itself. Only looks: nothing is made here.
 
-use super::Tools;
 use crate::build;
+use crate::machine::Tools;
 use crate::nix_shell::NixShell;
 use crate::repo::Repo;
 use serde::Serialize;

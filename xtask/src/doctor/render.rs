@@ -1,7 +1,8 @@
 //! The report for people: one fact a line, then what to do. Pure; no colours, so
 //! that it can be pasted into an issue as it is.
 
-use super::{Ceilings, Gpu, Measured, Outcome, Provision, Report, Severity, Tool, instructions};
+use super::{Outcome, Provision, Report, Severity, instructions};
+use crate::machine::{Ceilings, Gpu, Measured, Tool};
 use std::fmt::Write;
 
 const UNKNOWN: &str = "unknown";

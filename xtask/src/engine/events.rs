@@ -2,7 +2,8 @@
 //! turned into one [`EngineFailure`].
 
 use super::EngineFailure;
-use super::process::{Output, Process};
+use super::process::Process;
+use super::unread::Output;
 use protocol::wire::{Done, Failure, FailureKind, Scored};
 use schema::record::Status;
 use serde::Serialize;

@@ -2,10 +2,10 @@
 //! on this processor, what the user says, and the step down after an illegal instruction.
 
 use super::{EngineFailure, Program};
-use crate::doctor::Processor;
+use crate::machine::Processor;
 use crate::repo::Repo;
-use schema::isa::{IsaLadder, IsaLevel};
 use schema::record::IsaLimit;
+use schema::registry::isa::{IsaLadder, IsaLevel};
 use schema::registry::{Build, Registry};
 
 /// A ladder as a program stands on it.

@@ -88,7 +88,7 @@ impl Program {
         for file in &self.files {
             bytes.extend(std::fs::read(file)?);
         }
-        Ok(schema::run::sha256_hex(&bytes))
+        Ok(schema::hash::sha256_hex(&bytes))
     }
 }
 

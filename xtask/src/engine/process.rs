@@ -4,7 +4,7 @@
 
 use super::Program;
 use super::start::launch;
-use super::unread::Unread;
+use super::unread::{Output, Unread};
 use protocol::clock::now_ns;
 use schema::record::IsaLimit;
 use std::collections::VecDeque;
@@ -21,22 +21,6 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 const STDERR_LINES_MAX: usize = 30;
 /// Bytes of each such line.
 const STDERR_LINE_BYTES_MAX: usize = 500;
-
-/// What came out of the process.
-#[derive(Debug)]
-pub enum Output {
-    /// A line of its stream, and when the harness had read it.
-    Line {
-        /// `CLOCK_MONOTONIC`.
-        read_ns: u64,
-        /// Without the newline; not necessarily UTF-8.
-        bytes: Vec<u8>,
-    },
-    /// A line went on past the limit; nothing more is read.
-    TooLong,
-    /// The stream ended.
-    End,
-}
 
 /// The way into a process: lines go in here, from whichever thread holds it.
 pub struct Input(ChildStdin);

@@ -2,10 +2,25 @@
 //! reads its stream waits beyond that, the pipe fills, and the program waits too. So one that
 //! says more than it was asked for fills no memory.
 
-use super::process::Output;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
+
+/// What came out of the process.
+#[derive(Debug)]
+pub enum Output {
+    /// A line of its stream, and when the harness had read it.
+    Line {
+        /// `CLOCK_MONOTONIC`.
+        read_ns: u64,
+        /// Without the newline; not necessarily UTF-8.
+        bytes: Vec<u8>,
+    },
+    /// A line went on past the limit; nothing more is read.
+    TooLong,
+    /// The stream ended.
+    End,
+}
 
 /// As much may wait (bytes), or one line where that is longer. A burst of answers is a small
 /// part of it, so nobody who answers what was asked is ever held up.

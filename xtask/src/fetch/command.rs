@@ -1,7 +1,7 @@
 //! `cargo xtask fetch`, and the same for stages that need a model to be there.
 
+use super::brought;
 use super::{Bar, How, Verify, fetch, make};
-use crate::brought;
 use crate::repo::Repo;
 use anyhow::Result;
 use models::ModelSpec;

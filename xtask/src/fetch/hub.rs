@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
         let metadata = self
             .api
             .metadata(&url)
-            .map_err(|error| explain(&error, self, file, None))?;
+            .map_err(|error| explain(&error, &self.endpoint, self.has_token, file, None))?;
         let size = metadata.size() as u64;
         if metadata.commit_hash() != file.revision {
             return Err(Failure::last(anyhow!(
@@ -181,7 +181,15 @@ impl<'a> Session<'a> {
                     file.path
                 )));
             }
-            Some(Err(error)) => return Err(explain(&error, self, file, Some(&part))),
+            Some(Err(error)) => {
+                return Err(explain(
+                    &error,
+                    &self.endpoint,
+                    self.has_token,
+                    file,
+                    Some(&part),
+                ));
+            }
             Some(Ok(_)) => {}
         }
         let arrived = std::fs::metadata(&blob).map_or(0, |m| m.len());

@@ -1,7 +1,6 @@
 //! What went wrong with a hub, in words: what failed, where, why, what to do. And
 //! whether waiting may help. Retries nothing itself.
 
-use super::hub::Session;
 use anyhow::anyhow;
 use hf_hub::api::sync::ApiError;
 use schema::model::HubFile;
@@ -34,18 +33,19 @@ impl Failure {
     }
 }
 
-/// Explain what hf-hub reports. `part` is the partial file, once there can be one.
+/// Explain what hf-hub reports of the hub at `endpoint`. With a token a refusal means something
+/// else. `part` is the partial file, once there can be one.
 pub(crate) fn explain(
     error: &ApiError,
-    session: &Session<'_>,
+    endpoint: &str,
+    has_token: bool,
     file: &HubFile,
     part: Option<&Path>,
 ) -> Failure {
     let what = format!("{} of {} at {}", file.path, file.repo, file.revision);
-    let endpoint = &session.endpoint;
     match error {
         ApiError::RequestError(error) => match &**error {
-            ureq::Error::StatusCode(code) => status(*code, session, file, &what),
+            ureq::Error::StatusCode(code) => status(*code, endpoint, has_token, file, &what),
             ureq::Error::Io(error) if from_disk(error).is_some() => disk(error, &what, part),
             // A name that doesn't resolve and a port that refuses are no network,
             // not a hiccup: waiting for those only delays the answer.
@@ -70,14 +70,13 @@ pub(crate) fn explain(
     }
 }
 
-fn status(code: u16, session: &Session<'_>, file: &HubFile, what: &str) -> Failure {
-    let endpoint = &session.endpoint;
+fn status(code: u16, endpoint: &str, has_token: bool, file: &HubFile, what: &str) -> Failure {
     let page = format!("{endpoint}/{}", file.repo);
     match code {
         404 => Failure::last(anyhow!(
             "{endpoint} has no {what} (HTTP 404); check repo, revision and path in data/models.toml, and HF_TOKEN if the repository is private"
         )),
-        401 | 403 if session.has_token => Failure::last(anyhow!(
+        401 | 403 if has_token => Failure::last(anyhow!(
             "{endpoint} refuses {what} (HTTP {code}): the token in use may not read it; accept the licence at {page} with that account, or set HF_TOKEN to another token"
         )),
         401 | 403 => Failure::last(anyhow!(

@@ -123,7 +123,13 @@ impl Session<'_> {
                     revision: at.to_owned(),
                     path: "the list of files".into(),
                 };
-                explain(&ApiError::RequestError(Box::new(error)), self, &about, None)
+                explain(
+                    &ApiError::RequestError(Box::new(error)),
+                    &self.endpoint,
+                    self.has_token,
+                    &about,
+                    None,
+                )
             }
         }
     }
@@ -177,7 +183,8 @@ impl Session<'_> {
     pub(crate) fn size(&self, file: &HubFile) -> Result<u64> {
         let url = self.api.repo(Self::repo(file)).url(&file.path);
         let metadata = self.api.metadata(&url);
-        let metadata = metadata.map_err(|error| explain(&error, self, file, None).error)?;
+        let metadata = metadata
+            .map_err(|error| explain(&error, &self.endpoint, self.has_token, file, None).error)?;
         Ok(metadata.size() as u64)
     }
 

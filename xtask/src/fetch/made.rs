@@ -5,15 +5,16 @@
 //! come with all of their files.
 
 use super::files::{Found, ModelFiles};
+use super::keep;
 use super::lock::LockFile;
 use super::progress::Progress;
-use super::shelf::{self, INDEX, WEIGHTS};
 use super::{FetchedFile, How, Options, disk, hash::sha256_of_file, known};
+use crate::shelf::{INDEX, WEIGHTS};
 use anyhow::{Context, Result, bail};
 use models::ModelFile;
 use models::checkpoint::Conversion;
+use schema::hash::sha256_hex;
 use schema::model::{Model, Models, Source};
-use schema::run::sha256_hex;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -59,8 +60,8 @@ pub fn make(
     }
     let _only_one = super::exclusive(models_dir, progress)?;
     let dir = models_dir.join(id);
-    let mut lock = LockFile::open(&shelf::lock_of(models_dir, id, lock_path))?;
-    let parts = shelf::safetensors_files(&dir)?;
+    let mut lock = LockFile::open(&keep::lock_of(models_dir, id, lock_path))?;
+    let parts = keep::safetensors_files(&dir)?;
     let source = source(id, &parts, &lock)?;
     let mut files = ModelFiles::open(id, &dir, &mut lock, options.verify)?;
     let mut made = Vec::new();

@@ -10,6 +10,7 @@
 //! It deliberately chooses no model, builds nothing, and makes no request for a
 //! file that is already here.
 
+pub mod brought;
 mod command;
 mod directory;
 mod disk;
@@ -19,11 +20,11 @@ mod hash;
 mod hub;
 mod hub_error;
 mod hub_repo;
+mod keep;
 mod lock;
 mod made;
 mod need;
 mod progress;
-mod shelf;
 mod stamp;
 
 pub(crate) use command::options;
@@ -34,13 +35,14 @@ pub use hash::sha256_of_file;
 pub use hub::Hub;
 pub(crate) use hub::Session;
 pub(crate) use hub_repo::Repository;
+pub use keep::keep;
 pub use lock::LockFile;
 pub use made::{make, makeable};
 pub use need::{Need, need};
 pub use progress::{Bar, Progress, Silent};
-pub use shelf::{Brought, INDEX, WEIGHTS, brought, brought_lock, get as get_brought, keep};
 
 use crate::names;
+use crate::shelf;
 use anyhow::{Context, Result};
 use schema::model::{Model, Models, Source};
 use serde::Serialize;
@@ -136,7 +138,7 @@ pub fn fetch(
         let model = known(models, id)?;
         let dir = models_dir.join(id);
         let own = shelf::get(models_dir, id)?;
-        let mut lock = LockFile::open(&shelf::lock_of(models_dir, id, lock_path))?;
+        let mut lock = LockFile::open(&keep::lock_of(models_dir, id, lock_path))?;
         let lock = &mut lock;
         let of_model = match &model.source {
             Source::Embedded => embedded::fetch(id, None, &dir, lock, options, progress),
@@ -151,7 +153,7 @@ pub fn fetch(
         };
         fetched.extend(of_model.with_context(|| format!("model {id} is not complete"))?);
         if own.is_some() {
-            shelf::check_weights(models_dir, id, &model.name)?;
+            keep::check_weights(models_dir, id, &model.name)?;
         }
     }
     Ok(fetched)

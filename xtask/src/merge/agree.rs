@@ -116,7 +116,8 @@ fn blocks(parts: &[Part]) -> Result<()> {
                 );
             }
         }
-        let foreign = |log: &&schema::run::LaunchLog| !part.blocks.contains(&log.launch.invocation);
+        let foreign =
+            |log: &&schema::launch_log::LaunchLog| !part.blocks.contains(&log.launch.invocation);
         let mut logs = part.run.launches.iter().chain(&part.run.twins);
         if let Some(log) = logs.find(foreign) {
             bail!(

@@ -11,14 +11,16 @@ mod agree;
 mod combine;
 mod write;
 
-use crate::doctor::Ceilings;
+use crate::machine::Ceilings;
 use crate::repo::Repo;
 use crate::results::Results;
 use crate::summary::{Places, Summary};
 use anyhow::Result;
+use schema::hash::sha256_hex;
 use schema::origin::{Origin, Source};
 use schema::pins::Pins;
-use schema::run::{FORMAT, Provenance, Run, RunHeader, sha256_hex};
+use schema::provenance::Provenance;
+use schema::run::{FORMAT, Run, RunHeader};
 use schema::run_files::{HEADER, RunFiles};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! a merge cut short leaves no run behind.
 
 use super::Part;
-use crate::run::record::Appender;
+use crate::appender::Appender;
 use crate::whole::write_json;
 use anyhow::{Context, Result, ensure};
 use schema::budget::Budget;

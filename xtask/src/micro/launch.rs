@@ -4,10 +4,10 @@
 use super::output::{References, judge, load, prepare};
 use super::session::Session;
 use super::{Context, Outcome, told};
+use crate::appender::Appender;
 use crate::engine::session::Patience;
 use crate::engine::{EngineFailure, Program};
-use crate::run::record::Appender;
-use crate::run::telemetry::{peak_rss_bytes, reset_peak_rss};
+use crate::telemetry::{peak_rss_bytes, reset_peak_rss};
 use anyhow::Result;
 use protocol::clock::now_ns;
 use protocol::micro::wire::Time;

@@ -11,6 +11,7 @@ mod plan;
 mod programs;
 mod session;
 mod told;
+mod values;
 
 pub use plan::plan;
 pub use programs::MicroPrograms;

@@ -93,16 +93,6 @@ pub(crate) fn prepare(case: &SuiteCase) -> Prepare {
     }
 }
 
-/// Every value of a file of little-endian `f64`.
-pub(super) fn read(file: &Path) -> Result<Vec<f64>, String> {
-    let bytes = std::fs::read(file).map_err(|error| format!("no output: {error}"))?;
-    let (values, rest) = bytes.as_chunks::<8>();
-    match rest {
-        [] => Ok(values.iter().map(|v| f64::from_le_bytes(*v)).collect()),
-        _ => Err(format!("an output of {} bytes", bytes.len())),
-    }
-}
-
 /// The largest error of any value, relative to the largest magnitude of the
 /// reference's, or why the output is wrong.
 pub(super) fn judge(
@@ -174,16 +164,5 @@ mod tests {
         assert!(wrong(2.0, &[1.0, -4.0, 0.0], 1.0).contains("2 of work"));
         // Equal means equal.
         assert!(wrong(3.0, &[1.0, -4.0, 1e-300], 0.0).contains("value 2"));
-    }
-
-    #[test]
-    fn a_file_cut_short_is_no_output() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("x");
-        assert!(read(&file).unwrap_err().contains("no output"));
-        std::fs::write(&file, [0; 12]).unwrap();
-        assert!(read(&file).unwrap_err().contains("12 bytes"));
-        std::fs::write(&file, 1.5_f64.to_le_bytes()).unwrap();
-        assert_eq!(read(&file), Ok(vec![1.5]));
     }
 }

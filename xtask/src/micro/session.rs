@@ -77,7 +77,7 @@ impl Session {
             (Event::Written { values }, ..) => values,
             (other, ..) => return Err(unexpected("`written`", &other)),
         };
-        let values = super::output::read(file);
+        let values = super::values::read(file);
         let values = values.map_err(|why| EngineFailure::new(Status::ProtocolError, why))?;
         if values.len() as u64 == written {
             return Ok(values);

@@ -4,12 +4,14 @@
 //! that a resumed run offers the load it began with; nothing it times is published.
 
 use super::case_prompts::PROMPTS_PER_S;
-use super::load::{CasePrompts, PromptQueue, Stop, issue};
-use super::record::Appender;
+use super::issue::issue;
+use super::load::{CasePrompts, PromptQueue, Stop};
 use super::refusal;
+use crate::appender::Appender;
 use crate::build::Programs;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
+use crate::pace::{CAPACITY_ROUNDS, CAPACITY_S};
 use crate::prompts::Prompts;
 use crate::verify::question::load_for_cases;
 use crate::watch;
@@ -23,11 +25,6 @@ use schema::scenario::LoadShape;
 use stats::window::steady;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// Full rounds of requests that a capacity rests on at least.
-const ROUNDS: u32 = 8;
-/// And at least this long: a quick engine's rounds are short.
-const DURATION_S: f64 = 2.0;
 
 /// What the stage needs.
 pub struct Stage<'a> {
@@ -43,12 +40,6 @@ pub struct Stage<'a> {
     pub verify: &'a BTreeMap<String, VerifyRecord>,
     /// Which cells have no time.
     pub budget: Option<&'a Budget>,
-}
-
-/// What the stage takes where a full round takes `round_s` (s).
-pub fn estimate_s(round_s: f64) -> f64 {
-    // Warm-up before, and fillers after.
-    (f64::from(ROUNDS) * round_s).max(DURATION_S) + 2.0 * round_s
 }
 
 /// Measure every capacity that the plan's open loops need and `known` lacks; all of them.
@@ -120,8 +111,8 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
     let closed = Case {
         id: "capacity".into(),
         load_percent: None,
-        requests: case.concurrency * ROUNDS,
-        duration_s: DURATION_S,
+        requests: case.concurrency * CAPACITY_ROUNDS,
+        duration_s: CAPACITY_S,
         ..case.clone()
     };
     let prompts = prompts(stage, &closed)?;
@@ -195,7 +186,7 @@ fn rate(case: &Case, timed: &[RequestRecord]) -> Option<(u64, f64, f64)> {
 
 fn prompts(stage: &Stage, case: &Case) -> Result<CasePrompts> {
     let length = case.prompt_tokens as usize;
-    let count = case.requests as usize + (DURATION_S * PROMPTS_PER_S) as usize;
+    let count = case.requests as usize + (CAPACITY_S * PROMPTS_PER_S) as usize;
     let take = |stream, count| stage.prompts.take("capacity", "", stream, length, count);
     Ok(CasePrompts {
         untimed: PromptQueue::new(0, take(1, case.concurrency as usize)?),

@@ -1,7 +1,6 @@
 //! The prompts of a case: cut and tokenised before the clock runs, the same for every target,
 //! and found again by the number that a record has of them.
 
-use super::launch::Context;
 use super::load::{CasePrompts, PromptQueue};
 use crate::prompts::Prompts;
 use anyhow::Result;
@@ -19,14 +18,15 @@ const UNTIMED_FROM: u64 = 900_000;
 
 /// Those of one invocation.
 pub(super) fn case_prompts(
-    context: &Context,
+    plan: &Plan,
+    prompts: &Prompts,
     scenario: &PlannedScenario,
     case: &Case,
     invocation: u32,
 ) -> Result<CasePrompts> {
-    let cell = CellPrompts::new(context.plan, context.prompts, scenario, case)?;
+    let cell = CellPrompts::new(plan, prompts, scenario, case)?;
     let length = case.prompt_tokens as usize;
-    let untimed = context.prompts.take(
+    let untimed = prompts.take(
         &scenario.id,
         &case.id,
         1 + u64::from(invocation),

@@ -15,8 +15,8 @@
 mod asker;
 
 use super::case_prompts::CellPrompts;
-use super::record::Appender;
 use super::scenario;
+use crate::appender::Appender;
 use crate::engine::Program;
 use crate::prompts::Prompts;
 use crate::verify::output::Output;
@@ -24,10 +24,11 @@ use crate::watch;
 use anyhow::{Context, Result};
 use asker::{Asker, Gap, Put};
 use indicatif::{ProgressBar, ProgressStyle};
+use schema::launch_log::LaunchLog;
 use schema::parity::ParityLimits;
 use schema::record::{CheckRecord, RequestRecord};
 use schema::registry::Target;
-use schema::run::{LaunchLog, Run};
+use schema::run::Run;
 use schema::twin::twin_name;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

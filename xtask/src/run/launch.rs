@@ -2,20 +2,21 @@
 //! record file, which ends in how it ended.
 
 use super::case_prompts::case_prompts;
-use super::load::{CasePrompts, Stop, Window, issue};
+use super::issue::issue;
+use super::load::{CasePrompts, Stop, Window};
 use super::open_loop::Offered;
 use super::pending::Pending;
-use super::record::{Appender, launch_file};
 use super::residents::{serves, shares};
 use super::scenario;
-use super::telemetry::{Sampler, peak_rss_bytes, reset_peak_rss};
 use super::told;
 use super::weights::Weights;
+use crate::appender::{Appender, launch_file};
 use crate::engine::life::Fallen;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::gpu;
 use crate::prompts::Prompts;
+use crate::telemetry::{Sampler, peak_rss_bytes, reset_peak_rss};
 use crate::verify::question::load_for_cases;
 use crate::watch::control;
 use anyhow::Result;
@@ -124,7 +125,13 @@ impl<'a> Running<'a> {
             .map(|case| {
                 Ok((
                     case,
-                    case_prompts(context, scenario, case, launch.invocation)?,
+                    case_prompts(
+                        context.plan,
+                        context.prompts,
+                        scenario,
+                        case,
+                        launch.invocation,
+                    )?,
                 ))
             })
             .collect::<Result<VecDeque<_>>>()?;

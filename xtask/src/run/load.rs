@@ -1,24 +1,20 @@
-//! The load generator: issues a case's requests in the scenario's shape and
-//! hands each finished one on with the harness's own stamps beside the engine's.
+//! What every load has: prompts, requests in flight with the harness's own stamps beside the
+//! engine's, and when the timed part began and ended.
 //!
 //! Load is held up around what is timed: warm-up requests come before, and in a
 //! closed loop fillers come after, until the last timed answer is in. Both are
 //! recorded with `warmup: true`, so throughput can count their tokens and
 //! latency never does.
 //!
-//! Open loops stand in `open_loop.rs`: they need a thread that sends. One request at a
-//! time stands in `serial.rs`: it can be put down and taken up again.
+//! `issue.rs` chooses the load's shape. Users who wait and batches stand in `closed_loop.rs`, open
+//! loops in `open_loop.rs`: they need a thread that sends. One request at a time stands in
+//! `serial.rs`: it can be put down and taken up again.
 
-use super::open_loop::{self, Offered};
-use super::serial::Serial;
 use crate::engine::EngineFailure;
-use crate::engine::session::Session;
-use protocol::clock::now_ns;
 use protocol::wire::Done;
 use schema::plan::Case;
 use schema::record::{RecordEvent, RequestRecord};
-use schema::scenario::LoadShape;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Prompts with their index in the cell.
 pub struct PromptQueue(VecDeque<(u64, Vec<u32>)>);
@@ -91,56 +87,6 @@ impl From<EngineFailure> for Stop {
 /// Where requests go when they are answered, or given up.
 pub type Sink<'a> = &'a mut dyn FnMut(RecordEvent) -> anyhow::Result<()>;
 
-/// Issue the requests of a case. An open loop must say what is `offered`.
-pub fn issue(
-    session: &mut Session,
-    shape: LoadShape,
-    case: &Case,
-    warmup: u32,
-    offered: Option<Offered>,
-    prompts: CasePrompts,
-    sink: Sink,
-) -> Result<Window, Stop> {
-    if let Some(offered) = offered {
-        return open_loop::issue(session, shape, case, warmup, &offered, prompts, sink);
-    }
-    let users = case.concurrency;
-    let issuer = |prompts, session, sink| Issuer {
-        session,
-        case,
-        prompts,
-        sink,
-        open: BTreeMap::new(),
-        timed_done: 0,
-        window: None,
-    };
-    // Every slot of a closed loop warms up, so that no batch size is met first while timed.
-    match shape {
-        LoadShape::Serial => Serial::new(case, prompts).all(session, warmup, sink),
-        // One user sends one request at a time, too.
-        LoadShape::ClosedLoop if users == 1 => {
-            Serial::new(case, prompts).all(session, warmup.max(1), sink)
-        }
-        LoadShape::ClosedLoop => {
-            issuer(prompts, session, sink).closed_loop(users, warmup.max(users))
-        }
-        LoadShape::Batch => issuer(prompts, session, sink).batches(users),
-        LoadShape::Poisson | LoadShape::ConstantRate => {
-            panic!("an open loop is launched only with its capacity measured (see `pending`)")
-        }
-    }
-}
-
-struct Issuer<'a> {
-    session: &'a mut Session,
-    case: &'a Case,
-    prompts: CasePrompts,
-    sink: Sink<'a>,
-    open: BTreeMap<u64, Open>,
-    timed_done: u32,
-    window: Option<Window>,
-}
-
 /// A request in flight.
 pub(super) struct Open {
     pub(super) prompt: u64,
@@ -167,116 +113,5 @@ impl Open {
             output_ids: done.output_ids,
             output_text: done.output_text,
         }
-    }
-}
-
-impl Issuer<'_> {
-    fn closed_loop(mut self, users: u32, warmup: u32) -> Result<Window, Stop> {
-        let mut warmups_left = warmup;
-        for _ in 0..users {
-            let timed = warmups_left == 0;
-            warmups_left = warmups_left.saturating_sub(1);
-            self.send(now_ns(), timed)?;
-        }
-        let mut timed_open = self.open.values().filter(|open| !open.warmup).count();
-        loop {
-            let record = self.receive()?;
-            let was_timed = !record.warmup;
-            timed_open -= usize::from(was_timed);
-            // The user's next request is due the moment this answer was in.
-            let due_ns = record.answered_ns;
-            let want_more = !self.floors_reached(timed_open);
-            if warmups_left > 0 {
-                warmups_left -= 1;
-                self.send(due_ns, false)?;
-            } else if want_more && !self.prompts.timed.is_empty() {
-                self.send(due_ns, true)?;
-                timed_open += 1;
-            } else if timed_open > 0 {
-                self.send(due_ns, false)?;
-            }
-            // Written after the answer to it: the others are running, and this user's think
-            // time is zero.
-            self.record(record)?;
-            if self.open.is_empty() {
-                return Ok(self.window.expect("a case times at least one request"));
-            }
-        }
-    }
-
-    /// Whether enough timed requests are done or on their way, and long enough.
-    fn floors_reached(&self, timed_open: usize) -> bool {
-        let enough = self.timed_done as usize + timed_open >= self.case.requests as usize;
-        let long = self
-            .window
-            .is_some_and(|w| (now_ns() - w.start_ns) as f64 >= self.case.duration_s * 1e9);
-        enough && (long || self.case.duration_s == 0.0)
-    }
-
-    fn batches(mut self, rows: u32) -> Result<Window, Stop> {
-        let mut timed = false; // the first batch warms up
-        loop {
-            let due_ns = now_ns();
-            for _ in 0..rows {
-                self.send(due_ns, timed)?;
-            }
-            let mut records = Vec::with_capacity(rows as usize);
-            while !self.open.is_empty() {
-                records.push(self.receive()?);
-            }
-            for record in records {
-                self.record(record)?;
-            }
-            timed = true;
-            if self.floors_reached(0) || self.prompts.timed.0.len() < rows as usize {
-                return Ok(self.window.expect("a case times at least one batch"));
-            }
-        }
-    }
-
-    fn send(&mut self, scheduled_ns: u64, timed: bool) -> Result<(), Stop> {
-        let next = if timed {
-            self.prompts.timed.take()
-        } else {
-            self.prompts.untimed.rotate()
-        };
-        let (prompt, ids) =
-            next.expect("callers look before they take, and a case has an untimed prompt");
-        let (id, sent_ns) = self.session.send_generate(ids, self.case.new_tokens)?;
-        if timed {
-            self.window.get_or_insert(Window {
-                start_ns: scheduled_ns,
-                end_ns: scheduled_ns,
-            });
-        }
-        self.open.insert(
-            id,
-            Open {
-                prompt,
-                warmup: !timed,
-                scheduled_ns,
-                sent_ns,
-            },
-        );
-        Ok(())
-    }
-
-    fn receive(&mut self) -> Result<RequestRecord, Stop> {
-        let (done, answered_ns) = self.session.next_done()?;
-        let open = self
-            .open
-            .remove(&done.id)
-            .expect("the session knows what is in flight");
-        if !open.warmup {
-            self.timed_done += 1;
-            if let Some(window) = &mut self.window {
-                window.end_ns = answered_ns;
-            }
-        }
-        Ok(open.answered(self.case, done, answered_ns))
-    }
-
-    fn record(&mut self, request: RequestRecord) -> Result<(), Stop> {
-        (self.sink)(RecordEvent::Request(request)).map_err(Stop::Record)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::launch::{Context, Running};
 use super::residents::Residents;
-use super::telemetry::peak_rss_bytes;
-use crate::doctor::Memory;
+use crate::machine::Memory;
+use crate::telemetry::peak_rss_bytes;
 use std::path::{Path, PathBuf};
 
 /// What loading may take, in sizes of the weight file: 8-bit weights that are kept as f32,

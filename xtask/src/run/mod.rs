@@ -1,28 +1,27 @@
 //! Measuring: the plan's launches, one after the other or in turns, each into its own
 //! append-only file.
 //!
-//! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `load`,
-//! `serial` and `open_loop` issue requests, `case_prompts` cuts what they send, `telemetry`
-//! reads counters, `record` writes, `launch` is one process from start to end, `residents` are
-//! those that stay for the next launch, `turns` are several that alternate, as many as `memory`
-//! has room for, `pending` says what is left to do, `expected` how long each launch should take,
+//! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `issue` offers a
+//! load (`load`, `closed_loop`, `serial`, `open_loop`), `case_prompts` cuts what they send, `launch` is one
+//! process from start to end, `residents` are those that stay for the next launch, `turns` are
+//! several that alternate, as many as `memory` has room for, `pending` says what is left to do, `expected` how long each launch should take,
 //! `weights` sees that the model stays, `told` is what all this tells, `check` judges the timed
 //! outputs afterwards, `trace` looks at the kernels of CUDA targets in launches that nobody times.
 
 pub mod capacity;
 mod case_prompts;
 pub mod check;
+mod closed_loop;
 pub mod expected;
+pub mod issue;
 pub mod launch;
 pub mod load;
 mod memory;
 pub mod open_loop;
 pub mod pending;
 pub mod pilot;
-pub mod record;
 mod residents;
 pub mod serial;
-pub mod telemetry;
 pub mod told;
 pub mod trace;
 pub mod turns;

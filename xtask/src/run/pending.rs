@@ -5,9 +5,9 @@ use super::{refusal, scenario};
 use crate::twins;
 use schema::budget::Budget;
 use schema::capacity::{self, Capacity};
+use schema::launch_log::LaunchLog;
 use schema::plan::{Launch, Plan};
 use schema::record::{Status, VerifyRecord};
-use schema::run::LaunchLog;
 use schema::twin::original;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 //! run's time is shared out, and who is fastest and slowest. Nothing it times is
 //! published.
 
-use super::record::Appender;
+use crate::appender::Appender;
 use crate::budget;
 use crate::build::Programs;
 use crate::engine::EngineFailure;

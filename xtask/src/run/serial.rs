@@ -3,20 +3,10 @@
 
 use super::load::{CasePrompts, Open, Sink, Stop, Window};
 use crate::engine::session::Session;
+use crate::pace::WARM_NS;
 use protocol::clock::now_ns;
 use schema::plan::Case;
 use schema::record::RecordEvent;
-
-/// Requests before the timed ones that took so long together (ns) have warmed up whatever more
-/// of them would. In the published run of 2026-11-23 the second request of an engine whose
-/// requests take longer was within 4 % of its timed ones.
-const WARM_NS: u64 = 500_000_000;
-
-/// How many requests warm up where one takes `round_s`: `most`, or fewer that take long enough.
-pub fn warm_ups(most: u32, round_s: f64) -> f64 {
-    let enough = (WARM_NS as f64 / 1e9 / round_s).ceil();
-    f64::from(most).min(enough)
-}
 
 /// What has been done of a case.
 pub(super) struct Serial<'a> {
@@ -145,19 +135,5 @@ impl<'a> Serial<'a> {
             start_ns: scheduled_ns,
             end_ns: answered_ns,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::warm_ups;
-
-    #[test]
-    fn short_requests_warm_up_as_often_as_is_asked_and_long_ones_once() {
-        assert_eq!(warm_ups(2, 0.004), 2.0);
-        assert_eq!(warm_ups(2, 0.3), 2.0);
-        assert_eq!(warm_ups(2, 0.5), 1.0);
-        assert_eq!(warm_ups(5, 0.2), 3.0);
-        assert_eq!(warm_ups(0, 0.2), 0.0);
     }
 }

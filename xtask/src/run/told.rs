@@ -3,13 +3,13 @@
 
 use super::pending::Pending;
 use super::{expected, refusal, scenario};
-use crate::watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Reading, Sample};
+use crate::watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sample};
 use crate::watch::plan::{self, Fate, Planned};
-use crate::watch::{emit, error, is_live};
+use crate::watch::{emit, error};
 use schema::budget::Budget;
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan};
-use schema::record::{CheckRecord, End, RequestRecord, Status, Telemetry, VerifyRecord};
-use schema::run::LaunchLog;
+use schema::record::{CheckRecord, End, RequestRecord, Status, VerifyRecord};
 use schema::twin::original;
 use std::collections::BTreeMap;
 
@@ -169,23 +169,4 @@ pub(super) fn checked(record: &CheckRecord) {
             record.target, record.scenario, record.case, record.wrong
         ));
     }
-}
-
-/// Counters were read: for those who look, not for the record.
-pub(super) fn reading(reading: &Telemetry) {
-    if !is_live() {
-        return;
-    }
-    emit(Event::Reading(Reading {
-        t_ns: reading.t_ns,
-        cpu_ns: reading.cpu_ns,
-        rss_bytes: reading.rss_bytes,
-        host_busy_ns: reading.host_busy_ns,
-        host_idle_ns: reading.host_idle_ns,
-        package_energy_uj: reading.package_energy_uj,
-        gpu_percent: reading.gpu_utilization_percent,
-        gpu_memory_bytes: reading.gpu_memory_used_bytes,
-        gpu_power_mw: reading.gpu_power_mw,
-        gpu_celsius: reading.gpu_temperature_celsius,
-    }));
 }

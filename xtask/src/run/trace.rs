@@ -1,25 +1,24 @@
 //! Kernel traces: each verified CUDA target of a run launched once more with the tracer
-//! inside (`xtask/tracer`), for a few requests of one case. Nothing here is timed: the
+//! inside (`crates/tracer`), for a few requests of one case. Nothing here is timed: the
 //! requests are recorded so that `stats` can tell which kernels made which token. The
 //! traces lie in the run's directory, apart from its samples.
 
 mod choice;
 
+use super::issue::issue;
 use super::launch::ready;
-use super::load::{CasePrompts, PromptQueue, Stop, issue};
-use super::record::Appender;
-use crate::bench::reopen;
+use super::load::{CasePrompts, PromptQueue, Stop};
+use crate::appender::Appender;
 use crate::build::{self, Programs};
-use crate::doctor::Gpu;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
-use crate::exclusive;
-use crate::names::{self, UnknownName};
+use crate::machine::Gpu;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
 use crate::verify::question::load_for_cases;
 use anyhow::{Context, Result, bail};
-use choice::{case, targets};
+use choice::case;
+pub(crate) use choice::targets;
 use protocol::clock::now_ns;
 use schema::kernels::{REQUESTS_SUFFIX, TRACE_VARIABLE, TRACES_DIR, TracedLaunch, trace_path};
 use schema::plan::{Case, Plan, PlannedScenario};
@@ -30,7 +29,6 @@ use schema::run_files::RunFiles;
 use schema::scenario::LoadShape;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Variable by which the CUDA driver loads a library into a process.
 const INJECTION_VARIABLE: &str = "CUDA_INJECTION64_PATH";
@@ -51,32 +49,8 @@ pub struct Tracing<'a> {
     pub prompts: &'a Prompts,
 }
 
-/// `cargo xtask trace`: exit status 3 where a target could not be traced.
-pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCode> {
-    // Before anything is built for it.
-    let run = Run::load(run_dir)?;
-    names::check_engines(engines, &run.header.plan.targets).map_err(UnknownName::in_that_run)?;
-    let _only_one = exclusive::machine()?;
-    if let Err(why) = here().and_then(|()| targets(&run.header.plan, &run.verify, engines)) {
-        println!("No kernels traced: {why}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let opened = reopen(repo, &repo.registry()?, run_dir)?;
-    let tracing = Tracing {
-        repo,
-        plan: &opened.header.plan,
-        run_dir: &opened.run_dir,
-        programs: &opened.programs,
-        prompts: &opened.prompts,
-    };
-    match tracing.of_run(engines, true)? {
-        true => Ok(ExitCode::SUCCESS),
-        false => Ok(ExitCode::from(3)),
-    }
-}
-
 /// Whether this machine has what is traced.
-fn here() -> Result<(), String> {
+pub fn here() -> Result<(), String> {
     let gpu = Gpu::read();
     match gpu.devices.is_empty() {
         true => Err(gpu

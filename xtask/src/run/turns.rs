@@ -15,25 +15,15 @@ use super::launch::{Running, kept};
 use super::load::{Stop, Window};
 use super::serial::Serial;
 use super::told;
+use crate::pace::{TURN_NS, TURN_REQUESTS_MIN};
 use crate::random::{self, SplitMix64};
 use crate::watch::control;
 use anyhow::Result;
 use schema::plan::{Case, Launch, Plan};
 
-/// Least length of a turn's timed part (ns): what befalls a machine lasts longer.
-const TURN_NS: u64 = 25_000_000;
-/// Least timed requests of a turn, so that the untimed one is a small part of it.
-const REQUESTS_MIN: u32 = 4;
 /// Most prompt and output tokens of the untimed request: a short prefill and a few steps touch
 /// every weight.
 const WAKE: (usize, u32) = (64, 4);
-
-/// What the untimed requests of turns take, in requests of `round_s`, where a case is timed for
-/// `timed_s` in all: one a turn, of a quarter of a request's length.
-pub fn untimed(timed_s: f64, round_s: f64) -> f64 {
-    let turn_s = (f64::from(REQUESTS_MIN) * round_s).max(TURN_NS as f64 / 1e9);
-    (timed_s / turn_s).ceil() / 4.0
-}
 
 /// Make the launches of one round, loaded and stopped. `Err` only where a record can't be
 /// written.
@@ -113,7 +103,7 @@ impl<'r, 'a> Player<'r, 'a> {
         session.resume();
         self.serial.wake(session, WAKE, &mut sink)?;
         let (mut requests, mut busy_ns) = (0, 0);
-        while !self.serial.is_done() && (requests < REQUESTS_MIN || busy_ns < TURN_NS) {
+        while !self.serial.is_done() && (requests < TURN_REQUESTS_MIN || busy_ns < TURN_NS) {
             busy_ns += self.serial.timed(session, &mut sink)?;
             requests += 1;
         }
@@ -187,13 +177,5 @@ mod tests {
         }
         // 300 fair draws of two: 150 ± 9; ± 45 is 5 σ.
         assert!(seen[0] == 0 && seen[1].abs_diff(150) < 45, "{seen:?}");
-    }
-
-    #[test]
-    fn a_short_untimed_request_a_turn() {
-        // 20 requests of 100 ms: 5 turns of four.
-        assert_eq!(untimed(2.0, 0.1), 1.25);
-        // Half a second of requests of 5 ms: 20 turns of 25 ms.
-        assert_eq!(untimed(0.5, 0.005), 5.0);
     }
 }

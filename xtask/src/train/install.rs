@@ -41,7 +41,7 @@ pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> 
         last_loss_nats: made.last_loss_nats,
         perplexity: made.perplexity,
         perplexity_tokens: made.perplexity_tokens,
-        weights_sha256: schema::run::sha256_hex(&std::fs::read(weights)?),
+        weights_sha256: schema::hash::sha256_hex(&std::fs::read(weights)?),
     };
     write_json(&dir.join(Training::FILE), &training)?;
 

@@ -5,28 +5,24 @@ use super::golden::Maker;
 use super::goldens;
 use super::judges;
 use super::mutants;
-use super::question::{Question, default_patience};
+use super::question::{BATCHES, Question, default_patience, limit, threads};
 use super::stories;
 use super::target::{Verified, not_verified, verify};
 use super::told;
-use crate::brought;
 use crate::build::{self, Programs};
 use crate::fetch;
+use crate::fetch::brought;
 use crate::plan::profile_targets;
 use crate::repo::Repo;
 use crate::watch::event::{Event, Stage};
 use crate::watch::{self, control};
 use crate::whole::write_whole;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use models::ModelSpec;
 use schema::golden::Golden;
-use schema::parity::{Limit, ParityLimits};
 use schema::record::{Status, VerifyRecord};
 use schema::registry::{Registry, Target};
 use std::process::ExitCode;
-
-/// Batch sizes checked outside a run.
-pub const BATCHES: [u32; 3] = [1, 4, 8];
 
 /// What the command line says.
 pub struct Options {
@@ -121,19 +117,6 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::from(3));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// CPUs this process may use.
-pub fn threads() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
-}
-
-/// The limit of a precision.
-pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit> {
-    limits
-        .precision
-        .get(precision)
-        .with_context(|| format!("data/parity.toml has no [precision.{precision}]: add its limits, with the measurement they come from"))
 }
 
 fn verify_one(

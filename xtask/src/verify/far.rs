@@ -4,8 +4,8 @@
 //! wrongly.
 
 use super::gate::{JUDGED_MIN, PromptJudgement};
+use super::prompt::judge;
 use super::question::{Question, load_request};
-use super::target::judge;
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
 use schema::golden::GoldenPrompt;

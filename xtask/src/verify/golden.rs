@@ -1,6 +1,7 @@
 //! Making goldens: the reference generates and scores, an independent target must agree, and only
 //! then is there one. Who is asked is `judges`' business, which golden holds `goldens`'.
 
+use super::asked::Asked;
 use super::gate::judge_scores;
 use super::judges;
 use super::question::load_request;
@@ -13,7 +14,6 @@ use anyhow::{Context, Result, bail};
 use schema::golden::{Golden, GoldenPrompt, POSITIONS, TOP, USUAL_POSITIONS};
 use schema::model::weights_identity;
 use schema::registry::{Registry, Target};
-use schema::train::Written;
 
 /// Prompt lengths (tokens) of the goldens but the long one. Four are equal, so
 /// that they can share a batch.
@@ -28,14 +28,6 @@ const LENGTHS: [(&str, u32); 7] = [
 ];
 /// Seed of the golden prompts' text: not a profile's, which may change.
 const SEED: u64 = 1;
-
-/// What the reference was asked.
-pub struct Asked {
-    /// The goldens.
-    pub golden: Golden,
-    /// What the model writes, where it was trained on stories.
-    pub stories: Vec<Written>,
-}
 
 /// What it takes to make a model's golden.
 pub struct Maker<'a> {

@@ -10,10 +10,11 @@ use crate::watch;
 use crate::whole::write_whole;
 use anyhow::{Context, Result, bail};
 use schema::golden::{Golden, USUAL_POSITIONS};
+use schema::hash::sha256_hex;
 use schema::model::weights_identity;
 use schema::plan::Plan;
 use schema::registry::Registry;
-use schema::run::{RunHeader, sha256_hex};
+use schema::run::RunHeader;
 use std::collections::BTreeMap;
 
 /// The fact of a run that holds the sha256 of all that its golden asks.

@@ -8,6 +8,7 @@
 //! `cargo xtask verify`, `told` what both tell, `stories` what a model that was trained here writes.
 
 pub mod architecture;
+mod asked;
 pub mod batch;
 pub mod command;
 mod far;
@@ -19,6 +20,7 @@ mod lengths;
 pub mod mutants;
 pub mod of_run;
 pub mod output;
+mod prompt;
 pub mod question;
 pub mod stories;
 pub mod target;

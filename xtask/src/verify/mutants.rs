@@ -2,11 +2,10 @@
 //! that is deliberately wrong in one way; each must fail under the limits of *every*
 //! precision.
 
-use super::command::{BATCHES, threads};
 use super::golden::Maker;
 use super::goldens;
 use super::judges;
-use super::question::{Question, default_patience};
+use super::question::{BATCHES, Question, default_patience, threads};
 use super::target::verify;
 use crate::build;
 use crate::engine::Program;

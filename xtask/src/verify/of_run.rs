@@ -2,17 +2,17 @@
 //! and its record written.
 
 use super::architecture;
-use super::command::limit;
 use super::goldens;
 use super::question::Question;
+use super::question::limit;
 use super::target::{not_verified, verify};
 use super::told;
+use crate::appender::Appender;
 use crate::build::Programs;
 use crate::deadline;
 use crate::engine::session::Patience;
 use crate::positions;
 use crate::repo::Repo;
-use crate::run::record::Appender;
 use crate::watch::event::Stage;
 use crate::watch::{self, control};
 use anyhow::{Result, bail};

@@ -1,9 +1,10 @@
 //! What a target is asked: against which golden, under which limits, loaded how.
 
 use crate::engine::session::Patience;
+use anyhow::{Context, Result};
 use protocol::wire::Load;
 use schema::golden::Golden;
-use schema::parity::Limit;
+use schema::parity::{Limit, ParityLimits};
 use schema::plan::Case;
 use schema::registry::Target;
 use std::path::Path;
@@ -68,4 +69,20 @@ pub fn default_patience() -> Patience {
         load: Duration::from_secs(1200),
         request: Duration::from_secs(300),
     }
+}
+
+/// Batch sizes checked outside a run.
+pub const BATCHES: [u32; 3] = [1, 4, 8];
+
+/// CPUs this process may use.
+pub fn threads() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// The limit of a precision.
+pub fn limit<'a>(limits: &'a ParityLimits, precision: &str) -> Result<&'a Limit> {
+    limits
+        .precision
+        .get(precision)
+        .with_context(|| format!("data/parity.toml has no [precision.{precision}]: add its limits, with the measurement they come from"))
 }

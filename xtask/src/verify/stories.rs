@@ -1,7 +1,7 @@
 //! What a model trained on stories writes, in the reference's words: asked for with the
 //! goldens, for the site to show.
 
-use super::golden::Asked;
+use super::asked::Asked;
 use crate::engine::session::Session;
 use crate::repo::Repo;
 use crate::whole::write_json;

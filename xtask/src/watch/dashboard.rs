@@ -179,7 +179,7 @@ fn show(
             }
             terminal.draw(|frame| view::draw(frame, &mut state))?;
         }
-        CPU_NS.store(crate::run::telemetry::thread_cpu_ns(), Ordering::Relaxed);
+        CPU_NS.store(crate::cpu_time::of_thread().unwrap_or(0), Ordering::Relaxed);
         if state.is_finished() || (state.over && crate::interrupt::requested()) {
             return Ok(());
         }

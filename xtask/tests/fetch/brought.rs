@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
-use xtask::brought::{Places, Seen, look};
-use xtask::fetch::{How, Hub, INDEX, Options, Silent, Verify, WEIGHTS, brought, fetch, keep, make};
+use xtask::fetch::brought::{Places, Seen, look};
+use xtask::fetch::{How, Hub, Options, Silent, Verify, fetch, keep, make};
 use xtask::names::Refused;
+use xtask::shelf::{INDEX, WEIGHTS, brought};
 
 const SHARDS: [&str; 2] = [
     "model-00001-of-00002.safetensors",

@@ -228,7 +228,7 @@ fn answer(
             "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         );
     };
-    let sha256 = schema::run::sha256_hex(&file.bytes);
+    let sha256 = schema::hash::sha256_hex(&file.bytes);
     if file.large && !from_store {
         return write!(
             stream,

@@ -26,7 +26,7 @@ fn a_file_the_lock_does_not_expect_is_refused() {
     let other = "00".repeat(32);
     std::fs::write(world.lock(), format!("[m]\n\"{WEIGHTS}\" = \"{other}\"\n")).unwrap();
     let error = world.error();
-    let found = schema::run::sha256_hex(&weights());
+    let found = schema::hash::sha256_hex(&weights());
     for part in [WEIGHTS, &other, &found, "delete the line", "models.lock"] {
         assert!(error.contains(part), "{part} is not in: {error}");
     }

@@ -21,7 +21,7 @@ fn files_arrive_are_recorded_and_asked_for_once() {
     let fetched = world.fetch().unwrap();
     assert!(fetched.iter().all(|file| file.how == How::Downloaded));
     assert_eq!(std::fs::read(world.path(WEIGHTS)).unwrap(), weights());
-    let sha256 = schema::run::sha256_hex(&weights());
+    let sha256 = schema::hash::sha256_hex(&weights());
     assert_eq!(fetched[1].sha256, sha256);
     assert_eq!(fetched[1].size_bytes, weights().len() as u64);
     assert!(

@@ -76,7 +76,7 @@ impl World {
 
     /// The large file's blob in the hub's cache, without its ending.
     pub fn blob(&self) -> PathBuf {
-        let sha256 = schema::run::sha256_hex(&weights());
+        let sha256 = schema::hash::sha256_hex(&weights());
         self.dir
             .path()
             .join("hub/models--owner--repo/blobs")

@@ -82,7 +82,7 @@ fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
     let golden = std::fs::read_to_string(&kept).expect("it was kept");
     assert_eq!(
         first["golden_sha256"],
-        schema::run::sha256_hex(golden.as_bytes())
+        schema::hash::sha256_hex(golden.as_bytes())
     );
 
     // Of other weights it is none, and is made anew; half of one is none either.

@@ -2,8 +2,9 @@
 //! scenarios share.
 
 use crate::checkout::{Checkout, PROFILE, text};
+use schema::launch_log::LaunchLog;
 use schema::record::Status;
-use schema::run::{LaunchLog, Run};
+use schema::run::Run;
 
 /// [`PROFILE`] with a user alone as well, whose load the serial scenario measures, and batches.
 fn profile() -> String {

@@ -1,14 +1,16 @@
 //! Runs made up to the nanosecond and written as records, so that what is said of two
 //! of them can be checked without timing anything.
 
+use schema::hash::sha256_hex;
 use schema::origin::{Origin, Shard};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::provenance::Provenance;
 use schema::record::{
     CaseEnd, CheckRecord, End, IsaLimit, LaunchRecord, Ready, RecordEvent, RequestRecord, Status,
     VerifyRecord,
 };
 use schema::registry::Target;
-use schema::run::{FORMAT, Provenance, RunHeader, sha256_hex};
+use schema::run::{FORMAT, RunHeader};
 use schema::scenario::{Axis, LoadShape};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ fn every_case_has_readings_even_one_that_failed() {
     // As in `faults`: a fault at the 100th batch strikes only while timed.
     checkout.profile(&PROFILE.replace("requests = 6", "requests = 110"));
     let (output, run) = checkout.bench(&[("FAKE_FAULT_AT", "100")]);
-    let failed = |log: &&schema::run::LaunchLog| {
+    let failed = |log: &&schema::launch_log::LaunchLog| {
         let end = log.end.as_ref();
         log.ready.is_some() && end.is_some_and(|end| end.status == Status::Crashed)
     };

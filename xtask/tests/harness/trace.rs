@@ -9,8 +9,8 @@ use stats::kernels::classify::Class;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::build::Programs;
-use xtask::doctor::Gpu;
 use xtask::engine::Program;
+use xtask::machine::Gpu;
 use xtask::prompts::Prompts;
 use xtask::run::trace::Tracing;
 

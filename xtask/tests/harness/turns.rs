@@ -3,8 +3,8 @@
 
 use crate::checkout::{Checkout, text, turns_alone};
 use crate::resume::started;
+use schema::launch_log::LaunchLog;
 use schema::record::Status;
-use schema::run::LaunchLog;
 use std::time::{Duration, Instant};
 
 /// A token takes so long (µs) that a turn has three requests.

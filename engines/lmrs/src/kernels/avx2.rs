@@ -8,7 +8,7 @@ use super::{F32Job, Q8Job};
 use std::arch::x86_64::*;
 
 super::portable::elementwise!(true, "avx2,fma,f16c");
-crate::attention::attend_kernel!(true, blocks: 1, columns: 1, "avx2,fma,f16c");
+crate::kernels::attention::attend_kernel!(true, blocks: 1, columns: 1, "avx2,fma,f16c");
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]

@@ -10,7 +10,7 @@ use super::{F32Job, Q8Job};
 use std::arch::x86_64::*;
 
 super::portable::elementwise!(true, "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c");
-crate::attention::attend_kernel!(true, blocks: 2, columns: 4, "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c");
+crate::kernels::attention::attend_kernel!(true, blocks: 2, columns: 4, "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c");
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]

@@ -9,6 +9,7 @@
 //!
 //! Nothing here starts a thread or allocates.
 
+pub mod attention;
 pub mod portable;
 pub mod quant;
 pub mod scalar;
@@ -20,7 +21,7 @@ pub mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub mod vnni;
 
-use crate::attention::Attend;
+use attention::Attend;
 use quant::Activations;
 use std::ops::Range;
 

@@ -6,7 +6,7 @@ use super::quant::{BLOCK, TILE_BYTES, TILE_ROWS, tile_scale, tile_value};
 use super::{F32Job, Q8Job};
 
 super::portable::elementwise!(false);
-crate::attention::attend_kernel!(false, blocks: 1, columns: 1);
+crate::kernels::attention::attend_kernel!(false, blocks: 1, columns: 1);
 
 fn zero() -> [f32; 16] {
     [0.0; 16]

@@ -2,20 +2,18 @@
 //! go. The rule stands in `stats::decide`; here is which runs may carry a decision, and
 //! its words. What the data can't say is answered with the command that would measure it.
 
-mod eligible;
 mod setup;
 mod workload;
 
-use super::answer::join;
-use super::cells::plural;
+use super::eligible::{Suggestion, eligible, refusal, suggestions};
 use super::frame::Frame;
+use super::paths;
 use super::place::{self, RunLine, case_path, target_path};
 use super::{Shown, case_label, metric};
 use crate::Input;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
-pub use eligible::refusal;
-use eligible::{Suggestion, eligible, suggestions};
+use crate::words::{join, plural};
 use serde::Serialize;
 use stats::analysis::Verdict;
 use stats::decide::{BrokenBy, Decision, decide};
@@ -23,8 +21,6 @@ use stats::metrics::Better;
 use std::collections::BTreeSet;
 use workload::{Asked, WORKLOADS, Workload};
 
-/// Its path.
-pub const PATH: &str = "guide.html";
 /// Precisions that leave the weights as they were trained, or halve them.
 const UNQUANTISED: [&str; 3] = ["f32", "bf16", "f16"];
 
@@ -90,7 +86,7 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
         .collect();
     let answer = answer(shown, fit.len() as u64, &workloads);
     GuidePage {
-        frame: place::frame(input, PATH, "Deployment guide", &answer),
+        frame: place::frame(input, paths::GUIDE, "Deployment guide", &answer),
         answer,
         workloads,
         runs: place::run_lines(shown, |shown| match refusal(shown) {
@@ -193,7 +189,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         choice: decision.choice.clone(),
         about: engine.map(|e| e.about.clone()).unwrap_or_default(),
         place: place::place(shown),
-        run_path: super::frame::run_path(&shown.run.header.id),
+        run_path: super::paths::run_path(&shown.run.header.id),
         case: format!("{title}, {label}"),
         case_path: case_path(shown, &asked.scenario.id, &asked.case.id),
         why: why(&asked, &decision),

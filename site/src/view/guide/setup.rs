@@ -2,15 +2,16 @@
 //! what to watch: all from the run's own record and the registry.
 
 use crate::fmt::{self, Unit};
-use crate::view::cells::{plural, status_words};
+use crate::view::cells::status_words;
 use crate::view::disturbances::flag;
 use crate::view::engine::{batching_words, build_facts, verified_scope};
 use crate::view::{Shown, case_label, metric};
+use crate::words::plural;
 use schema::adoption::Adoption;
+use schema::launch_log::LaunchLog;
 use schema::plan::Case;
 use schema::record::Status;
 use schema::registry::{Build, Target};
-use schema::run::LaunchLog;
 use stats::analysis::{Cell, MetricId};
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@ use super::{SuiteView, call_ns};
 use crate::fmt::{self, NONE, Unit, quantity};
 use crate::html::slug;
 use crate::view::cells::{chip, rests_on, status_words, verdict};
-use crate::view::frame::engine_path;
+use crate::view::paths::engine_path;
 use schema::micro::{SuiteCase, Variant, Work};
 use schema::record::Status;
 use serde::Serialize;

@@ -9,28 +9,19 @@ pub use page::MicroPage;
 
 use super::Shown;
 use super::frame::Frame;
+use super::paths;
 use crate::chart::Table;
 use crate::chart::style::Style;
 use crate::fmt;
 use crate::html::slug;
 use schema::micro::{DIR, PlannedSuite, Suite, Variant};
-use schema::run::Run;
 use serde::Serialize;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::micro::SuiteAnalysis;
 
-/// Path of the page that lists the suites.
-pub const PATH: &str = "micro.html";
-
 /// Path of a suite's page.
 pub fn suite_path(suite: &str) -> String {
     format!("{DIR}/{}.html", slug(suite))
-}
-
-/// The run that the pages speak of: the first that has any suite, which need not be
-/// the one that the site shows first.
-pub fn run_of(runs: &[Run]) -> Option<&Run> {
-    runs.iter().find(|run| !run.header.plan.micro.is_empty())
 }
 
 /// The list of suites.
@@ -65,7 +56,7 @@ pub fn index(shown: &Shown) -> MicroIndex {
         frame: Frame::new(
             shown.input,
             Some(shown.run),
-            PATH,
+            paths::MICRO,
             "Below the engines",
             about,
         ),

@@ -1,9 +1,9 @@
 //! One synthetic launch: invented speeds, seeded noise and scripted failures, in
 //! the events that a real engine's process would leave.
 
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::{CaseEnd, End, LaunchRecord, Ready, RequestRecord, Status};
-use schema::run::LaunchLog;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -2,7 +2,7 @@
 
 use super::launch::SPEEDS;
 use schema::adoption::{Adoption, Built};
-use schema::run::Provenance;
+use schema::provenance::Provenance;
 use std::collections::BTreeMap;
 
 pub fn provenance() -> Provenance {

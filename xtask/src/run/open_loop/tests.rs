@@ -1,7 +1,8 @@
 //! Sender and reader against engines scripted in shell: what is sent when, and what
 //! becomes of requests that have no answer. No test asserts a wall-clock time.
 
-use super::super::load::{PromptQueue, issue as issue_case};
+use super::super::issue::issue as issue_case;
+use super::super::load::PromptQueue;
 use super::*;
 use crate::engine::Program;
 use crate::engine::session::Patience;

@@ -1,0 +1,231 @@
+//! The data formats described field by field, read out of the very source that
+//! defines them: its doc comments are the descriptions, so that none can be missing
+//! or say something else.
+//!
+//! Not a parser of Rust: it understands what the record types of this crate are made
+//! of (documented structs and enums with public fields), and a test holds it to them.
+
+/// A file of this crate that defines what is on disk, and what it is about.
+pub const SOURCES: [(&str, &str); 8] = [
+    ("run.json and what a run holds", include_str!("run.rs")),
+    (
+        "where and with what it was made, in run.json",
+        include_str!("provenance.rs"),
+    ),
+    ("the plan in run.json", include_str!("plan.rs")),
+    ("a line of a record file", include_str!("record.rs")),
+    (
+        "the counters of a record file",
+        include_str!("telemetry.rs"),
+    ),
+    ("budget.json", include_str!("budget.rs")),
+    ("calibration.json", include_str!("calibration.rs")),
+    ("a line of capacity.jsonl", include_str!("capacity.rs")),
+    ("data/prices/<date>.toml", include_str!("prices.rs")),
+];
+
+/// A documented type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// Its fields or variants, in order.
+    pub fields: Vec<Field>,
+}
+
+/// A field of a struct, or a variant of an enum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// As in the source; records spell variants in snake case.
+    pub name: String,
+    /// Its Rust type; empty for a variant without content.
+    pub kind: String,
+    /// What it is.
+    pub about: String,
+}
+
+/// The public types of a source file that can stand on disk (those that derive
+/// `Serialize` or `Deserialize`), in order.
+pub fn types(source: &str) -> Vec<Type> {
+    let mut types = Vec::new();
+    let mut about: Vec<&str> = Vec::new();
+    let mut on_disk = false;
+    let mut open: Option<Type> = None;
+    // Tests come last, and define nothing that is on disk.
+    let source = source.split("#[cfg(test)]").next().unwrap_or(source);
+    for line in source.lines() {
+        let text = line.trim();
+        if let Some(doc) = text.strip_prefix("/// ") {
+            about.push(doc);
+        } else if text == "///" {
+            about.push("");
+        } else if text.starts_with("#[") {
+            on_disk |= text.contains("erialize");
+        } else if let Some(current) = &mut open {
+            match line {
+                "}" => types.extend(open.take()),
+                _ if !about.is_empty() => {
+                    current.fields.extend(field(text, &joined(&about)));
+                    about.clear();
+                }
+                _ => {}
+            }
+        } else {
+            let named = text
+                .strip_prefix("pub struct ")
+                .or_else(|| text.strip_prefix("pub enum "))
+                .and_then(|rest| rest.strip_suffix(" {"));
+            if let Some(name) = named.filter(|_| on_disk) {
+                open = Some(Type {
+                    name: name.into(),
+                    about: joined(&about),
+                    fields: Vec::new(),
+                });
+            }
+            about.clear();
+            on_disk = false;
+        }
+    }
+    types
+}
+
+/// `pub name: Kind,`, `Variant,`, `Variant(Kind),` or, inside a variant, `name: Kind,`.
+fn field(text: &str, about: &str) -> Option<Field> {
+    let text = text.strip_suffix(',').or(text.strip_suffix(" {"))?;
+    let (name, kind) = if let Some(rest) = text.strip_prefix("pub ") {
+        rest.split_once(": ")?
+    } else if let Some((name, kind)) = text.split_once('(') {
+        (name, kind.strip_suffix(')')?)
+    } else {
+        text.split_once(": ").unwrap_or((text, ""))
+    };
+    Some(Field {
+        name: name.into(),
+        kind: kind.into(),
+        about: about.into(),
+    })
+}
+
+/// Paragraphs as one line; link brackets stay, since they name types.
+fn joined(lines: &[&str]) -> String {
+    lines.join(" ").replace("[`", "`").replace("`]", "`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{CaseEnd, End, Ready, RequestRecord, Status};
+    use serde::Serialize;
+
+    fn fields_of(name: &str) -> Vec<String> {
+        let found = SOURCES
+            .iter()
+            .flat_map(|(_, source)| types(source))
+            .find(|t| t.name == name);
+        let fields = found
+            .unwrap_or_else(|| panic!("{name} is described"))
+            .fields;
+        assert!(fields.iter().all(|f| !f.about.is_empty()), "{name}");
+        fields.into_iter().map(|f| f.name).collect()
+    }
+
+    /// Every key that really stands in a record has a description, in order.
+    fn check(name: &str, value: &impl Serialize) {
+        let value = serde_json::to_value(value).unwrap();
+        let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
+        assert!(!keys.is_empty());
+        for key in keys {
+            assert!(fields_of(name).contains(key), "{name}.{key}");
+        }
+    }
+
+    #[test]
+    fn every_key_of_a_record_is_described() {
+        check(
+            "RequestRecord",
+            &RequestRecord {
+                case: "p10".into(),
+                id: 0,
+                prompt: 0,
+                warmup: false,
+                scheduled_ns: 0,
+                sent_ns: 0,
+                received_ns: 0,
+                started_ns: 0,
+                token_ns: vec![],
+                answered_ns: 0,
+                batch: 1,
+                output_ids: vec![],
+                output_text: Some(String::new()),
+            },
+        );
+        check(
+            "CaseEnd",
+            &CaseEnd {
+                case: "p10".into(),
+                start_ns: 0,
+                end_ns: 0,
+                peak_rss_bytes: Some(1),
+            },
+        );
+        check(
+            "End",
+            &End {
+                status: Status::Ok,
+                reason: String::new(),
+                stderr_tail: "x".into(),
+                end_ns: 0,
+            },
+        );
+        check(
+            "Ready",
+            &Ready {
+                version: String::new(),
+                build: [].into(),
+                batching: String::new(),
+                notes: vec![],
+                hello_ns: 0,
+                ready_ns: 0,
+                load_ns: 0,
+                weight_bytes: 0,
+                kv_bytes_per_token: 0,
+            },
+        );
+        check("Budget", &crate::budget::Budget::default());
+    }
+
+    #[test]
+    fn structs_and_enums_are_read_and_nothing_else() {
+        let source = "//! x\n/// Not on disk.\npub struct No {\n    /// f\n    pub f: u8,\n}\n\
+                      /// A `b`,\n/// twice.\n#[derive(Serialize, Deserialize)]\npub struct Yes {\n    \
+                      /// First, see [`No`].\n    #[serde(default)]\n    pub a_ns: Option<u64>,\n}\n\
+                      /// E.\n#[derive(Deserialize)]\npub enum E {\n    /// One.\n    One,\n    /// Two.\n    \
+                      Two(Yes),\n    /// Three.\n    Three {\n        /// In it.\n        x: u8,\n    },\n}\n\
+                      #[cfg(test)]\nmod tests {}\n";
+        let all = types(source);
+        let names: Vec<&str> = all.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(names, ["Yes", "E"]);
+        assert_eq!(all[0].about, "A `b`, twice.");
+        let a = &all[0].fields[0];
+        assert_eq!((a.name.as_str(), a.kind.as_str()), ("a_ns", "Option<u64>"));
+        assert_eq!(a.about, "First, see `No`.");
+        let variants: Vec<(&str, &str)> = all[1]
+            .fields
+            .iter()
+            .map(|f| (f.name.as_str(), f.kind.as_str()))
+            .collect();
+        assert_eq!(
+            variants,
+            [("One", ""), ("Two", "Yes"), ("Three", ""), ("x", "u8")]
+        );
+    }
+
+    #[test]
+    fn every_source_describes_something() {
+        for (title, source) in SOURCES {
+            assert!(!types(source).is_empty(), "{title}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! A kernel trace: which kernels a process ran on the GPU, and when. Written by the
+//! injection library (`crates/tracer`) as JSON Lines, loaded here into a value that
+//! `stats` may trust. Raw: which kernel belongs to which token is derived elsewhere.
+//!
+//! A trace comes from a launch of its own that is never timed. Its requests, with the
+//! engine's token stamps, lie beside it in the format of every other launch.
+
+use crate::error::DataError;
+use crate::hash::sha256_hex;
+use crate::launch_log::LaunchLog;
+use crate::run_files::{RunFiles, read_regular};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The number in [`TraceHeader::format`].
+pub const TRACE_FORMAT: u32 = 1;
+/// Directory of the traces inside a run's.
+pub const TRACES_DIR: &str = "kernels";
+/// How the file of a trace ends.
+pub const TRACE_SUFFIX: &str = ".trace.jsonl";
+/// How the file of its requests ends.
+pub const REQUESTS_SUFFIX: &str = ".requests.jsonl";
+/// Variable that tells the injection library which file to write.
+pub const TRACE_VARIABLE: &str = "BENCH_KERNEL_TRACE";
+
+/// One line of a trace, in the order written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ev", rename_all = "snake_case")]
+pub enum TraceEvent {
+    /// First line.
+    Header(TraceHeader),
+    /// A kernel's name, before the first kernel that has it.
+    Name(KernelName),
+    /// A kernel that ran.
+    Kernel(Kernel),
+    /// Kernels that ran and left no record.
+    Lost(Lost),
+    /// Something did not work; the process went on.
+    Failure(TraceFailure),
+    /// Last line: everything was flushed.
+    End(TraceEnd),
+}
+
+/// What made the trace, and on which clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceHeader {
+    /// [`TRACE_FORMAT`].
+    pub format: u32,
+    /// Made up for a test: no GPU ran this, and nothing may be claimed from it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub synthetic: bool,
+    /// Version of the tracer.
+    pub tracer: String,
+    /// The traced process.
+    pub pid: u32,
+    /// When the file was opened (`CLOCK_MONOTONIC`).
+    pub opened_ns: u64,
+    /// `CUPTI_API_VERSION` of the library that recorded; absent where none was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cupti_version: Option<u32>,
+    /// How its timestamps became ours; absent where it gave none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockMapping>,
+}
+
+/// How CUPTI's timestamps were mapped to `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockMapping {
+    /// By which means.
+    pub method: ClockMethod,
+    /// What the mapping rests on, measured when tracing began.
+    pub sample: ClockSample,
+}
+
+/// By which means timestamps are mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockMethod {
+    /// CUPTI reads `CLOCK_MONOTONIC` itself: nothing is subtracted.
+    Callback,
+    /// CUPTI reads its own clock, and the offset of the sample was subtracted.
+    Offset,
+}
+
+/// CUPTI's clock read between two readings of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockSample {
+    /// CUPTI's reading less the middle of ours.
+    pub offset_ns: i64,
+    /// Half the time between ours: the offset is not further off than this.
+    pub error_ns: u64,
+}
+
+/// A name, written once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelName {
+    /// Counted from 0.
+    pub id: u32,
+    /// As CUPTI gives it: mangled where the kernel is C++.
+    pub name: String,
+}
+
+/// One kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// Id of its name.
+    pub name: u32,
+    /// Began on the device (`CLOCK_MONOTONIC`).
+    pub start_ns: u64,
+    /// Ended on the device.
+    pub end_ns: u64,
+    /// Blocks in x, y, z.
+    pub grid: [i32; 3],
+    /// Threads per block in x, y, z.
+    pub block: [i32; 3],
+    /// Device index.
+    pub device: u32,
+    /// CUPTI's number of its stream.
+    pub stream: u32,
+    /// Node of the CUDA graph that launched it; 0: launched by itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub graph_node: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Kernels without a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Records that CUPTI dropped because its buffers were full.
+    pub dropped: u64,
+    /// Records that it gave without timestamps.
+    pub untimed: u64,
+}
+
+/// Something did not work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceFailure {
+    /// What was tried, such as a function of CUPTI.
+    pub what: String,
+    /// CUPTI's result code, where it gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<u32>,
+    /// Why, and what to do about it; one line.
+    pub reason: String,
+}
+
+impl std::fmt::Display for TraceFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.what, self.reason)
+    }
+}
+
+/// The process ended in good order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceEnd {
+    /// Kernel lines above.
+    pub kernels: u64,
+    /// The clock once more: how far it moved against [`ClockMapping::sample`] is drift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockSample>,
+    /// When (`CLOCK_MONOTONIC`).
+    pub end_ns: u64,
+}
+
+/// A trace, parsed and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelTrace {
+    /// sha256 of the file's bytes.
+    pub sha256: String,
+    /// Its first line.
+    pub header: TraceHeader,
+    /// Names by id.
+    pub names: Vec<String>,
+    /// Kernels, by start.
+    pub kernels: Vec<Kernel>,
+    /// Kernels without a record, in all.
+    pub lost: Lost,
+    /// What did not work.
+    pub failures: Vec<TraceFailure>,
+    /// Its last line; `None`: the process was killed, or its disk was full.
+    pub end: Option<TraceEnd>,
+}
+
+/// Why there is no trace where one is looked for.
+const NOT_THERE: &str = "is not there: the process never started CUDA, so nothing was traced";
+
+impl KernelTrace {
+    /// Load a trace. A last line cut short by a kill is left out; any other line that
+    /// can't be read, or contradicts the others, is an error with its number.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        if !path.exists() {
+            return Err(DataError::new(path, NOT_THERE));
+        }
+        let text = String::from_utf8(read_regular(path)?)
+            .map_err(|e| DataError::new(path, format!("is no text: {e}")))?;
+        Self::parse(path, &text)
+    }
+
+    /// The same of a run's files.
+    fn of_run(files: &RunFiles, name: &str) -> Result<Self, DataError> {
+        let path = files.path(name);
+        match files.text(name)? {
+            Some(text) => Self::parse(&path, &text),
+            None => Err(DataError::new(&path, NOT_THERE)),
+        }
+    }
+
+    /// The same from a text; `path` stands in errors.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, DataError> {
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let mut lines = whole.lines().enumerate();
+        let header = match lines.next().map(|(_, line)| event(path, 1, line)) {
+            None => {
+                return Err(DataError::new(
+                    path,
+                    "has no whole line: the traced process died before the tracer was ready",
+                ));
+            }
+            Some(Ok(TraceEvent::Header(header))) => header,
+            Some(Ok(_)) => return Err(DataError::at(path, 1, "the first line is not a `header`")),
+            Some(Err(error)) => return Err(error),
+        };
+        if header.format != TRACE_FORMAT {
+            let message = format!(
+                "is format {}, this program reads format {TRACE_FORMAT}",
+                header.format
+            );
+            return Err(DataError::at(path, 1, message));
+        }
+        let mut trace = Self {
+            sha256: sha256_hex(text.as_bytes()),
+            header,
+            names: Vec::new(),
+            kernels: Vec::new(),
+            lost: Lost {
+                dropped: 0,
+                untimed: 0,
+            },
+            failures: Vec::new(),
+            end: None,
+        };
+        for (index, line) in lines {
+            let number = index + 1;
+            let event = event(path, number, line)?;
+            trace
+                .add(event)
+                .map_err(|message| DataError::at(path, number, message))?;
+        }
+        trace.kernels.sort_by_key(|k| (k.start_ns, k.end_ns));
+        Ok(trace)
+    }
+
+    fn add(&mut self, event: TraceEvent) -> Result<(), String> {
+        if self.end.is_some() {
+            return Err("comes after the `end` line".into());
+        }
+        match event {
+            TraceEvent::Header(_) => return Err("a second `header`".into()),
+            TraceEvent::Name(name) if name.id as usize == self.names.len() => {
+                self.names.push(name.name);
+            }
+            TraceEvent::Name(name) => {
+                return Err(format!(
+                    "name {} where {} is due: a line is missing",
+                    name.id,
+                    self.names.len()
+                ));
+            }
+            TraceEvent::Kernel(kernel) if kernel.name as usize >= self.names.len() => {
+                return Err(format!("a kernel with name {}, not given", kernel.name));
+            }
+            TraceEvent::Kernel(kernel) if kernel.end_ns < kernel.start_ns => {
+                return Err("a kernel that ends before it starts".into());
+            }
+            TraceEvent::Kernel(kernel) => self.kernels.push(kernel),
+            TraceEvent::Lost(lost) => {
+                self.lost.dropped += lost.dropped;
+                self.lost.untimed += lost.untimed;
+            }
+            TraceEvent::Failure(failure) => self.failures.push(failure),
+            TraceEvent::End(end) if end.kernels != self.kernels.len() as u64 => {
+                return Err(format!(
+                    "the `end` line counts {} kernels, there are {}: lines are missing",
+                    end.kernels,
+                    self.kernels.len()
+                ));
+            }
+            TraceEvent::End(end) => self.end = Some(end),
+        }
+        Ok(())
+    }
+}
+
+fn event(path: &Path, number: usize, line: &str) -> Result<TraceEvent, DataError> {
+    serde_json::from_str(line)
+        .map_err(|e| DataError::at(path, number, format!("not a line of a trace: {e}")))
+}
+
+/// A launch that was traced: its requests and its kernels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TracedLaunch {
+    /// Its requests; never timed.
+    pub log: LaunchLog,
+    /// Where its trace is, relative to the run's directory.
+    pub file: PathBuf,
+    /// Its trace, or why it can't be used.
+    pub trace: Result<KernelTrace, DataError>,
+}
+
+impl TracedLaunch {
+    /// The newest of every target of a run, by target id. A trace that can't be used is
+    /// no error of the run: the reason stands in its place.
+    pub fn load_all(files: &RunFiles) -> Result<Vec<Self>, DataError> {
+        let mut newest: Vec<Self> = Vec::new();
+        let is_requests = |name: &&str| {
+            name.starts_with(TRACES_DIR)
+                && name.ends_with(REQUESTS_SUFFIX)
+                && name.split('/').count() == 3
+        };
+        for name in files.names().filter(is_requests) {
+            let Some(log) = LaunchLog::load(files, name)? else {
+                continue; // killed before its first line
+            };
+            let file = trace_path(Path::new(name));
+            let launch = Self {
+                trace: KernelTrace::of_run(files, &file.to_string_lossy()),
+                file,
+                log,
+            };
+            let same = |other: &Self| other.log.launch.target == launch.log.launch.target;
+            match newest.iter_mut().find(|other| same(other)) {
+                Some(other) if other.log.launch.attempt < launch.log.launch.attempt => {
+                    *other = launch;
+                }
+                Some(_) => {}
+                None => newest.push(launch),
+            }
+        }
+        newest.sort_by(|a, b| a.log.launch.target.cmp(&b.log.launch.target));
+        Ok(newest)
+    }
+}
+
+/// The file of the trace that belongs to a file of requests.
+pub fn trace_path(requests: &Path) -> PathBuf {
+    let name = requests.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(REQUESTS_SUFFIX).unwrap_or(&name);
+    requests.with_file_name(format!("{stem}{TRACE_SUFFIX}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! The types of everything under `data/` and of `engines/engines.toml`, and how
+//! each is loaded and validated.
+//!
+//! Reading a file is the only I/O here; nothing is written, measured or derived.
+//! A load either returns a value that every consumer may trust or a
+//! [`DataError`] that names the file, the place in it and what to do.
+
+pub mod adoption;
+pub mod budget;
+pub mod bundle;
+pub mod calibration;
+pub mod capacity;
+pub mod device;
+pub mod document;
+pub mod error;
+pub mod golden;
+pub mod hash;
+pub mod hypothesis;
+pub mod kernels;
+pub mod launch_log;
+mod lines;
+pub mod micro;
+pub mod model;
+pub mod origin;
+pub mod parity;
+pub mod pins;
+pub mod plan;
+pub mod prices;
+pub mod profile;
+pub mod provenance;
+pub mod record;
+pub mod registry;
+pub mod run;
+pub mod run_files;
+pub mod scenario;
+pub mod simulation;
+pub mod telemetry;
+pub mod train;
+pub mod twin;
+
+pub use error::DataError;

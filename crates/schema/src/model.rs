@@ -1,0 +1,247 @@
+//! `data/models.toml` (which models there are, and where each comes from) and
+//! `data/models.lock` (the sha256 of every file of each).
+
+use crate::error::{DataError, check_id, read_toml};
+use crate::hash::sha256_hex;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// `data/models.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Models {
+    /// All models.
+    #[serde(rename = "model")]
+    pub models: Vec<Model>,
+}
+
+/// One model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// Directory name under the models directory.
+    pub id: String,
+    /// For headings.
+    pub name: String,
+    /// Parameters, tied embeddings once.
+    pub parameters: u64,
+    /// About how large all of its files are together (MB); 0 = not known.
+    #[serde(default)]
+    pub size_mb: u64,
+    /// Positions that its configuration declares (`max_position_embeddings`), for a model whose
+    /// configuration isn't here before it is fetched; 0 = not known.
+    #[serde(default)]
+    pub positions: u32,
+    /// Whether its hub may ask to accept its terms first, which takes a token.
+    #[serde(default)]
+    pub gated: bool,
+    /// What it is for and what its numbers may be used for.
+    pub about: String,
+    /// Where its files come from.
+    pub source: Source,
+}
+
+/// Where a model's files come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Source {
+    /// Made here from a seed by the `models` crate, which knows it by this id.
+    Embedded,
+    /// The same, of weights that were trained here and stand in this repository.
+    Trained {
+        /// The safetensors file of the weights, relative to the list; absolute once loaded.
+        weights: PathBuf,
+    },
+    /// Downloaded from a Hugging Face hub.
+    Hub {
+        /// The files, by their name in the model's directory.
+        files: Vec<HubFile>,
+    },
+    /// Copied from a directory that the user named. Where that lies is told to nobody.
+    Directory {
+        /// Names of the files.
+        files: Vec<String>,
+    },
+}
+
+/// One file of a hub model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HubFile {
+    /// Name in the model's directory, e.g. `model.safetensors`.
+    pub name: String,
+    /// Repository, `owner/name`.
+    pub repo: String,
+    /// Full commit id: a branch name would not be a pin.
+    pub revision: String,
+    /// Path inside the repository.
+    pub path: String,
+}
+
+impl HubFile {
+    fn check_revision(&self, path: &Path, model: &str) -> Result<(), DataError> {
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if self.revision.len() == 40 && self.revision.bytes().all(hex) {
+            return Ok(());
+        }
+        Err(DataError::new(
+            path,
+            format!(
+                "model {model}, file {}: revision {:?} is not a full commit id (40 lower-case hex digits); a branch or tag moves",
+                self.name, self.revision
+            ),
+        ))
+    }
+}
+
+impl Source {
+    /// The directory of weights that were trained here, where what is known of them stands
+    /// beside them.
+    pub fn trained_dir(&self) -> Option<&Path> {
+        match self {
+            Self::Trained { weights } => weights.parent(),
+            Self::Embedded | Self::Hub { .. } | Self::Directory { .. } => None,
+        }
+    }
+}
+
+impl Model {
+    /// Whether it may stand in a list: its id and its files' names can be file names, and what is
+    /// downloaded is pinned. `path`: the file that says so, for the error.
+    pub fn check(&self, path: &Path) -> Result<(), DataError> {
+        check_id(path, "model", &self.id)?;
+        match &self.source {
+            Source::Embedded | Source::Trained { .. } => Ok(()),
+            Source::Hub { files } => files.iter().try_for_each(|file| {
+                check_id(path, "file", &file.name.to_lowercase())?;
+                file.check_revision(path, &self.id)
+            }),
+            Source::Directory { files } => files
+                .iter()
+                .try_for_each(|name| check_id(path, "file", &name.to_lowercase())),
+        }
+    }
+}
+
+impl Models {
+    /// Load and validate the list.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        let mut models: Self = read_toml(path)?;
+        let dir = path.parent().unwrap_or(Path::new("."));
+        for model in &mut models.models {
+            model.check(path)?;
+            if let Source::Trained { weights } = &mut model.source {
+                *weights = dir.join(&*weights);
+            }
+        }
+        Ok(models)
+    }
+
+    /// The model of that id.
+    pub fn get(&self, id: &str) -> Option<&Model> {
+        self.models.iter().find(|model| model.id == id)
+    }
+}
+
+/// `data/models.lock`: model id → file name → sha256, lower-case hex.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelsLock {
+    /// The hashes.
+    #[serde(flatten)]
+    pub models: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl ModelsLock {
+    /// Load the lock; a file that isn't there is an empty lock.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        if path.exists() {
+            read_toml(path)
+        } else {
+            Ok(Self::default())
+        }
+    }
+}
+
+/// The identity of a model's weights, by the hashes of its files: the sha256 of the file
+/// `weights`, or, where an index stands in its place, that of its shards' hashes and names, a line
+/// `<sha256>  <name>` each, in order of name. `None` where the hashes have neither.
+pub fn weights_identity(files: &BTreeMap<String, String>, weights: &str) -> Option<String> {
+    if let Some(sha256) = files.get(weights) {
+        return Some(sha256.clone());
+    }
+    files.get(&format!("{weights}.index.json"))?;
+    let extension = Path::new(weights).extension()?;
+    let is_shard = |name: &&String| Path::new(name.as_str()).extension() == Some(extension);
+    let names = files.keys().filter(is_shard);
+    let lines: String = names
+        .map(|name| format!("{}  {name}\n", files[name]))
+        .collect();
+    (!lines.is_empty()).then(|| sha256_hex(lines.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_in_shards_are_known_by_all_of_them() {
+        let files = |names: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let owned = |(name, hash): &(&str, &str)| ((*name).to_owned(), (*hash).to_owned());
+            names.iter().map(owned).collect()
+        };
+        let whole = files(&[("config.json", "c"), ("model.safetensors", "ab")]);
+        let identity = |files: &BTreeMap<String, String>| -> Option<String> {
+            weights_identity(files, "model.safetensors")
+        };
+        assert_eq!(identity(&whole), Some("ab".to_owned()));
+        let shards = [
+            ("model-00002-of-00002.safetensors", "22"),
+            ("model-00001-of-00002.safetensors", "11"),
+            ("model-q8_0.gguf", "99"),
+        ];
+        assert_eq!(identity(&files(&shards)), None, "without an index");
+        let index = [("model.safetensors.index.json", "ii")];
+        let sharded = files(&[&shards[..], &index[..]].concat());
+        let lines = "11  model-00001-of-00002.safetensors\n22  model-00002-of-00002.safetensors\n";
+        assert_eq!(identity(&sharded), Some(sha256_hex(lines.as_bytes())));
+    }
+
+    #[test]
+    fn a_branch_is_not_a_pin() {
+        let check = |revision: &str| {
+            let file = HubFile {
+                name: "a".into(),
+                repo: "o/r".into(),
+                revision: revision.into(),
+                path: "a".into(),
+            };
+            file.check_revision(Path::new("models.toml"), "m")
+        };
+        let error = check("main").unwrap_err();
+        assert!(error.message.contains("not a full commit id"), "{error}");
+        assert!(check(&"0A".repeat(20)).is_err());
+        assert!(check(&"0a".repeat(20)).is_ok());
+    }
+
+    #[test]
+    fn the_repository_s_own_list_loads() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/models.toml");
+        let models = Models::load(&path).unwrap();
+        assert!(models.get("tiny-llama").is_some());
+        let sizes = models.models.iter().map(|model| model.size_mb);
+        assert!(sizes.min() > Some(0), "a model has no size");
+        for model in &models.models {
+            let is_hub = matches!(model.source, Source::Hub { .. });
+            assert!(
+                !is_hub || model.positions > 0,
+                "{}: says no positions, so no length can be held against them before its download",
+                model.id
+            );
+        }
+        let Source::Trained { weights } = &models.get("tiny-stories").unwrap().source else {
+            panic!("tiny-stories is trained");
+        };
+        assert!(weights.is_file(), "{}", weights.display());
+    }
+}

@@ -1,0 +1,378 @@
+//! `engines/engines.toml`: the registry. What the harness knows of an engine
+//! stands here and in the engine's own `hello`, nowhere in code.
+
+mod architectures;
+mod build;
+pub mod isa;
+mod trials;
+
+pub use architectures::ANY_ARCHITECTURE;
+pub use build::{Build, Need};
+pub use trials::{Handicap, Instrument};
+
+use crate::device::Device;
+use crate::error::{DataError, check_id, read_toml};
+use isa::IsaLadder;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The whole registry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registry {
+    /// Target id that ratios are against; see [`Registry::baseline_of`].
+    pub baseline: String,
+    /// Target id whose outputs goldens are made from and timed outputs are checked by.
+    pub reference: String,
+    /// Target id that the goldens are cross-checked against.
+    pub cross_check: String,
+    /// What the harness is calibrated against.
+    #[serde(default)]
+    pub instrument: Option<Instrument>,
+    /// What the verdicts are tried on.
+    #[serde(default)]
+    pub handicap: Option<Handicap>,
+    /// What keeps libraries from instructions.
+    #[serde(default, rename = "isa_ladder")]
+    pub isa_ladders: Vec<IsaLadder>,
+    /// Backend → the devices that it runs on, one of which must be here. A backend that
+    /// isn't named needs a processor and nothing more.
+    #[serde(default, rename = "backend")]
+    pub backends: BTreeMap<String, Vec<Device>>,
+    /// About how long a program compiles or is downloaded on two cores (s), by its id: what a
+    /// run builds first, and how long it says that takes.
+    #[serde(default)]
+    pub build_s: BTreeMap<String, u32>,
+    /// All engines, in the order the site lists them.
+    #[serde(rename = "engine")]
+    pub engines: Vec<Engine>,
+}
+
+/// One engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// Folder under `engines/`, first part of its target ids.
+    pub id: String,
+    /// For headings.
+    pub name: String,
+    /// One sentence.
+    pub about: String,
+    /// Where it comes from: an address, or a folder of this repository.
+    pub homepage: String,
+    /// How its program is made, for every backend that isn't in `on`.
+    pub build: Build,
+    /// Backends that need a program of their own: other features, another binary.
+    #[serde(default)]
+    pub on: BTreeMap<String, Build>,
+    /// A program that drives the engine without our adapter, to see what that costs.
+    #[serde(default)]
+    pub direct: Option<Direct>,
+    /// For an engine that is a client: a real server, which its tests start by the
+    /// variable `BENCH_REAL_SERVER`.
+    #[serde(default)]
+    pub test_server: Option<Build>,
+    /// Variables of the user's that its programs read, beside those that every program sees:
+    /// names, or the beginning of names before a `*`.
+    #[serde(default)]
+    pub env: Vec<String>,
+    /// Architectures of models that it runs, by the `model_type` of their config.json;
+    /// [`ANY_ARCHITECTURE`]: whatever comes.
+    #[serde(default = "architectures::only_llama")]
+    pub architectures: Vec<String>,
+    /// Not part of a normal run: chosen only by name (fakes, mutants).
+    #[serde(default)]
+    pub hidden: bool,
+    /// Written by those who wrote the benchmark, which pages say where it leads.
+    #[serde(default)]
+    pub ours: bool,
+    /// What it runs.
+    #[serde(rename = "target")]
+    pub targets: Vec<TargetEntry>,
+}
+
+/// An engine without our adapter: a program that reads the request which an adapter
+/// answers by hand and prints one JSON object with `output_tok_per_s` and `output_ids`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Direct {
+    /// How it is made.
+    pub build: Build,
+    /// The weight file inside the model's directory that both load, on the processor.
+    pub weights: String,
+}
+
+impl Engine {
+    /// How the program for a backend is made.
+    pub fn build_for(&self, backend: &str) -> &Build {
+        self.on.get(backend).unwrap_or(&self.build)
+    }
+
+    /// What the program for a backend is called: the engine's id, or
+    /// `<engine>-<backend>` for one of its own. Backends built alike share one.
+    pub fn program_id(&self, backend: &str) -> String {
+        let build = self.build_for(backend);
+        if *build == self.build {
+            return self.id.clone();
+        }
+        let alike = self.on.iter().find(|(_, other)| *other == build);
+        let named = alike.map_or(backend, |(backend, _)| backend);
+        format!("{}-{named}", self.id)
+    }
+
+    /// Every way its programs are made.
+    pub fn builds(&self) -> impl Iterator<Item = &Build> {
+        std::iter::once(&self.build).chain(self.on.values())
+    }
+}
+
+/// One way of running an engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetEntry {
+    /// After `+` in the id; empty for the plain engine.
+    #[serde(default)]
+    pub variant: String,
+    /// `cpu`, `cuda`, …
+    pub backend: String,
+    /// `f32`, `bf16`, `q8_0`, …
+    pub precision: String,
+    /// Weight file inside the model's directory.
+    pub weights: String,
+    /// As [`Engine::architectures`], where this target runs others than its engine does; empty:
+    /// the engine's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub architectures: Vec<String>,
+    /// As [`Engine::hidden`], for one target.
+    #[serde(default)]
+    pub hidden: bool,
+}
+
+/// A target with its engine resolved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// `engine[+variant].backend.precision`, e.g. `candle.cpu.q8_0`.
+    pub id: String,
+    /// Engine id.
+    pub engine: String,
+    /// Variant, empty for the plain engine.
+    pub variant: String,
+    /// Backend.
+    pub backend: String,
+    /// Precision.
+    pub precision: String,
+    /// Weight file.
+    pub weights: String,
+    /// Chosen only by name.
+    #[serde(default)]
+    pub hidden: bool,
+}
+
+impl Registry {
+    /// The target id that ratios are against among those of a run: the baseline itself,
+    /// or where a run has it not (another backend, a model too large for f32), the
+    /// first target of the same engine and variant. Without one, the baseline's id,
+    /// which then is a target that was not measured.
+    pub fn baseline_of<'a>(&'a self, planned: &'a [Target]) -> &'a str {
+        let has = |id: &str| planned.iter().any(|target| target.id == id);
+        if has(&self.baseline) {
+            return &self.baseline;
+        }
+        let kind = |id: &'a str| id.split('.').next();
+        planned
+            .iter()
+            .map(|target| target.id.as_str())
+            .find(|id| kind(id) == kind(&self.baseline))
+            .unwrap_or(&self.baseline)
+    }
+
+    /// Load and validate the registry.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        let registry: Self = read_toml(path)?;
+        let mut engine_ids = BTreeSet::new();
+        for engine in &registry.engines {
+            check_id(path, "engine", &engine.id)?;
+            if engine.id.contains(['+', '.']) {
+                return Err(DataError::new(
+                    path,
+                    format!("engine id {:?} must not contain '+' or '.'", engine.id),
+                ));
+            }
+            if !engine_ids.insert(&engine.id) {
+                return Err(DataError::new(
+                    path,
+                    format!("engine {:?} stands twice", engine.id),
+                ));
+            }
+        }
+        registry.check_programs(path)?;
+        registry.check_architectures(path)?;
+        isa::check(path, &registry.isa_ladders)?;
+        let targets = registry.targets();
+        let mut ids = BTreeSet::new();
+        for target in &targets {
+            check_id(path, "target", &target.id)?;
+            if !ids.insert(target.id.as_str()) {
+                return Err(DataError::new(
+                    path,
+                    format!("target {:?} stands twice", target.id),
+                ));
+            }
+        }
+        let named = [
+            ("baseline", Some(&registry.baseline)),
+            ("reference", Some(&registry.reference)),
+            ("cross_check", Some(&registry.cross_check)),
+            (
+                "instrument",
+                registry.instrument.as_ref().map(|i| &i.target),
+            ),
+            ("handicap", registry.handicap.as_ref().map(|h| &h.target)),
+            ("handicap", registry.handicap.as_ref().map(|h| &h.of)),
+        ];
+        for (what, id) in named.into_iter().filter_map(|(what, id)| Some((what, id?))) {
+            if !ids.contains(id.as_str()) {
+                return Err(DataError::new(
+                    path,
+                    format!("{what} {id:?} is no target of this file"),
+                ));
+            }
+        }
+        Ok(registry)
+    }
+
+    /// Each `on` is for a backend that is run, and no two programs share a name.
+    fn check_programs(&self, path: &Path) -> Result<(), DataError> {
+        let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+        for engine in &self.engines {
+            for backend in engine.on.keys() {
+                check_id(path, "backend", backend)?;
+                if !engine.targets.iter().any(|t| t.backend == *backend) {
+                    return Err(DataError::new(
+                        path,
+                        format!(
+                            "engine {:?} says how it is built on {backend:?}, but has no target there",
+                            engine.id
+                        ),
+                    ));
+                }
+            }
+            for target in &engine.targets {
+                let program = engine.program_id(&target.backend);
+                let owner = owners.entry(program.clone()).or_insert(&engine.id);
+                if *owner != engine.id {
+                    return Err(DataError::new(
+                        path,
+                        format!(
+                            "engines {owner:?} and {:?} both have a program {program:?}",
+                            engine.id
+                        ),
+                    ));
+                }
+            }
+        }
+        match self.build_s.keys().find(|id| !owners.contains_key(*id)) {
+            None => Ok(()),
+            Some(id) => Err(DataError::new(
+                path,
+                format!("[build_s] has {id:?}, which is no program of an engine"),
+            )),
+        }
+    }
+
+    /// All targets, hidden ones too, in the registry's order.
+    pub fn targets(&self) -> Vec<Target> {
+        let mut all = Vec::new();
+        for engine in &self.engines {
+            for entry in &engine.targets {
+                let plus = if entry.variant.is_empty() { "" } else { "+" };
+                all.push(Target {
+                    id: format!(
+                        "{}{plus}{}.{}.{}",
+                        engine.id, entry.variant, entry.backend, entry.precision
+                    ),
+                    engine: engine.id.clone(),
+                    variant: entry.variant.clone(),
+                    backend: entry.backend.clone(),
+                    precision: entry.precision.clone(),
+                    weights: entry.weights.clone(),
+                    hidden: engine.hidden || entry.hidden,
+                });
+            }
+        }
+        all
+    }
+
+    /// Targets that are deliberately wrong: hidden variants of engines that aren't hidden
+    /// themselves, but for the one that is only slow.
+    pub fn mutants(&self) -> Vec<Target> {
+        let slow = self.handicap.as_ref().map(|handicap| &handicap.target);
+        let hidden_engine = |id: &str| self.engine(id).is_some_and(|engine| engine.hidden);
+        let mut targets = self.targets();
+        targets.retain(|t| t.hidden && !hidden_engine(&t.engine) && Some(&t.id) != slow);
+        targets
+    }
+
+    /// Who may judge others: the reference, then the target it is checked against.
+    /// A registry that was loaded has both.
+    pub fn judges(&self) -> [Target; 2] {
+        [&self.reference, &self.cross_check].map(|id| {
+            let mut all = self.targets().into_iter();
+            let judge = all.find(|target| target.id == *id);
+            judge.expect("`load` refuses a registry without it")
+        })
+    }
+
+    /// The engine of that id.
+    pub fn engine(&self, id: &str) -> Option<&Engine> {
+        self.engines.iter().find(|engine| engine.id == id)
+    }
+
+    /// Variables of the user's that a program sees which is made like this: its engine's.
+    pub fn variables_for(&self, how: &Build) -> Vec<String> {
+        let is_its = |e: &&Engine| {
+            let direct = e.direct.iter().map(|direct| &direct.build);
+            e.builds().chain(direct).any(|build| build == how)
+        };
+        let engine = self.engines.iter().find(is_its);
+        engine.map_or(Vec::new(), |engine| engine.env.clone())
+    }
+
+    /// The locked requirements of the engines in Python, relative to the repository.
+    pub fn python_requirements(&self) -> Option<&str> {
+        self.engines.iter().find_map(|engine| match &engine.build {
+            Build::Python { requirements, .. } => Some(requirements.as_str()),
+            _ => None,
+        })
+    }
+
+    /// What a target's program is called; `None` where its engine isn't here.
+    pub fn program_id(&self, target: &Target) -> Option<String> {
+        let engine = self.engine(&target.engine)?;
+        Some(engine.program_id(&target.backend))
+    }
+
+    /// Names of the engines that want something, by what it is.
+    pub fn wanted(&self) -> BTreeMap<Need, Vec<String>> {
+        let mut wanted: BTreeMap<Need, Vec<String>> = BTreeMap::new();
+        for engine in self.engines.iter().filter(|engine| !engine.hidden) {
+            let needs: BTreeSet<Need> = engine.builds().flat_map(Build::needs).copied().collect();
+            for need in needs {
+                wanted.entry(need).or_default().push(engine.name.clone());
+            }
+        }
+        wanted
+    }
+
+    /// Engine names by id.
+    pub fn names(&self) -> BTreeMap<String, String> {
+        self.engines
+            .iter()
+            .map(|e| (e.id.clone(), e.name.clone()))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

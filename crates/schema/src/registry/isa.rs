@@ -1,0 +1,212 @@
+//! Libraries that choose their instructions by what the processor says it can do: the ladder
+//! of levels that each can be kept to by a variable.
+//!
+//! Which processor has what is not known here.
+
+use super::{Build, Need};
+use crate::error::DataError;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// One library's ladder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IsaLadder {
+    /// For messages.
+    pub library: String,
+    /// The variable that keeps the library to a level.
+    pub variable: String,
+    /// Programs with this need have the library.
+    pub need: Need,
+    /// Programs in Python have it whose locked requirements name this package.
+    #[serde(default)]
+    pub package: Option<String>,
+    /// From high to low.
+    #[serde(rename = "level")]
+    pub levels: Vec<IsaLevel>,
+}
+
+/// One level of a ladder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IsaLevel {
+    /// The variable's value.
+    pub value: String,
+    /// Flags, as the Linux kernel spells them, that this level does without and the one
+    /// above it does not.
+    pub without: Vec<String>,
+}
+
+impl IsaLadder {
+    /// Whether a program that is made like this has the library. `requirements` is the
+    /// text of a Python program's locked requirements.
+    pub fn is_for(&self, build: &Build, requirements: &str) -> bool {
+        match (build, &self.package) {
+            (Build::Python { .. }, Some(package)) => requirements.lines().any(|line| {
+                let name = line.split("==").next().unwrap_or(line);
+                name.trim() == package
+            }),
+            _ => build.needs().contains(&self.need),
+        }
+    }
+
+    /// The highest level that does without all of these flags that the ladder knows;
+    /// `None` where it knows none of them.
+    pub fn level_without(&self, flags: &[&str]) -> Option<&IsaLevel> {
+        let mut from_low = self.levels.iter().rev();
+        from_low.find(|level| level.has_any(flags))
+    }
+
+    /// The next level down that takes something from a processor with these flags. `from`
+    /// is the value now, `None` the top.
+    pub fn level_below(&self, from: Option<&str>, flags: &[&str]) -> Option<&IsaLevel> {
+        let first = match from {
+            None => 0,
+            Some(value) => 1 + self.levels.iter().position(|level| level.value == value)?,
+        };
+        self.levels[first..]
+            .iter()
+            .find(|level| level.has_any(flags))
+    }
+}
+
+impl IsaLevel {
+    fn has_any(&self, flags: &[&str]) -> bool {
+        self.without
+            .iter()
+            .any(|flag| flags.contains(&flag.as_str()))
+    }
+}
+
+/// Each ladder has levels that differ, and no two are of one need or variable.
+pub(crate) fn check(path: &Path, ladders: &[IsaLadder]) -> Result<(), DataError> {
+    let (mut variables, mut needs) = (BTreeSet::new(), BTreeSet::new());
+    for ladder in ladders {
+        let wrong = |what: String| {
+            let library = &ladder.library;
+            Err(DataError::new(
+                path,
+                format!("the isa_ladder of {library:?}: {what}"),
+            ))
+        };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if ladder.variable.is_empty() || !ladder.variable.chars().all(is_name) {
+            return wrong(format!("{:?} is no name of a variable", ladder.variable));
+        }
+        if !variables.insert(&ladder.variable) {
+            return wrong(format!("another one sets {} too", ladder.variable));
+        }
+        if !needs.insert(ladder.need) {
+            return wrong("another one is of the same need".into());
+        }
+        if ladder.levels.is_empty() {
+            return wrong("it has no level".into());
+        }
+        let (mut values, mut flags) = (BTreeSet::new(), BTreeSet::new());
+        for level in &ladder.levels {
+            if level.value.is_empty() || !values.insert(&level.value) {
+                return wrong(format!("level {:?} is empty or stands twice", level.value));
+            }
+            if level.without.is_empty() {
+                return wrong(format!("level {:?} does without nothing", level.value));
+            }
+            if let Some(twice) = level.without.iter().find(|flag| !flags.insert(*flag)) {
+                return wrong(format!("{twice:?} stands twice"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ladder() -> IsaLadder {
+        let text = r#"
+library = "lib"
+variable = "LIB_MAX"
+need = "libtorch"
+package = "torch"
+level = [
+    { value = "C", without = ["tiles", "tiles8"] },
+    { value = "B", without = ["half"] },
+    { value = "A", without = ["wide"] },
+]
+"#;
+        toml::from_str(text).expect("it is a ladder")
+    }
+
+    fn value(level: Option<&IsaLevel>) -> Option<&str> {
+        level.map(|level| level.value.as_str())
+    }
+
+    #[test]
+    fn the_level_is_the_highest_that_does_without_all_of_them() {
+        let ladder = ladder();
+        assert_eq!(value(ladder.level_without(&["tiles8"])), Some("C"));
+        assert_eq!(value(ladder.level_without(&["tiles", "half"])), Some("B"));
+        assert_eq!(value(ladder.level_without(&["unknown"])), None);
+        assert_eq!(value(ladder.level_without(&[])), None);
+    }
+
+    #[test]
+    fn a_level_that_takes_nothing_from_this_processor_is_no_step_down() {
+        let ladder = ladder();
+        let all = ["tiles", "half", "wide"];
+        assert_eq!(value(ladder.level_below(None, &all)), Some("C"));
+        assert_eq!(value(ladder.level_below(Some("C"), &all)), Some("B"));
+        assert_eq!(value(ladder.level_below(None, &["wide"])), Some("A"));
+        assert_eq!(value(ladder.level_below(Some("A"), &all)), None);
+        assert_eq!(value(ladder.level_below(Some("other"), &all)), None);
+    }
+
+    #[test]
+    fn it_is_for_programs_with_the_need_and_for_python_with_the_package() {
+        let ladder = ladder();
+        let needs = |needs| Build::Prebuilt {
+            path: "p".into(),
+            needs,
+        };
+        assert!(ladder.is_for(&needs(vec![Need::Libtorch]), ""));
+        assert!(!ladder.is_for(&needs(vec![Need::Cmake]), ""));
+        let python = Build::Python {
+            script: "s.py".into(),
+            requirements: "r.lock".into(),
+        };
+        assert!(ladder.is_for(&python, "numpy==2\ntorch==2.9.0 \\\n    --hash=x\n"));
+        assert!(!ladder.is_for(&python, "torchvision==1\n# via torch\n"));
+    }
+
+    #[test]
+    fn ladders_that_contradict_themselves_are_refused() {
+        let refused = |ladders: &[IsaLadder], word: &str| {
+            let error = check(Path::new("f"), ladders).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        };
+        assert!(check(Path::new("f"), &[ladder()]).is_ok());
+        refused(&[ladder(), ladder()], "another one sets LIB_MAX");
+        let renamed = IsaLadder {
+            variable: "OTHER".into(),
+            ..ladder()
+        };
+        refused(&[ladder(), renamed], "the same need");
+        let with = |change: fn(&mut IsaLadder)| {
+            let mut ladder = ladder();
+            change(&mut ladder);
+            [ladder]
+        };
+        refused(&with(|l| l.variable = "A=B".into()), "no name");
+        refused(&with(|l| l.levels.clear()), "no level");
+        refused(
+            &with(|l| l.levels[1].value = "C".into()),
+            "\"C\" is empty or stands twice",
+        );
+        refused(&with(|l| l.levels[1].without.clear()), "without nothing");
+        refused(
+            &with(|l| l.levels[1].without = vec!["tiles".into()]),
+            "\"tiles\" stands twice",
+        );
+    }
+}

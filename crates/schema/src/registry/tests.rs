@@ -1,0 +1,232 @@
+//! Which registries load, and what their programs are called.
+
+use super::*;
+
+const ENGINE: &str = r#"
+baseline = "a.cpu.f32"
+reference = "a.cpu.f32"
+cross_check = "a.cpu.f32"
+[[engine]]
+id = "a"
+name = "A"
+about = ""
+homepage = ""
+build = { kind = "cargo", package = "a-bench", bin = "a-bench" }
+target = [
+    { backend = "cpu", precision = "f32", weights = "w" },
+    { backend = "cuda", precision = "f32", weights = "w" },
+    { backend = "rocm", precision = "f32", weights = "w" },
+]
+"#;
+
+fn load(text: &str) -> Result<Registry, DataError> {
+    let path = std::env::temp_dir().join(format!(
+        "registry-{}-{}.toml",
+        std::process::id(),
+        crate::hash::sha256_hex(text.as_bytes())
+    ));
+    std::fs::write(&path, text).expect("the temporary directory can be written");
+    let loaded = Registry::load(&path);
+    std::fs::remove_file(&path).expect("it was written");
+    loaded
+}
+
+fn with(on: &str) -> Result<Registry, DataError> {
+    load(&format!("{ENGINE}{on}"))
+}
+
+#[test]
+fn a_backend_may_have_a_program_of_its_own() {
+    let gpu = r#"kind = "cargo", package = "a-bench", bin = "a-bench", features = ["gpu"], default_features = false, needs = ["cuda_toolkit", "cmake"]"#;
+    let registry = with(&format!("on = {{ cuda = {{ {gpu} }} }}")).unwrap();
+    let engine = &registry.engines[0];
+    assert_eq!(engine.program_id("cpu"), "a");
+    assert_eq!(engine.program_id("cuda"), "a-cuda");
+    assert_eq!(engine.program_id("rocm"), "a");
+    assert_eq!(engine.build.needs(), []);
+    let Build::Cargo {
+        features,
+        default_features,
+        needs,
+        ..
+    } = engine.build_for("cuda")
+    else {
+        panic!("a Cargo build was asked for")
+    };
+    assert_eq!(
+        (features.as_slice(), *default_features),
+        (&["gpu".to_owned()][..], false)
+    );
+    assert_eq!(needs, &[Need::CudaToolkit, Need::Cmake]);
+    assert_eq!(registry.wanted()[&Need::Cmake], ["A"]);
+    assert!(matches!(
+        &engine.build,
+        Build::Cargo {
+            default_features: true,
+            ..
+        }
+    ));
+
+    // Built alike, they are one program, whether alike each other or the plain one.
+    let both = with(&format!(
+        "on = {{ cuda = {{ {gpu} }}, rocm = {{ {gpu} }} }}"
+    ))
+    .unwrap();
+    assert_eq!(both.engines[0].program_id("rocm"), "a-cuda");
+    let plain = r#"[engine.on.cuda]
+kind = "cargo"
+package = "a-bench"
+bin = "a-bench"
+"#;
+    assert_eq!(with(plain).unwrap().engines[0].program_id("cuda"), "a");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let fails = |on: &str, why: &str| {
+        let error = with(on).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    };
+    let build = |more: &str| format!(r#"{{ kind = "cargo", package = "p", bin = "b"{more} }}"#);
+    fails(
+        &format!("on = {{ cuda = {} }}", build(r#", needs = ["cmkae"]"#)),
+        "cmkae",
+    );
+    fails(
+        &format!("on = {{ cuda = {} }}", build(", feature = []")),
+        "feature",
+    );
+    fails(
+        &format!("on = {{ tpu = {} }}", build("")),
+        "has no target there",
+    );
+    let other = format!(
+        r#"on = {{ cuda = {} }}
+[[engine]]
+id = "a-cuda"
+name = "B"
+about = ""
+homepage = ""
+build = {{ kind = "prebuilt", path = "b" }}
+target = [{{ backend = "cpu", precision = "f32", weights = "w" }}]
+"#,
+        build("")
+    );
+    fails(&other, "both have a program \"a-cuda\"");
+}
+
+#[test]
+fn only_programs_have_a_time_they_compile() {
+    let with = |id: &str| {
+        let table = format!("[build_s]\n{id} = 30\n[[engine]]");
+        load(&ENGINE.replacen("[[engine]]", &table, 1))
+    };
+    assert_eq!(with("a").expect("it is sound").build_s["a"], 30);
+    let why = with("b").unwrap_err().to_string();
+    assert!(why.contains("[build_s] has \"b\""), "{why}");
+}
+
+#[test]
+fn the_baseline_of_a_run_is_its_nearest_kin() {
+    let registry = load(ENGINE).expect("it is sound");
+    let planned = |ids: &[&str]| -> Vec<Target> {
+        let all = registry.targets();
+        let other = |id: &str| Target {
+            id: id.into(),
+            ..all[0].clone()
+        };
+        ids.iter().map(|id| other(id)).collect()
+    };
+    let of = |ids: &[&str]| registry.baseline_of(&planned(ids)).to_owned();
+    assert_eq!(of(&["b.cpu.f32", "a.cuda.f32", "a.cpu.f32"]), "a.cpu.f32");
+    assert_eq!(
+        of(&["b.cpu.f32", "a+opt.cuda.f32", "a.cuda.f32"]),
+        "a.cuda.f32"
+    );
+    assert_eq!(of(&["b.cpu.f32", "a+opt.cuda.f32"]), "a.cpu.f32");
+}
+
+#[test]
+fn our_own_engine_says_so_and_has_nobody_else_s_homepage() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let registry = Registry::load(&Path::new(root).join("engines/engines.toml")).unwrap();
+    let ours: Vec<&Engine> = registry.engines.iter().filter(|e| e.ours).collect();
+    let ids: Vec<&str> = ours.iter().map(|engine| engine.id.as_str()).collect();
+    assert_eq!(ids, ["lmrs"]);
+    assert!(ours.iter().all(|engine| !engine.homepage.contains("://")));
+}
+
+#[test]
+fn a_backend_says_which_devices_it_runs_on() {
+    let table = "[backend]\nrocm = [\"vulkan_device\", \"metal\"]\n";
+    let registry = load(&ENGINE.replace("[[engine]]", &format!("{table}[[engine]]"))).unwrap();
+    assert_eq!(
+        registry.backends["rocm"],
+        [Device::VulkanDevice, Device::Metal]
+    );
+    assert!(!registry.backends.contains_key("cpu"));
+    let unknown = table.replace("metal", "abacus");
+    let refused = load(&ENGINE.replace("[[engine]]", &format!("{unknown}[[engine]]")));
+    assert!(refused.unwrap_err().to_string().contains("abacus"));
+}
+
+#[test]
+fn every_program_of_an_engine_sees_its_variables_and_no_other_does() {
+    let registry = with(
+        r#"env = ["A_KEY"]
+on = { cuda = { kind = "cargo", package = "a-bench", bin = "a-cuda" } }
+direct = { weights = "w", build = { kind = "cargo", package = "a-bench", bin = "a-direct" } }"#,
+    );
+    let registry = registry.unwrap();
+    let engine = &registry.engines[0];
+    let direct = engine.direct.iter().map(|direct| &direct.build);
+    let programs: Vec<&Build> = engine.builds().chain(direct).collect();
+    assert_eq!(programs.len(), 3);
+    for how in programs {
+        assert_eq!(registry.variables_for(how), ["A_KEY"]);
+    }
+    let other = Build::Prebuilt {
+        path: "b".into(),
+        needs: vec![],
+    };
+    assert!(registry.variables_for(&other).is_empty());
+}
+
+#[test]
+fn a_target_runs_its_engines_architectures_unless_it_names_its_own() {
+    let registry = load(ENGINE).expect("it is sound");
+    let cpu = &registry.targets()[0];
+    assert_eq!(registry.architectures_of(cpu), ["llama"]);
+    assert!(registry.runs(cpu, "llama") && !registry.runs(cpu, "phi3"));
+
+    let own = r#"precision = "f32", weights = "w", architectures = ["phi3"] }"#;
+    let text = ENGINE.replacen(r#"precision = "f32", weights = "w" }"#, own, 1);
+    let text = format!("{text}architectures = [\"llama\", \"qwen3\"]\n");
+    let registry = load(&text).expect("it is sound");
+    let [cpu, cuda, _]: [Target; 3] = registry.targets().try_into().expect("there are three");
+    assert_eq!(registry.architectures_of(&cpu), ["phi3"]);
+    assert!(registry.runs(&cuda, "qwen3") && !registry.runs(&cuda, "phi3"));
+    assert_eq!(registry.architectures(), ["llama", "qwen3", "phi3"]);
+    let stranger = Target {
+        engine: "b".into(),
+        ..cpu
+    };
+    assert!(registry.architectures_of(&stranger).is_empty());
+
+    let any = load(&format!("{ENGINE}architectures = [\"*\"]\n")).expect("it is sound");
+    assert!(any.runs(&any.targets()[0], "whatever"));
+    assert!(any.architectures().is_empty());
+}
+
+#[test]
+fn a_list_of_architectures_that_cannot_be_meant_is_refused() {
+    for (list, why) in [
+        ("[]", "no architectures"),
+        ("[\"llama\", \"llama\"]", "twice"),
+        ("[\"../llama\"]", "../llama"),
+    ] {
+        let text = format!("{ENGINE}architectures = {list}\n");
+        let error = load(&text).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}

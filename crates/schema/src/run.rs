@@ -1,0 +1,204 @@
+//! A run: `run.json` and the record files beside it, loaded into one value that `stats` and
+//! `site` may trust.
+
+mod references;
+
+use crate::budget::Budget;
+use crate::calibration::Calibration;
+use crate::capacity::Capacity;
+use crate::error::DataError;
+use crate::kernels::TracedLaunch;
+use crate::launch_log::LaunchLog;
+use crate::lines::read_lines;
+use crate::micro::MicroLog;
+use crate::origin::Origin;
+use crate::plan::Plan;
+use crate::provenance::Provenance;
+use crate::record::{CheckRecord, VerifyRecord};
+use crate::run_files::{HEADER, RunFiles};
+use crate::twin::twin_name;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The number in [`RunHeader::format`].
+pub const FORMAT: u32 = 1;
+
+/// `run.json`, written before anything is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunHeader {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Directory name: `<UTC date>-<time>-<profile>-<host tag>`.
+    pub id: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The command that made it.
+    pub argv: Vec<String>,
+    /// Hash of the plan: equal plans do equal work.
+    pub plan_sha256: String,
+    /// The resolved plan.
+    pub plan: Plan,
+    /// Where and with what it ran.
+    pub provenance: Provenance,
+    /// How it came to be, where it isn't simply a plan measured whole.
+    #[serde(default, skip_serializing_if = "Origin::is_plain")]
+    pub origin: Origin,
+}
+
+/// A run with all its records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// `run.json`.
+    pub header: RunHeader,
+    /// All record files of targets, sorted by path.
+    pub launches: Vec<LaunchLog>,
+    /// Those of twins (see [`crate::twin`]), kept apart: no target has these samples.
+    pub twins: Vec<LaunchLog>,
+    /// The gate's judgements, the last one per target.
+    pub verify: BTreeMap<String, VerifyRecord>,
+    /// How its time was shared out; absent where there was no limit.
+    pub budget: Option<Budget>,
+    /// What the capacity stage found, in the order it did.
+    pub capacities: Vec<Capacity>,
+    /// The harness's own error, by the run's calibration.
+    pub calibration: Option<Calibration>,
+    /// Judgements of timed outputs, by (target, scenario, case).
+    pub checks: BTreeMap<(String, String, String), CheckRecord>,
+    /// Launches whose kernels were traced, the newest per target. Nobody timed them.
+    pub kernels: Vec<TracedLaunch>,
+    /// Record files of the micro suites, sorted by path.
+    pub micro: Vec<MicroLog>,
+}
+
+impl Run {
+    /// The run as if its shard of the plan were all of it: what can be said of a
+    /// shard by itself. Any other run as it is.
+    pub fn own_part(mut self) -> Self {
+        if let Some(shard) = self.header.origin.shard {
+            let launches = &mut self.header.plan.launches;
+            launches.retain(|launch| shard.has(launch.invocation));
+            let micro = &mut self.header.plan.micro.launches;
+            micro.retain(|launch| shard.has(launch.invocation));
+        }
+        self
+    }
+
+    /// Load a run's directory, or a packed run. A last line cut short by a kill is left out;
+    /// any other line that can't be read is an error with its number.
+    ///
+    /// # Errors
+    /// What [`RunFiles`] refuses, a record that can't be read, and one that names what the
+    /// plan doesn't have.
+    pub fn load(place: &Path) -> Result<Self, DataError> {
+        Self::read(&RunFiles::open(place)?)
+    }
+
+    /// The same of files that are open.
+    ///
+    /// # Errors
+    /// As [`Run::load`]'s.
+    pub fn read(files: &RunFiles) -> Result<Self, DataError> {
+        let text = files.text(HEADER)?.unwrap_or_default();
+        let header = RunHeader::parse(&files.path(HEADER), files.id(), &text)?;
+        let mut launches = Vec::new();
+        let mut twins = Vec::new();
+        for target in &header.plan.targets {
+            launches.extend(logs_of(files, &target.id)?);
+            twins.extend(logs_of(files, &twin_name(&target.id))?);
+        }
+        let verify = read_lines::<VerifyRecord>(files, "verify.jsonl")?
+            .into_iter()
+            .map(|record| (record.target.clone(), record))
+            .collect();
+        let checks = read_lines::<CheckRecord>(files, "check.jsonl")?
+            .into_iter()
+            .map(|c| ((c.target.clone(), c.scenario.clone(), c.case.clone()), c))
+            .collect();
+        let run = Self {
+            launches,
+            twins,
+            verify,
+            checks,
+            budget: read_json_if_there(files, "budget.json")?,
+            calibration: read_json_if_there(files, "calibration.json")?,
+            capacities: read_lines(files, "capacity.jsonl")?,
+            micro: MicroLog::load_all(files, &header.plan.micro)?,
+            kernels: TracedLaunch::load_all(files)?,
+            header,
+        };
+        references::check_records(&run, files)?;
+        Ok(run)
+    }
+}
+
+impl RunHeader {
+    /// Read a run's `run.json` alone.
+    ///
+    /// # Errors
+    /// A place that isn't a run, and a `run.json` that contradicts itself or its place.
+    pub fn load(place: &Path) -> Result<Self, DataError> {
+        let (id, text) = RunFiles::header(place)?;
+        Self::parse(&place.join(HEADER), &id, &text)
+    }
+
+    /// `id`: what the directory or packed file is called.
+    fn parse(path: &Path, id: &str, text: &str) -> Result<Self, DataError> {
+        let header: Self = serde_json::from_str(text)
+            .map_err(|error| DataError::at(path, error.line(), error.to_string()))?;
+        if header.format != FORMAT {
+            let message = format!(
+                "is format {}, this program reads format {FORMAT}",
+                header.format
+            );
+            return Err(DataError::new(path, message));
+        }
+        if header.id != id {
+            let message = format!(
+                "is of run {:?}, and lies in {id:?}: a run keeps its name, so call this {:?} again or remove the copy",
+                header.id, header.id
+            );
+            return Err(DataError::new(path, message));
+        }
+        references::check_plan(path, &header.plan)?;
+        if let Some(model) = &header.provenance.model {
+            references::check_model(path, &header.plan, model)?;
+        }
+        Ok(header)
+    }
+}
+
+/// The records under one name; none where nothing was launched under it.
+fn logs_of(files: &RunFiles, dir: &str) -> Result<Vec<LaunchLog>, DataError> {
+    let mut logs = Vec::new();
+    for name in files.names_in(dir, ".jsonl") {
+        let Some(log) = LaunchLog::load(files, name)? else {
+            continue;
+        };
+        if log.launch.target != dir {
+            return Err(DataError::at(
+                &files.path(name),
+                1,
+                format!(
+                    "is a record of {}, and lies in the directory of {dir}: put it back",
+                    log.launch.target
+                ),
+            ));
+        }
+        logs.push(log);
+    }
+    Ok(logs)
+}
+
+fn read_json_if_there<T: serde::de::DeserializeOwned>(
+    files: &RunFiles,
+    name: &str,
+) -> Result<Option<T>, DataError> {
+    let Some(text) = files.text(name)? else {
+        return Ok(None);
+    };
+    let value = serde_json::from_str(&text);
+    value
+        .map(Some)
+        .map_err(|error| DataError::at(&files.path(name), error.line(), error.to_string()))
+}

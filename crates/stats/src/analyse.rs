@@ -1,0 +1,239 @@
+//! A run's records → every planned cell with its status, metrics and rank, and
+//! the comparisons. The order of everything is the plan's, so that equal records
+//! give equal bytes.
+
+use crate::analysis::{Analysis, Cell, Course, Metric, MetricId, Shape};
+use crate::autocorrelation::{effective_size, lag1};
+use crate::ci::mean_interval;
+use crate::compare::{Contender, Contest};
+use crate::cv::cv;
+use crate::describe::{describe_sorted, mean, median};
+use crate::disturbance;
+use crate::evidence::Evidence;
+use crate::judge::judge;
+use crate::metrics::{Sample, leading_metric};
+use crate::noise::floors;
+use crate::percentile::{percentile_of_sorted, printable, sorted};
+use crate::quantiles::quantiles_of_sorted;
+use crate::samples::{Setting, samples};
+use crate::scaling::scaling;
+use crate::stationarity::drift;
+use crate::utilization::Limits;
+use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
+use schema::registry::Target;
+use schema::run::Run;
+use schema::scenario::Scenario;
+use schema::twin::twin_name;
+
+/// Derive everything from a run's records.
+///
+/// `scenarios` say which metric leads ([`crate::validate`] finds names that are
+/// no metric; such a scenario has cells but no comparisons and no ranks).
+/// `baseline` is a target id; where it was not measured, there are no comparisons
+/// with it. Where each target is offered a share of its own capacity, nobody is compared
+/// or ranked: a ratio would be one of what was asked.
+pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
+    let plan = &run.header.plan;
+    let limits = Limits::of(&run.header.provenance.facts);
+    let mut analysis = Analysis {
+        cells: Vec::new(),
+        comparisons: Vec::new(),
+        scalings: Vec::new(),
+        floors: Vec::new(),
+    };
+    for scenario in &plan.scenarios {
+        let first_of_scenario = analysis.cells.len();
+        let leading = scenarios
+            .iter()
+            .find(|s| s.id == scenario.id)
+            .and_then(leading_metric);
+        for case in &scenario.cases {
+            let mut contenders = Vec::new();
+            let mut twins = Vec::new();
+            let first = analysis.cells.len();
+            for target in plan.targets.iter().filter(|t| scenario.runs(&t.id)) {
+                let setting = Setting {
+                    precision: &target.precision,
+                    limits,
+                };
+                let (cell, contender) = measure(run, &target.id, scenario, case, leading, &setting);
+                twins.extend(twin_of(run, target, scenario, case, &setting));
+                analysis.cells.push(cell);
+                contenders.extend(contender);
+            }
+            analysis
+                .floors
+                .extend(floors(&analysis.cells[first..], &twins));
+            let Some(metric) = leading.filter(|_| !scenario.has_own_loads()) else {
+                continue;
+            };
+            let contest = Contest {
+                scenario: &scenario.id,
+                case: &case.id,
+                metric,
+                noise_floor: analysis
+                    .floor(&scenario.id, &case.id, metric)
+                    .map(|floor| floor.ratio),
+                contenders,
+            };
+            let ranks = contest.ranks();
+            for cell in &mut analysis.cells[first..] {
+                cell.rank = ranks.get(cell.target.as_str()).copied();
+            }
+            analysis.comparisons.extend(contest.comparisons(baseline));
+        }
+        let cells = &analysis.cells[first_of_scenario..];
+        let scalings = plan.targets.iter().filter_map(|target| {
+            let of_target: Vec<&Cell> = cells.iter().filter(|c| c.target == target.id).collect();
+            scaling(scenario, &of_target)
+        });
+        analysis.scalings.extend(scalings);
+    }
+    analysis
+}
+
+/// The cell of a target's second launches, if it ran twice.
+fn twin_of(
+    run: &Run,
+    target: &Target,
+    scenario: &PlannedScenario,
+    case: &Case,
+    setting: &Setting,
+) -> Option<Cell> {
+    let mut twins = run.budget.iter().flat_map(|budget| &budget.twins);
+    twins.find(|twin| twin.target == target.id)?;
+    Some(measure(run, &twin_name(&target.id), scenario, case, None, setting).0)
+}
+
+/// One cell, and what it brings to the contest on the leading metric. `target` is an
+/// id, or a twin's name.
+fn measure(
+    run: &Run,
+    target: &str,
+    scenario: &PlannedScenario,
+    case: &Case,
+    leading: Option<MetricId>,
+    setting: &Setting,
+) -> (Cell, Option<Contender>) {
+    let evidence = Evidence::gather(run, target, scenario, case);
+    let mut cell = Cell {
+        target: target.to_owned(),
+        scenario: scenario.id.clone(),
+        case: case.id.clone(),
+        axis_value: case.axis_value(scenario.axis),
+        status: Status::Ok,
+        reason: String::new(),
+        requests: evidence.requests(),
+        invocations: evidence.complete.len() as u32,
+        metrics: Vec::new(),
+        rank: None,
+        disturbances: Vec::new(),
+        unwatched: 0,
+    };
+    if let Err((status, reason)) = judge(run, target, scenario, case, &evidence) {
+        cell.status = status;
+        cell.reason = reason;
+        return (cell, None);
+    }
+    (cell.disturbances, cell.unwatched) = disturbance::judge(&evidence.complete);
+    let mut contender = None;
+    for id in MetricId::ALL {
+        let Some((metric, pooled)) = metric(id, scenario, case, &evidence, setting) else {
+            continue;
+        };
+        if leading == Some(id) {
+            let blocks = evidence.complete.iter().map(|a| a.invocation);
+            contender = Some(Contender {
+                target: target.to_owned(),
+                value: metric.value,
+                by_block: blocks.zip(metric.by_invocation.iter().copied()).collect(),
+                disturbed: cell.disturbances.iter().map(|d| d.invocation).collect(),
+                pooled,
+            });
+        }
+        cell.metrics.push(metric);
+    }
+    (cell, contender)
+}
+
+/// One metric of a cell with its pooled, sorted samples; `None` unless every
+/// invocation has it, so that `by_invocation` always lists all blocks.
+fn metric(
+    id: MetricId,
+    scenario: &PlannedScenario,
+    case: &Case,
+    evidence: &Evidence,
+    setting: &Setting,
+) -> Option<(Metric, Vec<f64>)> {
+    let in_order: Vec<Vec<f64>> = evidence
+        .complete
+        .iter()
+        .map(|attempt| samples(id, scenario, case, attempt, setting))
+        .collect();
+    from_samples(id, &in_order, evidence.requests())
+}
+
+/// A metric from its samples, invocation by invocation in the order they came;
+/// `None` unless each has some. Percentiles by the number of `requests`.
+pub(crate) fn from_samples(
+    id: MetricId,
+    in_order: &[Vec<f64>],
+    requests: u64,
+) -> Option<(Metric, Vec<f64>)> {
+    let per_request = id.describe().sample != Sample::Invocation;
+    // The median of the one value of an invocation is that value.
+    let medians = in_order.iter().map(|samples| median(samples));
+    let by_invocation: Vec<f64> = medians.collect::<Option<_>>()?;
+    let pooled = sorted(&in_order.concat())?;
+    let shape = if per_request {
+        Some(shape(&pooled, requests)?)
+    } else {
+        None
+    };
+    let metric = Metric {
+        id,
+        n: pooled.len() as u64,
+        value: mean(&by_invocation)?,
+        ci95: mean_interval(&by_invocation).map(|i| (i.low, i.high)),
+        cv_invocations: cv(&by_invocation),
+        by_invocation,
+        shape,
+        course: per_request.then(|| course(in_order)),
+    };
+    Some((metric, pooled))
+}
+
+/// How samples follow each other within the invocations.
+fn course(invocations: &[Vec<f64>]) -> Course {
+    let each = |of: fn(&[f64]) -> Option<f64>| -> Option<Vec<f64>> {
+        invocations.iter().map(|samples| of(samples)).collect()
+    };
+    Course {
+        lag1: each(lag1).and_then(|values| mean(&values)),
+        effective: each(effective_size).map(|sizes| sizes.iter().sum()),
+        drift: drift(invocations),
+    }
+}
+
+/// The pooled samples described; percentiles by the number of requests.
+fn shape(ascending: &[f64], requests: u64) -> Option<Shape> {
+    let all = describe_sorted(ascending)?;
+    let tail = |p: u8| {
+        printable(p, requests.min(ascending.len() as u64))
+            .then(|| percentile_of_sorted(ascending, f64::from(p)))
+            .flatten()
+    };
+    Some(Shape {
+        mean: all.mean,
+        stddev: all.stddev,
+        mad: all.mad,
+        min: all.min,
+        p50: all.median,
+        p90: tail(90),
+        p95: tail(95),
+        p99: tail(99),
+        max: all.max,
+        quantiles: quantiles_of_sorted(ascending),
+    })
+}

@@ -1,0 +1,160 @@
+//! The records a cell rests on: for each planned invocation the attempt that
+//! counts, and what went wrong in those that don't.
+//!
+//! Nothing is judged here (see [`crate::judge`]) and nothing measured.
+
+use schema::launch_log::LaunchLog;
+use schema::plan::{Case, Plan, PlannedScenario};
+use schema::profile::Slo;
+use schema::record::{CaseEnd, RequestRecord, Status};
+use schema::run::Run;
+use schema::scenario::LoadShape;
+use schema::twin::{is_twin, original};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One complete case of one invocation.
+pub(crate) struct Attempt<'a> {
+    /// Its block.
+    pub(crate) invocation: u32,
+    /// The whole launch.
+    pub(crate) log: &'a LaunchLog,
+    /// The line that makes it complete.
+    pub(crate) end: &'a CaseEnd,
+    /// The case as it was measured.
+    pub(crate) case: &'a str,
+    /// How its requests were issued.
+    pub(crate) load: LoadShape,
+    /// Its timed requests of this case, in order of completion.
+    pub(crate) timed: Vec<&'a RequestRecord>,
+    /// What the run's profile calls responsive.
+    pub(crate) slo: Option<Slo>,
+}
+
+/// A cell's records.
+pub(crate) struct Evidence<'a> {
+    /// Invocations that the plan has for the cell.
+    pub(crate) planned: BTreeSet<u32>,
+    /// The attempt that counts, by invocation, where there is one.
+    pub(crate) complete: Vec<Attempt<'a>>,
+    /// Why the first invocation with a stated failure failed, be it after the case.
+    pub(crate) failure: Option<(Status, String)>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Gather the records of a cell, or of its twin where `name` is a twin's. They are those
+    /// of the case that is measured for it, where that is another one.
+    ///
+    /// A case counts where its `case_end` line was written. Of several such
+    /// attempts (a run resumed, then resumed again) the highest counts, and
+    /// requests of other attempts are no samples: mixing them would join two
+    /// processes into one invocation.
+    pub(crate) fn gather(
+        run: &'a Run,
+        name: &str,
+        scenario: &'a PlannedScenario,
+        case: &'a Case,
+    ) -> Self {
+        let (scenario, case) = run.header.plan.measured(scenario, case);
+        let target = original(name);
+        let planned = planned_invocations(&run.header.plan, target, &scenario.id, &case.id);
+        let all = match is_twin(name) {
+            true => &run.twins,
+            false => &run.launches,
+        };
+        let mut logs: BTreeMap<u32, Vec<&'a LaunchLog>> = BTreeMap::new();
+        for log in all {
+            let of = &log.launch;
+            if of.target == name
+                && of.scenario == scenario.id
+                && of.cases.contains(&case.id)
+                && planned.contains(&of.invocation)
+            {
+                logs.entry(of.invocation).or_default().push(log);
+            }
+        }
+        let mut complete = Vec::new();
+        let mut failure = None;
+        for (&invocation, logs) in &mut logs {
+            // Stable: of equal attempts the last by path counts.
+            logs.sort_by_key(|log| log.launch.attempt);
+            let found = logs.iter().rev().find_map(|log| {
+                let end = log.case_ends.iter().rfind(|end| end.case == case.id)?;
+                Some((*log, end))
+            });
+            match found {
+                Some((log, end)) => {
+                    complete.push(Attempt {
+                        invocation,
+                        log,
+                        end,
+                        case: &case.id,
+                        load: scenario.load,
+                        timed: log
+                            .requests
+                            .iter()
+                            .filter(|r| r.case == case.id && !r.warmup)
+                            .collect(),
+                        slo: run.header.plan.slo,
+                    });
+                    // It may have failed after the case: that is why there are no more.
+                    failure = failure.or_else(|| why(log, &case.id));
+                }
+                None => {
+                    let reasons = || logs.iter().rev().find_map(|log| why(log, &case.id));
+                    failure = failure.or_else(reasons);
+                }
+            }
+        }
+        Self {
+            planned,
+            complete,
+            failure,
+        }
+    }
+
+    /// Distinct prompts of the timed requests of complete cases.
+    pub(crate) fn requests(&self) -> u64 {
+        self.complete
+            .iter()
+            .flat_map(|attempt| attempt.timed.iter().map(|request| request.prompt))
+            .collect::<BTreeSet<_>>()
+            .len() as u64
+    }
+}
+
+fn planned_invocations(plan: &Plan, target: &str, scenario: &str, case: &str) -> BTreeSet<u32> {
+    plan.launches
+        .iter()
+        .filter(|launch| {
+            launch.target == target
+                && launch.scenario == scenario
+                && launch.cases.iter().any(|id| id == case)
+        })
+        .map(|launch| launch.invocation)
+        .collect()
+}
+
+/// How a launch failed, where it says so, and in which case if not in this one.
+fn why(log: &LaunchLog, case: &str) -> Option<(Status, String)> {
+    let end = log.end.as_ref().filter(|end| end.status != Status::Ok)?;
+    let open = log
+        .launch
+        .cases
+        .iter()
+        .find(|id| !log.case_ends.iter().any(|end| end.case == **id));
+    let place = match open {
+        Some(open) if open != case && log.ready.is_some() => {
+            format!(", in case {open} before this one was reached")
+        }
+        _ => String::new(),
+    };
+    let reason = if end.reason.is_empty() {
+        end.status.id()
+    } else {
+        end.reason.as_str()
+    };
+    Some((
+        end.status,
+        format!("{reason} (invocation {}{place})", log.launch.invocation),
+    ))
+}

@@ -1,0 +1,55 @@
+//! Percentiles: Hyndman–Fan type 7, NumPy's and R's default, and the rule for
+//! when one may be printed.
+//!
+//! No estimate of a tail from a model: what was not seen often enough is left out.
+
+/// Fewest requests that must lie beyond a percentile before it is printed.
+pub const BEYOND_MIN: u64 = 10;
+
+/// The `p`-th percentile (0…100) of a sample: with `h = (n − 1)·p/100`, the
+/// value between the order statistics `⌊h⌋` and `⌊h⌋ + 1` (from 0), linearly.
+///
+/// Source: Hyndman & Fan, "Sample Quantiles in Statistical Packages", The
+/// American Statistician 50 (1996), definition 7. `None` where the sample is
+/// empty or not all finite, or `p` lies outside 0…100.
+pub fn percentile(samples: &[f64], p: f64) -> Option<f64> {
+    percentile_of_sorted(&sorted(samples)?, p)
+}
+
+/// [`percentile`] of a sample that is finite and in ascending order already.
+pub fn percentile_of_sorted(ascending: &[f64], p: f64) -> Option<f64> {
+    // A NaN is in no range.
+    if ascending.is_empty() || !(0.0..=100.0).contains(&p) {
+        return None;
+    }
+    let h = (ascending.len() - 1) as f64 * (p / 100.0);
+    let below = h.floor() as usize;
+    let low = ascending[below];
+    let high = ascending[(below + 1).min(ascending.len() - 1)];
+    Some(low + (high - low) * (h - h.floor())).filter(|value| value.is_finite())
+}
+
+/// Whether the `p`-th percentile of `requests` requests may be printed: at least
+/// [`BEYOND_MIN`] of them lie beyond it. p90 from 100, p95 from 200, p99 from 1000.
+///
+/// Counted in requests even where the samples are gaps: the gaps of one request
+/// share its fate, so a thousand of them in ten requests know no thousandth.
+pub fn printable(p: u8, requests: u64) -> bool {
+    p <= 100 && requests.saturating_mul(u64::from(100 - p)) >= BEYOND_MIN * 100
+}
+
+/// The sample in ascending order; `None` where it is empty or not all finite.
+pub fn sorted(samples: &[f64]) -> Option<Vec<f64>> {
+    if samples.is_empty() || !all_finite(samples) {
+        return None;
+    }
+    let mut ascending = samples.to_vec();
+    // `total_cmp` puts −0 before +0; nothing below can tell them apart.
+    ascending.sort_unstable_by(f64::total_cmp);
+    Some(ascending)
+}
+
+/// Whether every value is a number.
+pub(crate) fn all_finite(samples: &[f64]) -> bool {
+    samples.iter().all(|x| x.is_finite())
+}

@@ -1,0 +1,358 @@
+//! A made-up run to analyse, and what tests share. It only builds honest records;
+//! each test spoils what it is about.
+#![allow(dead_code)] // Each test binary uses its part.
+
+use schema::launch_log::LaunchLog;
+use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::provenance::Provenance;
+use schema::record::{
+    CaseEnd, CheckRecord, End, LaunchRecord, Ready, RequestRecord, Status, VerifyRecord,
+};
+use schema::registry::Target;
+use schema::run::{FORMAT, Run, RunHeader};
+use schema::scenario::{Axis, LoadShape, Scenario};
+use stats::analysis::{Analysis, Cell, Metric, MetricId};
+use std::collections::BTreeMap;
+
+pub const SCENARIO: &str = "single_request";
+pub const CASE: &str = "p10";
+pub const NEW_TOKENS: u32 = 4;
+
+/// Equal to 1e-9, relatively.
+#[track_caller]
+pub fn assert_close(got: f64, want: f64) {
+    let scale = want.abs().max(f64::MIN_POSITIVE);
+    assert!(
+        (got - want).abs() <= 1e-9 * scale,
+        "got {got:e}, want {want:e}"
+    );
+}
+
+/// SplitMix64 (Steele, Lea & Flood 2014): enough to shuffle and to jitter.
+pub struct Prng(pub u64);
+
+impl Prng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
+    }
+}
+
+/// How an engine behaves.
+#[derive(Clone)]
+pub struct Engine {
+    pub target: &'static str,
+    /// From started to the first token (ns).
+    pub prefill_ns: u64,
+    /// Between tokens (ns).
+    pub step_ns: u64,
+    /// Every duration varies by up to this fraction, by invocation.
+    pub jitter: f64,
+}
+
+/// A run of one serial case, `invocations` × `requests`, all well.
+pub struct Made {
+    pub run: Run,
+    pub scenarios: Vec<Scenario>,
+}
+
+pub fn made(engines: &[Engine], invocations: u32, requests: u32) -> Made {
+    let targets: Vec<_> = engines.iter().map(|e| target(e.target)).collect();
+    let mut launches = Vec::new();
+    let mut logs = Vec::new();
+    for invocation in 0..invocations {
+        for (index, engine) in engines.iter().enumerate() {
+            launches.push(Launch {
+                invocation,
+                target: engine.target.into(),
+                scenario: SCENARIO.into(),
+                cases: vec![CASE.into()],
+            });
+            let seed = u64::from(invocation) * 1000 + index as u64;
+            logs.push(log(engine, invocation, requests, seed));
+        }
+    }
+    let verify = engines
+        .iter()
+        .map(|e| (e.target.to_owned(), verified(e.target)))
+        .collect();
+    Made {
+        run: Run {
+            header: header(targets, invocations, requests, launches),
+            launches: logs,
+            twins: vec![],
+            verify,
+            budget: None,
+            capacities: vec![],
+            calibration: None,
+            checks: BTreeMap::new(),
+            kernels: Vec::new(),
+            micro: Vec::new(),
+        },
+        scenarios: vec![scenario(&["ttft_ns", "itl_ns"])],
+    }
+}
+
+impl Made {
+    pub fn analyse(&self) -> Analysis {
+        stats::analyse(&self.run, &self.scenarios, "base.cpu.f32")
+    }
+
+    /// The analysis of a run with one target.
+    pub fn cell(&self) -> Cell {
+        self.analyse().cells.remove(0)
+    }
+
+    pub fn log(&mut self, invocation: u32) -> &mut LaunchLog {
+        self.run
+            .launches
+            .iter_mut()
+            .find(|log| log.launch.invocation == invocation)
+            .expect("the invocation is there")
+    }
+
+    /// Change every request of the run.
+    pub fn each(&mut self, mut change: impl FnMut(&mut RequestRecord)) {
+        for log in &mut self.run.launches {
+            log.requests.iter_mut().for_each(&mut change);
+        }
+    }
+
+    pub fn reports(mut self, names: &[&str]) -> Self {
+        self.scenarios = vec![scenario(names)];
+        self
+    }
+}
+
+/// One plain engine: 3 ms to the first token, 1 ms a token, 2 % jitter.
+pub fn plain() -> Engine {
+    Engine {
+        target: "base.cpu.f32",
+        prefill_ns: 3_000_000,
+        step_ns: 1_000_000,
+        jitter: 0.02,
+    }
+}
+
+pub fn metric(cell: &Cell, id: MetricId) -> &Metric {
+    cell.metrics
+        .iter()
+        .find(|metric| metric.id == id)
+        .unwrap_or_else(|| panic!("no {} in {cell:?}", id.describe().name))
+}
+
+fn target(id: &str) -> Target {
+    let mut parts = id.split('.').map(str::to_owned);
+    let mut part = || parts.next().unwrap_or_default();
+    Target {
+        id: id.into(),
+        engine: part(),
+        variant: String::new(),
+        backend: part(),
+        precision: part(),
+        weights: "model.safetensors".into(),
+        hidden: false,
+    }
+}
+
+pub fn scenario(reports: &[&str]) -> Scenario {
+    Scenario {
+        id: SCENARIO.into(),
+        version: 1,
+        title: "Single request".into(),
+        question: "How long?".into(),
+        load: LoadShape::Serial,
+        axis: Axis::PromptTokens,
+        reports: reports.iter().map(|&name| name.to_owned()).collect(),
+        analysis: String::new(),
+    }
+}
+
+pub fn case(requests: u32) -> Case {
+    Case {
+        id: CASE.into(),
+        prompt_tokens: 10,
+        new_tokens: NEW_TOKENS,
+        concurrency: 1,
+        load_percent: None,
+        requests,
+        duration_s: 0.0,
+        measured_by: None,
+    }
+}
+
+fn header(
+    targets: Vec<Target>,
+    invocations: u32,
+    requests: u32,
+    launches: Vec<Launch>,
+) -> RunHeader {
+    RunHeader {
+        format: FORMAT,
+        id: "20260101-000000-cpu-host".into(),
+        started: "2026-01-01T00:00:00Z".into(),
+        argv: vec![],
+        plan_sha256: String::new(),
+        plan: Plan {
+            profile: "cpu".into(),
+            publishable: true,
+            model: "tiny-llama".into(),
+            seed: 1,
+            threads: 2,
+            invocations,
+            warmup_requests: 1,
+            request_timeout_s: 60,
+            load_timeout_s: 60,
+            budget_s: 0.0,
+            slo: None,
+            noise_floor: false,
+            one_process: false,
+            micro: Default::default(),
+            targets,
+            scenarios: vec![PlannedScenario {
+                id: SCENARIO.into(),
+                version: 1,
+                load: LoadShape::Serial,
+                axis: Axis::PromptTokens,
+                targets: vec![],
+                turns: false,
+                cases: vec![case(requests)],
+            }],
+            launches,
+        },
+        provenance: Provenance::default(),
+        origin: schema::origin::Origin::default(),
+    }
+}
+
+pub fn verified(target: &str) -> VerifyRecord {
+    VerifyRecord {
+        target: target.into(),
+        model: "tiny-llama".into(),
+        status: Status::Ok,
+        reason: String::new(),
+        verified_positions: Some(64),
+        scope: "logits".into(),
+        kl_nats: Some(1e-8),
+        argmax_agreement: Some(1.0),
+        batches: vec![1],
+        isa_limit: None,
+    }
+}
+
+pub fn check(target: &str, wrong: u64) -> CheckRecord {
+    CheckRecord {
+        target: target.into(),
+        scenario: SCENARIO.into(),
+        case: CASE.into(),
+        equal: 100,
+        rescored: 7,
+        wrong,
+        unchecked: 0,
+        tie_width_nats: 0.5,
+        gap_nats_max: 1.25,
+        method: "re-scored by the reference".into(),
+    }
+}
+
+/// An honest launch: one warm-up (slow), then `requests` timed ones.
+pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> LaunchLog {
+    let mut prng = Prng(seed);
+    // Blocks differ more than requests of a block, as in life.
+    let block = 1.0 + engine.jitter * (prng.unit() - 0.5);
+    let start_ns = 1_000_000_000 * u64::from(invocation + 1);
+    let mut now = start_ns + 100_000_000;
+    let mut records = Vec::new();
+    for id in 0..=u64::from(requests) {
+        let warmup = id == 0;
+        let slow = if warmup { 3.0 } else { block };
+        let mut vary = |ns: u64| {
+            let factor = slow * (1.0 + engine.jitter * (prng.unit() - 0.5) / 4.0);
+            (ns as f64 * factor) as u64
+        };
+        let started_ns = now + 30_000;
+        let mut at = started_ns + vary(engine.prefill_ns);
+        let mut token_ns = vec![at];
+        for _ in 1..NEW_TOKENS {
+            at += vary(engine.step_ns);
+            token_ns.push(at);
+        }
+        records.push(RequestRecord {
+            case: CASE.into(),
+            id,
+            prompt: u64::from(invocation) * u64::from(requests + 1) + id,
+            warmup,
+            scheduled_ns: now,
+            sent_ns: now + 20_000,
+            // Before `sent_ns`: the reader was quicker than the writer's stamp.
+            received_ns: now + 15_000,
+            started_ns,
+            token_ns,
+            answered_ns: at + 60_000,
+            batch: 1,
+            output_ids: vec![1; NEW_TOKENS as usize],
+            output_text: None,
+        });
+        now = at + 80_000;
+    }
+    let case_start = records.get(1).map_or(now, |r| r.sent_ns);
+    LaunchLog {
+        file: format!("{}/{SCENARIO}.{invocation}.jsonl", engine.target).into(),
+        sha256: String::new(),
+        launch: LaunchRecord {
+            target: engine.target.into(),
+            scenario: SCENARIO.into(),
+            invocation,
+            attempt: 0,
+            cases: vec![CASE.into()],
+            argv: vec![],
+            isa_limit: None,
+            start_ns,
+            reused: false,
+        },
+        ready: Some(Ready {
+            version: "1".into(),
+            build: BTreeMap::new(),
+            batching: "none".into(),
+            notes: vec![],
+            hello_ns: start_ns + 10_000_000,
+            ready_ns: start_ns + 90_000_000,
+            load_ns: 70_000_000,
+            weight_bytes: 1_000_000,
+            kv_bytes_per_token: 256,
+        }),
+        requests: records,
+        unanswered: vec![],
+        telemetry: vec![],
+        case_ends: vec![CaseEnd {
+            case: CASE.into(),
+            start_ns: case_start,
+            end_ns: now,
+            peak_rss_bytes: Some(50_000_000),
+        }],
+        end: Some(End {
+            status: Status::Ok,
+            reason: String::new(),
+            stderr_tail: String::new(),
+            end_ns: now,
+        }),
+    }
+}

@@ -1,0 +1,320 @@
+//! The basics against published values and against NumPy 2.4.6 and SciPy 1.17.1.
+//!
+//! Each constant names its source; those of NumPy and SciPy came from the call
+//! quoted beside them, printed with `repr`.
+
+use crate::common::assert_close;
+use stats::ci::{mean_interval, t_quantile, t_two_sided_p};
+use stats::cliffs_delta::cliffs_delta;
+use stats::cv::cv;
+use stats::describe::{describe, mean, median, stddev};
+use stats::holm::holm;
+use stats::paired::paired_ratio;
+use stats::percentile::{percentile, printable, sorted};
+use stats::quantiles::{POINTS_MAX, quantiles_of_sorted};
+use stats::unpaired::unpaired_ratio;
+
+const X: [f64; 11] = [15.2, 3.1, 8.8, 8.8, 120.4, 0.5, 42.0, 7.7, 9.1, 3.3, 64.25];
+
+#[test]
+fn description_agrees_with_numpy() {
+    // np.mean(x), np.std(x, ddof=1), np.median(x),
+    // scipy.stats.median_abs_deviation(x, scale=1)
+    let d = describe(&X).unwrap();
+    assert_eq!(d.n, 11);
+    assert_close(d.mean, 25.740909090909096);
+    assert_close(d.stddev, 36.943814219580915);
+    assert_close(d.median, 8.8);
+    assert_close(d.mad, 5.700000000000001);
+    assert_eq!((d.min, d.max), (0.5, 120.4));
+    // Likewise of x[:-1]: an even number of values.
+    let d = describe(&X[..10]).unwrap();
+    assert_close(d.mean, 21.890000000000004);
+    assert_close(d.stddev, 36.54101044640726);
+    assert_close(d.median, 8.8);
+    assert_close(d.mad, 5.600000000000001);
+}
+
+#[test]
+fn description_agrees_with_nist() {
+    // NIST Statistical Reference Datasets, univariate summary: NumAcc1 is
+    // 10000001, 10000003, 10000002 (certified mean 10000002, s 1); NumAcc2 is
+    // 1.2, then 500 times 1.1, 1.3 (certified mean 1.2, s 0.1).
+    let acc1 = [10000001.0, 10000003.0, 10000002.0];
+    assert_close(mean(&acc1).unwrap(), 10000002.0);
+    assert_close(stddev(&acc1).unwrap(), 1.0);
+    let mut acc2 = vec![1.2];
+    acc2.extend([1.1, 1.3].repeat(500));
+    assert_close(mean(&acc2).unwrap(), 1.2);
+    assert_close(stddev(&acc2).unwrap(), 0.1);
+}
+
+#[test]
+fn percentiles_agree_with_numpy() {
+    // np.percentile(x, p)
+    for (p, want) in [
+        (0.0, 0.5),
+        (2.5, 1.15),
+        (10.0, 3.1),
+        (25.0, 5.5),
+        (33.3, 8.063),
+        (50.0, 8.8),
+        (75.0, 28.6),
+        (90.0, 64.25),
+        (95.0, 92.325),
+        (99.0, 114.78500000000003),
+        (100.0, 120.4),
+    ] {
+        assert_close(percentile(&X, p).unwrap(), want);
+    }
+    assert_eq!(percentile(&X, -0.1), None);
+    assert_eq!(percentile(&X, 100.1), None);
+    assert_eq!(percentile(&X, f64::NAN), None);
+}
+
+#[test]
+fn a_percentile_is_printed_only_with_ten_requests_beyond_it() {
+    for (p, from) in [(90, 100), (95, 200), (99, 1000)] {
+        assert!(!printable(p, from - 1), "p{p}");
+        assert!(printable(p, from), "p{p}");
+    }
+    assert!(!printable(100, u64::MAX));
+}
+
+#[test]
+fn t_quantiles_agree_with_scipy() {
+    // scipy.stats.t.ppf(p, df)
+    for (p, df, want) in [
+        (0.975, 1.0, 12.706204736174694),
+        (0.975, 2.0, 4.302652729749462),
+        (0.975, 4.0, 2.7764451051977934),
+        (0.975, 9.0, 2.262157162798205),
+        (0.975, 30.0, 2.0422724563012378),
+        (0.975, 1000.0, 1.9623390808264083),
+        (0.995, 4.0, 4.604094871349992),
+        (0.025, 4.0, -2.7764451051977943),
+        (0.6, 3.0, 0.2766706623326898),
+        (0.9999, 4.0, 13.033671720896821),
+    ] {
+        assert_close(t_quantile(p, df).unwrap(), want);
+    }
+    for (p, df) in [
+        (0.0, 4.0),
+        (1.0, 4.0),
+        (f64::NAN, 4.0),
+        (0.5, 0.0),
+        (0.5, f64::NAN),
+    ] {
+        assert_eq!(t_quantile(p, df), None);
+    }
+}
+
+#[test]
+fn t_tails_agree_with_scipy() {
+    // 2 * scipy.stats.t.sf(abs(t), df)
+    for (t, df, want) in [
+        (2.0, 4.0, 0.11611652351681556),
+        (-2.776445105, 4.0, 0.05000000001011946),
+        (0.0, 4.0, 1.0),
+        (0.1, 1.0, 0.936548965138893),
+        (12.0, 4.0, 0.000276428548502973),
+        (100.0, 9.0, 5.073089766208564e-15),
+        (0.001, 2.0, 0.9992928933955901),
+        (1e6, 4.0, 5.99999999996e-24),
+    ] {
+        assert_close(t_two_sided_p(t, df).unwrap(), want);
+    }
+    assert_eq!(t_two_sided_p(f64::INFINITY, 4.0), Some(0.0));
+    assert_eq!(t_two_sided_p(f64::NAN, 4.0), None);
+}
+
+#[test]
+fn the_interval_agrees_with_scipy() {
+    // scipy.stats.t.interval(.95, len(v)-1, loc=mean, scale=scipy.stats.sem(v)),
+    // scipy.stats.variation(v, ddof=1)
+    let v = [101.3, 99.8, 104.1, 100.2, 98.7];
+    let interval = mean_interval(&v).unwrap();
+    assert_close(interval.mean, 100.82);
+    assert_close(interval.low, 98.26717988673148);
+    assert_close(interval.high, 103.3728201132685);
+    assert_close(cv(&v).unwrap(), 0.020392451158540065);
+}
+
+#[test]
+fn the_paired_test_agrees_with_scipy() {
+    // r = scipy.stats.ttest_rel(np.log(a), np.log(b)); np.exp(np.mean(log a − log b)),
+    // r.pvalue, np.exp(r.confidence_interval(.95))
+    let a = [10.1, 9.7, 11.2, 10.4, 10.0];
+    let b = [12.0, 11.1, 13.5, 11.9, 12.4];
+    let r = paired_ratio(&a, &b).unwrap();
+    assert_close(r.ratio, 0.8447098647620863);
+    assert_close(r.p.unwrap(), 0.0004024767400874099);
+    assert_close(r.ci95.unwrap().0, 0.8091619335614562);
+    assert_close(r.ci95.unwrap().1, 0.8818194801698355);
+    let r = paired_ratio(&[10.1, 9.7, 11.2], &[10.0, 9.9, 11.0]).unwrap();
+    assert_close(r.ratio, 1.0025231660807268);
+    assert_close(r.p.unwrap(), 0.8494196139117289);
+    assert_close(r.ci95.unwrap().0, 0.9533100160607724);
+    assert_close(r.ci95.unwrap().1, 1.0542768685905146);
+}
+
+#[test]
+fn the_paired_test_agrees_with_students_sleep_data() {
+    // Student (1908); in R: t.test(extra ~ group, data = sleep, paired = TRUE)
+    // gives p = 0.002833 and the interval −2.4598858 … −0.7001142 of the difference.
+    // On exponentials our log ratios are those differences.
+    let one = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
+    let two = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
+    let r = paired_ratio(&one.map(f64::exp), &two.map(f64::exp)).unwrap();
+    assert!((r.p.unwrap() - 0.002833).abs() < 5e-7);
+    let (low, high) = r.ci95.unwrap();
+    assert!((low.ln() - -2.4598858).abs() < 5e-8);
+    assert!((high.ln() - -0.7001142).abs() < 5e-8);
+}
+
+#[test]
+fn a_paired_test_without_variance_is_certain() {
+    let same = paired_ratio(&[2.0, 3.0, 4.0], &[2.0, 3.0, 4.0]).unwrap();
+    assert_eq!((same.ratio, same.p), (1.0, Some(1.0)));
+    assert_eq!(same.ci95, Some((1.0, 1.0)));
+    let twice = paired_ratio(&[2.0, 2.0, 2.0], &[1.0, 1.0, 1.0]).unwrap();
+    assert_close(twice.ratio, 2.0);
+    assert_eq!(twice.p, Some(0.0));
+    let single = paired_ratio(&[2.0], &[1.0]).unwrap();
+    assert_eq!((single.blocks, single.ci95, single.p), (1, None, None));
+}
+
+#[test]
+fn holm_agrees_with_published_examples() {
+    // The example of pingouin.holm's documentation.
+    let adjusted = holm(&[0.50, 0.003, 0.32, 0.054, 0.0003]).unwrap();
+    for (got, want) in adjusted.iter().zip([0.64, 0.012, 0.64, 0.162, 0.0015]) {
+        assert_close(*got, want);
+    }
+    // By hand, with α = 0.05 the textbook case of four: 0.005·4, 0.01·3, 0.03·2,
+    // and 0.04·1, which the step before it lifts to 0.06.
+    let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]).unwrap();
+    for (got, want) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+        assert_close(*got, want);
+    }
+    assert_eq!(holm(&[]), Some(vec![]));
+    assert_eq!(holm(&[0.9, 0.8]), Some(vec![1.0, 1.0]));
+    assert_eq!(holm(&[0.5, f64::NAN]), None);
+    assert_eq!(holm(&[1.5]), None);
+}
+
+#[test]
+fn cliffs_delta_agrees_with_scipy() {
+    // 2 * scipy.stats.mannwhitneyu(x, x[:6]).statistic / (11 * 6) − 1
+    assert_close(cliffs_delta(&X, &X[..6]).unwrap(), 0.09090909090909083);
+    assert_eq!(cliffs_delta(&[2.0, 3.0], &[0.0, 1.0]), Some(1.0));
+    assert_eq!(cliffs_delta(&[0.0, 1.0], &[2.0, 3.0]), Some(-1.0));
+    assert_eq!(cliffs_delta(&[1.0, 1.0], &[1.0]), Some(0.0));
+}
+
+#[test]
+fn quantiles_agree_with_numpy() {
+    let few: Vec<f64> = (0..POINTS_MAX).map(|i| i as f64).collect();
+    assert_eq!(quantiles_of_sorted(&few), few);
+    // np.quantile([i * i for i in range(1000)], np.linspace(0, 1, 160))
+    let squares: Vec<f64> = (0..1000).map(|i| f64::from(i * i)).collect();
+    let q = quantiles_of_sorted(&squares);
+    assert_eq!(q.len(), POINTS_MAX);
+    for (index, want) in [
+        (0, 0.0),
+        (1, 39.67924528301887),
+        (80, 252648.71698113208),
+        (158, 985487.2075471699),
+        (159, 998001.0),
+    ] {
+        assert!(
+            (q[index] - want).abs() <= 1e-9 * want,
+            "{index}: {}",
+            q[index]
+        );
+    }
+}
+
+#[test]
+fn empty_and_non_finite_input_has_no_answer() {
+    let bad: [&[f64]; 4] = [
+        &[],
+        &[1.0, f64::NAN],
+        &[1.0, f64::INFINITY],
+        &[f64::NEG_INFINITY],
+    ];
+    for bad in bad {
+        assert_eq!(sorted(bad), None);
+        assert_eq!(describe(bad), None);
+        assert_eq!(median(bad), None);
+        assert_eq!(mean(bad), None);
+        assert_eq!(stddev(bad), None);
+        assert_eq!(percentile(bad, 50.0), None);
+        assert_eq!(mean_interval(bad), None);
+        assert_eq!(cv(bad), None);
+        assert_eq!(cliffs_delta(bad, &[1.0]), None);
+        assert_eq!(cliffs_delta(&[1.0], bad), None);
+        assert_eq!(paired_ratio(bad, bad), None);
+    }
+    assert_eq!(paired_ratio(&[1.0, 2.0], &[1.0]), None);
+    assert_eq!(paired_ratio(&[1.0, 0.0], &[1.0, 1.0]), None);
+    assert_eq!(paired_ratio(&[1.0, -1.0], &[1.0, 1.0]), None);
+    assert_eq!(cv(&[1.0, -1.0]), None, "the mean is 0");
+    assert_eq!(mean_interval(&[1.0]), None);
+    // Sums that overflow are no answer either.
+    assert_eq!(describe(&[-f64::MAX, f64::MAX]), None);
+}
+
+#[test]
+fn unpaired_ratios_agree_with_scipy() {
+    // r = scipy.stats.ttest_ind(np.log(a), np.log(b), equal_var=False);
+    // np.exp of the difference of means and of r.confidence_interval(0.95), r.pvalue
+    let agrees = |a: &[f64], b: &[f64], ratio: f64, ci95: (f64, f64), p: f64| {
+        let got = unpaired_ratio(a, b).unwrap();
+        assert_close(got.ratio, ratio);
+        assert_close(got.ci95.0, ci95.0);
+        assert_close(got.ci95.1, ci95.1);
+        assert_close(got.p, p);
+    };
+    agrees(
+        &[10.0, 10.4, 9.9, 10.1, 10.2],
+        &[11.2, 11.0, 11.5, 11.1, 10.9],
+        0.9084612573215659,
+        (0.8826259339998235, 0.9350528057953547),
+        6.0468833789888584e-05,
+    );
+    // Unequal numbers: 2.2003801418619306 degrees of freedom.
+    agrees(
+        &[3.1, 2.9, 3.3, 3.0, 3.05, 2.95, 3.2],
+        &[3.0, 3.4, 2.6],
+        1.0290296345530618,
+        (0.7521529724482405, 1.4078279652897026),
+        0.7501984004556269,
+    );
+    // Two against two, one of them nearly still: 1.0173374193295732 degrees.
+    agrees(
+        &[1.0, 2.0],
+        &[1.5, 1.6],
+        0.9128709291752768,
+        (0.0130411016208952, 63.900532145084945),
+        0.8363621810016441,
+    );
+}
+
+#[test]
+fn unpaired_ratios_of_odd_input() {
+    let still = |a: f64, b: f64| unpaired_ratio(&[a, a, a], &[b, b]).unwrap();
+    assert_eq!(still(2.0, 2.0).p, 1.0);
+    assert_eq!(still(2.0, 2.0).ci95, (1.0, 1.0));
+    assert_eq!(still(4.0, 2.0).p, 0.0);
+    assert_close(still(4.0, 2.0).ratio, 2.0);
+    for (a, b) in [
+        (&[1.0][..], &[1.0, 2.0][..]),
+        (&[1.0, 2.0], &[]),
+        (&[1.0, 0.0], &[1.0, 2.0]),
+        (&[1.0, f64::NAN], &[1.0, 2.0]),
+        (&[1.0, 2.0], &[1.0, f64::INFINITY]),
+    ] {
+        assert_eq!(unpaired_ratio(a, b), None, "{a:?} {b:?}");
+    }
+}

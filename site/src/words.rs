@@ -1,0 +1,26 @@
+//! Words inside a sentence.
+
+use crate::fmt;
+
+/// `1 launch`, `5 launches`.
+pub fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", fmt::count(n), if n == 1 { one } else { many })
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn join(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// A label inside a sentence.
+pub fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,22 @@
+//! CPU time of processes and threads, in nanoseconds.
+
+/// Of the calling thread.
+pub fn of_thread() -> Option<u64> {
+    of_clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Of this process, all of its threads.
+pub fn of_process() -> Option<u64> {
+    of_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// What a CPU-time clock says; `None` where its process or thread is gone.
+pub fn of_clock(clock: libc::clockid_t) -> Option<u64> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid, writable timespec; an unknown clock is an error.
+    let failed = unsafe { libc::clock_gettime(clock, &mut time) } != 0;
+    (!failed).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

@@ -1,0 +1,154 @@
+//! The f32 peak: independent chains of fused multiply-adds in registers, so that
+//! neither memory nor latency limits. What a matrix product can't exceed.
+
+use super::measured::Measured;
+use super::parallel;
+use std::hint::black_box;
+
+const REPETITIONS: usize = 200;
+/// Steps of a repetition: 1 to 3 ms of work, so that some repetitions go undisturbed.
+const STEPS: usize = 1 << 19;
+/// Chains: latency 4 × 2 units a cycle needs 8; a few more hide the loop.
+const CHAINS: usize = 12;
+
+/// Threads each run the same chains; every multiply-add counts as two operations.
+pub(super) fn measure(threads: usize) -> Measured {
+    measure_steps(threads, STEPS)
+}
+
+fn measure_steps(threads: usize, steps: usize) -> Measured {
+    let (kernel, lanes) = kernel();
+    let seconds = parallel::time(threads, REPETITIONS, |_| {
+        black_box(run(black_box(steps)));
+    });
+    let operations = (2 * CHAINS * lanes * steps * threads) as f64;
+    Measured::new(operations, &seconds, threads, kernel)
+}
+
+/// The kernel [`run`] takes, and the f32 lanes of its vectors.
+fn kernel() -> (&'static str, usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            return ("avx512f fma", 16);
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return ("avx2 fma", 8);
+        }
+    }
+    if cfg!(target_arch = "aarch64") {
+        ("neon fma", 4)
+    } else {
+        ("portable multiply and add", 4)
+    }
+}
+
+fn run(steps: usize) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the feature was just detected.
+            return unsafe { x86::avx512(steps) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: both features were just detected.
+            return unsafe { x86::avx2(steps) };
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        arm::neon(steps)
+    }
+    #[cfg(not(target_arch = "aarch64"))]
+    portable(steps)
+}
+
+/// Converges to 1 under `x ← x·a + b`: no overflow, no denormals, any step count.
+const A: f32 = 0.5;
+const B: f32 = 0.5;
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{A, B, CHAINS};
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn avx512(steps: usize) -> f32 {
+        let (a, b) = (_mm512_set1_ps(A), _mm512_set1_ps(B));
+        let mut x = [_mm512_setzero_ps(); CHAINS];
+        for _ in 0..steps {
+            for x in &mut x {
+                *x = _mm512_fmadd_ps(*x, a, b);
+            }
+        }
+        x.iter().map(|x| _mm512_reduce_add_ps(*x)).sum()
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn avx2(steps: usize) -> f32 {
+        let (a, b) = (_mm256_set1_ps(A), _mm256_set1_ps(B));
+        let mut x = [_mm256_setzero_ps(); CHAINS];
+        for _ in 0..steps {
+            for x in &mut x {
+                *x = _mm256_fmadd_ps(*x, a, b);
+            }
+        }
+        let mut lanes = [0.0; 8];
+        let mut sum = 0.0;
+        for x in x {
+            // SAFETY: `lanes` holds the eight values an unaligned store writes.
+            unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), x) };
+            sum += lanes.iter().sum::<f32>();
+        }
+        sum
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::{A, B, CHAINS};
+    use std::arch::aarch64::*;
+
+    pub(super) fn neon(steps: usize) -> f32 {
+        // SAFETY: NEON is part of every aarch64 Rust runs on.
+        unsafe {
+            let (a, b) = (vdupq_n_f32(A), vdupq_n_f32(B));
+            let mut x = [vdupq_n_f32(0.0); CHAINS];
+            for _ in 0..steps {
+                for x in &mut x {
+                    *x = vfmaq_f32(b, *x, a);
+                }
+            }
+            x.iter().map(|x| vaddvq_f32(*x)).sum()
+        }
+    }
+}
+
+#[cfg_attr(target_arch = "aarch64", allow(dead_code))]
+fn portable(steps: usize) -> f32 {
+    let mut x = [[0.0_f32; 4]; CHAINS];
+    for _ in 0..steps {
+        for value in x.as_flattened_mut() {
+            *value = *value * A + B;
+        }
+    }
+    x.as_flattened().iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lane_of_every_chain_works() {
+        let (_, lanes) = kernel();
+        // 1 − 2⁻³ after three steps, in every lane.
+        assert_eq!(run(3), 0.875 * (CHAINS * lanes) as f32);
+        assert_eq!(portable(3), 0.875 * (CHAINS * 4) as f32);
+    }
+
+    #[test]
+    fn a_rate_comes_out() {
+        assert!(measure_steps(2, 1000).best > 0.0);
+    }
+}

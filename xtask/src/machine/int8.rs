@@ -1,0 +1,143 @@
+//! The int8 peak: dot products of bytes into i32, in registers. Only vector units
+//! are measured; matrix units (AMX) reach several times this where they exist.
+
+use super::measured::Measured;
+
+/// Threads each run the same chains; every multiply-add counts as two operations.
+/// `None` where there is no kernel for this CPU.
+pub(super) fn measure(threads: usize) -> Option<Measured> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        x86::measure(threads, x86::STEPS)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        // Arm's dot product intrinsics are not stable in the pinned toolchain.
+        let _ = threads;
+        None
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Measured;
+    use crate::machine::parallel;
+    use std::arch::x86_64::*;
+    use std::hint::black_box;
+
+    const REPETITIONS: usize = 200;
+    /// Steps of a repetition: 1 to 3 ms of work, so that some repetitions go undisturbed.
+    pub(super) const STEPS: usize = 1 << 19;
+    /// Enough independent chains for latency 5 × 2 units a cycle, and registers left.
+    const CHAINS: usize = 12;
+
+    pub(super) fn measure(threads: usize, steps: usize) -> Option<Measured> {
+        let (kernel, bytes) = kernel()?;
+        let seconds = parallel::time(threads, REPETITIONS, |_| {
+            black_box(run(black_box(steps)));
+        });
+        let operations = (2 * CHAINS * bytes * steps * threads) as f64;
+        Some(Measured::new(operations, &seconds, threads, kernel))
+    }
+
+    /// The kernel [`run`] takes, and the bytes of its vectors.
+    fn kernel() -> Option<(&'static str, usize)> {
+        if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
+            Some(("avx512_vnni vpdpbusd", 64))
+        } else if is_x86_feature_detected!("avxvnni") {
+            Some(("avx_vnni vpdpbusd", 32))
+        } else if is_x86_feature_detected!("avx2") {
+            Some(("avx2 vpmaddubsw, vpmaddwd, vpaddd", 32))
+        } else {
+            None
+        }
+    }
+
+    /// Sum of all lanes after `steps` dot products of ones in every chain.
+    fn run(steps: usize) -> i64 {
+        if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
+            // SAFETY: both features were just detected.
+            unsafe { avx512_vnni(steps) }
+        } else if is_x86_feature_detected!("avxvnni") {
+            // SAFETY: the feature was just detected; it implies AVX2.
+            unsafe { avx_vnni(steps) }
+        } else if is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just detected.
+            unsafe { avx2(steps) }
+        } else {
+            0
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    fn avx512_vnni(steps: usize) -> i64 {
+        let ones = black_box(_mm512_set1_epi8(1));
+        let mut x = [_mm512_setzero_si512(); CHAINS];
+        for _ in 0..steps {
+            for x in &mut x {
+                *x = _mm512_dpbusd_epi32(*x, ones, ones);
+            }
+        }
+        x.iter()
+            .map(|x| i64::from(_mm512_reduce_add_epi32(*x)))
+            .sum()
+    }
+
+    #[target_feature(enable = "avx2,avxvnni")]
+    fn avx_vnni(steps: usize) -> i64 {
+        let ones = black_box(_mm256_set1_epi8(1));
+        let mut x = [_mm256_setzero_si256(); CHAINS];
+        for _ in 0..steps {
+            for x in &mut x {
+                *x = _mm256_dpbusd_avx_epi32(*x, ones, ones);
+            }
+        }
+        x.iter().map(|x| sum_lanes(*x)).sum()
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn avx2(steps: usize) -> i64 {
+        let ones = black_box(_mm256_set1_epi8(1));
+        let ones_16 = _mm256_set1_epi16(1);
+        let mut x = [_mm256_setzero_si256(); CHAINS];
+        for _ in 0..steps {
+            for x in &mut x {
+                // Opaque, or the same product is computed once for all chains.
+                let products = _mm256_maddubs_epi16(black_box(ones), ones);
+                *x = _mm256_add_epi32(*x, _mm256_madd_epi16(products, ones_16));
+            }
+        }
+        x.iter().map(|x| sum_lanes(*x)).sum()
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn sum_lanes(x: __m256i) -> i64 {
+        let mut lanes = [0_i32; 8];
+        // SAFETY: `lanes` holds the 32 bytes an unaligned store writes.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), x) };
+        lanes.iter().map(|lane| i64::from(*lane)).sum()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn every_byte_of_every_chain_works() {
+            if let Some((_, bytes)) = kernel() {
+                assert_eq!(run(3), (3 * CHAINS * bytes) as i64);
+            }
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the feature was just detected.
+                assert_eq!(unsafe { avx2(3) }, (3 * CHAINS * 32) as i64);
+            }
+        }
+
+        #[test]
+        fn a_rate_comes_out_where_there_is_a_kernel() {
+            let measured = measure(2, 1000);
+            assert_eq!(measured.is_some(), kernel().is_some());
+            assert!(measured.is_none_or(|measured| measured.best > 0.0));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! How much untimed work the harness does around what it times. Whoever offers a load and whoever
+//! estimates how long it takes go by the same rules. Pure.
+
+/// Requests before the timed ones that took so long together (ns) have warmed up whatever more
+/// of them would. In the published run of 2026-11-23 the second request of an engine whose
+/// requests take longer was within 4 % of its timed ones.
+pub const WARM_NS: u64 = 500_000_000;
+/// Least length of a turn's timed part (ns): what befalls a machine lasts longer.
+pub const TURN_NS: u64 = 25_000_000;
+/// Least timed requests of a turn, so that the untimed one is a small part of it.
+pub const TURN_REQUESTS_MIN: u32 = 4;
+/// Full rounds of a capacity stage, at least.
+pub const CAPACITY_ROUNDS: u32 = 8;
+/// Least length of a capacity stage (s).
+pub const CAPACITY_S: f64 = 2.0;
+
+/// How many requests warm up where one takes `round_s`: `most`, or fewer that take long enough.
+pub fn warm_ups(most: u32, round_s: f64) -> f64 {
+    let enough = (WARM_NS as f64 / 1e9 / round_s).ceil();
+    f64::from(most).min(enough)
+}
+
+/// What the untimed requests of turns take, in requests of `round_s`, where a case is timed for
+/// `timed_s` in all: one a turn, of a quarter of a request's length.
+pub fn untimed_in_turns(timed_s: f64, round_s: f64) -> f64 {
+    let turn_s = (f64::from(TURN_REQUESTS_MIN) * round_s).max(TURN_NS as f64 / 1e9);
+    (timed_s / turn_s).ceil() / 4.0
+}
+
+/// What a capacity stage takes where a full round takes `round_s` (s).
+pub fn capacity_s(round_s: f64) -> f64 {
+    // Warm-up before, and fillers after.
+    (f64::from(CAPACITY_ROUNDS) * round_s).max(CAPACITY_S) + 2.0 * round_s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_requests_warm_up_as_often_as_is_asked_and_long_ones_once() {
+        assert_eq!(warm_ups(2, 0.004), 2.0);
+        assert_eq!(warm_ups(2, 0.3), 2.0);
+        assert_eq!(warm_ups(2, 0.5), 1.0);
+        assert_eq!(warm_ups(5, 0.2), 3.0);
+        assert_eq!(warm_ups(0, 0.2), 0.0);
+    }
+
+    #[test]
+    fn a_short_untimed_request_a_turn() {
+        // 20 requests of 100 ms: 5 turns of four.
+        assert_eq!(untimed_in_turns(2.0, 0.1), 1.25);
+        // Half a second of requests of 5 ms: 20 turns of 25 ms.
+        assert_eq!(untimed_in_turns(0.5, 0.005), 5.0);
+    }
+}

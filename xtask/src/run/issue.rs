@@ -1,0 +1,40 @@
+//! A case's requests, in the scenario's shape.
+
+use super::closed_loop::Issuer;
+use super::load::{CasePrompts, Sink, Stop, Window};
+use super::open_loop::{self, Offered};
+use super::serial::Serial;
+use crate::engine::session::Session;
+use schema::plan::Case;
+use schema::scenario::LoadShape;
+
+/// Issue the requests of a case. An open loop must say what is `offered`.
+pub fn issue(
+    session: &mut Session,
+    shape: LoadShape,
+    case: &Case,
+    warmup: u32,
+    offered: Option<Offered>,
+    prompts: CasePrompts,
+    sink: Sink,
+) -> Result<Window, Stop> {
+    if let Some(offered) = offered {
+        return open_loop::issue(session, shape, case, warmup, &offered, prompts, sink);
+    }
+    let users = case.concurrency;
+    // Every slot of a closed loop warms up, so that no batch size is met first while timed.
+    match shape {
+        LoadShape::Serial => Serial::new(case, prompts).all(session, warmup, sink),
+        // One user sends one request at a time, too.
+        LoadShape::ClosedLoop if users == 1 => {
+            Serial::new(case, prompts).all(session, warmup.max(1), sink)
+        }
+        LoadShape::ClosedLoop => {
+            Issuer::new(session, case, prompts, sink).closed_loop(users, warmup.max(users))
+        }
+        LoadShape::Batch => Issuer::new(session, case, prompts, sink).batches(users),
+        LoadShape::Poisson | LoadShape::ConstantRate => {
+            panic!("an open loop is launched only with its capacity measured (see `pending`)")
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! HACKING.md names what there is: files, functions of the life of a sample, every variable.
+
+use super::source;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const PAGE: &str = "HACKING.md";
+/// Most steps of the life of a sample: more than that nobody follows.
+const STEPS_MAX: usize = 16;
+
+/// Complaints about the page, given the tracked files of `root`.
+pub fn check(root: &Path, names: &[&str]) -> Vec<String> {
+    let Ok(page) = std::fs::read_to_string(root.join(PAGE)) else {
+        return Vec::new();
+    };
+    let text = |name: &str| std::fs::read_to_string(root.join(name)).ok();
+    let mut complaints = steps(&page, text);
+    let sources = names.iter().filter(|name| is_source(name));
+    let read: BTreeSet<String> = sources
+        .filter_map(|name| text(name))
+        .flat_map(|text| variables(&source::without_tests(&text), '"').collect::<Vec<_>>())
+        .collect();
+    let told: BTreeSet<String> = variables(&page, '`').collect();
+    for (lacking, what) in [
+        (
+            &read - &told,
+            "is read by the source and not in the table of variables",
+        ),
+        (
+            &told - &read,
+            "is in the table of variables, and nothing reads it",
+        ),
+    ] {
+        complaints.extend(lacking.iter().map(|name| format!("{PAGE}: {name} {what}")));
+    }
+    complaints
+}
+
+/// Rows `| n | what | `file` | `function` |` whose file or function isn't there, or that are too
+/// many.
+fn steps(page: &str, text: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut count = 0;
+    for line in page.lines() {
+        let cells: Vec<&str> = line
+            .split('|')
+            .map(|cell| cell.trim().trim_matches('`'))
+            .collect();
+        let [_, number, _, file, function, _] = cells[..] else {
+            continue;
+        };
+        let Ok(number) = number.parse::<usize>() else {
+            continue;
+        };
+        count += 1;
+        if number != count {
+            complaints.push(format!("{PAGE}: step {number} stands where {count} should"));
+        }
+        let defined = |code: &str| {
+            let tokens = source::tokens(code);
+            tokens.windows(2).any(|pair| pair == ["fn", function])
+        };
+        match text(file).map(|text| source::code(&text)) {
+            None => complaints.push(format!("{PAGE}: step {number}: there is no {file}")),
+            Some(code) if !defined(&code) => {
+                complaints.push(format!(
+                    "{PAGE}: step {number}: {file} has no function {function}"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    if count > STEPS_MAX {
+        complaints.push(format!(
+            "{PAGE}: {count} steps, and {STEPS_MAX} are the most"
+        ));
+    }
+    complaints
+}
+
+/// Whether a file may read a variable: no test, whose variables are nobody's concern.
+fn is_source(name: &str) -> bool {
+    let kinds = [".rs", ".py", ".nix", ".sh"];
+    kinds.iter().any(|kind| name.ends_with(kind))
+        && !name.contains("/tests/")
+        && !name.ends_with("/tests.rs")
+}
+
+/// Variables of ours between two of that quote.
+fn variables(text: &str, quote: char) -> impl Iterator<Item = String> + '_ {
+    text.split(quote)
+        .filter(|word| {
+            let rest = word.strip_prefix("BENCH_").unwrap_or_default();
+            let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            !rest.is_empty() && rest.chars().all(is_of_name)
+        })
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &str = "| 1 | it is cut | `a.rs` | `cut` |\n";
+
+    fn complaints(page: &str) -> Vec<String> {
+        steps(page, |name| {
+            (name == "a.rs").then(|| "fn cut() {} // fn paste()".to_owned())
+        })
+    }
+
+    #[test]
+    fn a_step_that_names_what_is_not_there_is_found() {
+        assert_eq!(complaints(ROW), [""; 0]);
+        let no_file = complaints(&ROW.replace("a.rs", "b.rs"));
+        assert_eq!(no_file, ["HACKING.md: step 1: there is no b.rs"]);
+        let no_function = complaints(&ROW.replace("`cut`", "`paste`"));
+        assert_eq!(
+            no_function,
+            ["HACKING.md: step 1: a.rs has no function paste"]
+        );
+        let twice = complaints(&format!("{ROW}{ROW}"));
+        assert_eq!(twice, ["HACKING.md: step 1 stands where 2 should"]);
+        let many: String = (1..18)
+            .map(|n| ROW.replace("| 1 |", &format!("| {n} |")))
+            .collect();
+        assert_eq!(
+            complaints(&many),
+            ["HACKING.md: 17 steps, and 16 are the most"]
+        );
+    }
+
+    #[test]
+    fn variables_are_whole_words_between_quotes() {
+        let of = |text, quote| variables(text, quote).collect::<Vec<_>>();
+        let text = concat!("x(\"BENCH_", "A_1\"), \"BENCH_", "\", \"a BENCH_", "B\"");
+        assert_eq!(of(text, '"'), [concat!("BENCH_", "A_1")]);
+        assert_eq!(of("| `BENCH_`C` |", '`'), [""; 0]);
+    }
+}

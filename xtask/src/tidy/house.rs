@@ -1,0 +1,230 @@
+//! The house: which crate of ours uses which, and their modules. No modules beside each other use
+//! each other in a circle, and the map in ARCHITECTURE.md is what the source says.
+
+use super::imports::Modules;
+use anyhow::{Context, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Where the map stands.
+pub const PAGE: &str = "ARCHITECTURE.md";
+const BEGIN: &str = "<!-- map: `cargo xtask tidy --write` -->\n";
+const END: &str = "<!-- end of the map -->\n";
+/// Crates whose modules are on the map: those in which several people meet.
+const SHOWN: [&str; 4] = ["xtask", "site", "crates/", "engines/protocol"];
+const WIDTH: usize = 96;
+
+/// One crate of ours.
+struct Package {
+    name: String,
+    /// From the root.
+    dir: String,
+    /// The crates of ours that it uses.
+    uses: BTreeSet<String>,
+    modules: Modules,
+}
+
+/// Complaints about the crates among `names`, the tracked files of `root`.
+pub fn check(root: &Path, names: &[&str]) -> Result<Vec<String>> {
+    let packages = packages(root, names)?;
+    let mut complaints = Vec::new();
+    for package in &packages {
+        for cycle in package.modules.cycles() {
+            complaints.push(format!(
+                "{}/src: modules use each other in a circle, {cycle}: move what both need into a third",
+                package.dir
+            ));
+        }
+    }
+    if complaints.is_empty() && names.contains(&PAGE) {
+        let page = std::fs::read_to_string(root.join(PAGE))?;
+        match with_map(&page, &map(&packages)) {
+            Some(right) if right == page => {}
+            Some(_) => complaints.push(format!(
+                "{PAGE}: its map is not what the source says: `cargo xtask tidy --write` draws it anew"
+            )),
+            None => complaints.push(format!("{PAGE}: there is no place for the map: {BEGIN}")),
+        }
+    }
+    Ok(complaints)
+}
+
+/// Draw the map anew. Whether the page changed.
+pub fn write(root: &Path, names: &[&str]) -> Result<bool> {
+    let path = root.join(PAGE);
+    let page = std::fs::read_to_string(&path).with_context(|| format!("{PAGE} can't be read"))?;
+    let map = map(&packages(root, names)?);
+    let right = with_map(&page, &map).with_context(|| format!("{PAGE} has no line {BEGIN:?}"))?;
+    if right != page {
+        crate::whole::write_whole(&path, right.as_bytes())?;
+    }
+    Ok(right != page)
+}
+
+fn packages(root: &Path, names: &[&str]) -> Result<Vec<Package>> {
+    let manifests = names
+        .iter()
+        .filter_map(|name| name.strip_suffix("/Cargo.toml"));
+    let mut found = Vec::new();
+    for dir in manifests {
+        let path = root.join(dir).join("Cargo.toml");
+        let text = std::fs::read_to_string(&path)?;
+        let manifest: toml::Table =
+            toml::from_str(&text).with_context(|| format!("{dir}/Cargo.toml"))?;
+        let name = manifest
+            .get("package")
+            .and_then(|package| package.get("name"));
+        let Some(name) = name.and_then(toml::Value::as_str) else {
+            continue;
+        };
+        let uses = manifest.get("dependencies").and_then(toml::Value::as_table);
+        let source = format!("{dir}/src/");
+        let mut files = BTreeMap::new();
+        for file in names.iter().filter(|file| file.ends_with(".rs")) {
+            // One that is deleted and not yet committed is listed all the same.
+            if let Some(inside) = file.strip_prefix(&source)
+                && let Ok(text) = std::fs::read_to_string(root.join(file))
+            {
+                files.insert(inside, text);
+            }
+        }
+        found.push(Package {
+            name: name.to_owned(),
+            dir: dir.to_owned(),
+            uses: uses
+                .into_iter()
+                .flat_map(|table| table.keys().cloned())
+                .collect(),
+            modules: Modules::read(files.iter().map(|(name, text)| (*name, text.as_str()))),
+        });
+    }
+    let ours: BTreeSet<String> = found.iter().map(|package| package.name.clone()).collect();
+    for package in &mut found {
+        package.uses.retain(|name| ours.contains(name));
+    }
+    Ok(found)
+}
+
+/// The page with another map; `None` where it has no place for one.
+fn with_map(page: &str, map: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{map}{END}{after}"))
+}
+
+fn map(packages: &[Package]) -> String {
+    let mut text = "```text\n".to_owned();
+    text.push_str("a crate             the crates of ours that it uses\n");
+    for package in packages {
+        let uses: Vec<&str> = package.uses.iter().map(String::as_str).collect();
+        text.push_str(format!("{:<18}  {}", package.dir, uses.join(" ")).trim_end());
+        text.push('\n');
+    }
+    for package in packages {
+        let shown = SHOWN.iter().any(|place| match place.strip_suffix('/') {
+            Some(_) => package.dir.starts_with(place),
+            None => package.dir == *place,
+        });
+        let layers = package.modules.layers().unwrap_or_default();
+        if !shown || layers.len() < 2 {
+            continue;
+        }
+        text.push_str(&format!(
+            "\nmodules of {}, each using lower lines only\n",
+            package.dir
+        ));
+        for layer in layers.iter().rev() {
+            for line in lines(layer) {
+                text.push_str(&line);
+            }
+        }
+    }
+    text + "```\n"
+}
+
+/// The names of a layer, in lines of a readable length: the first begins it.
+fn lines(layer: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for name in layer {
+        match lines.last_mut() {
+            Some(line) if line.len() + name.len() < WIDTH => {
+                line.push(' ');
+                line.push_str(name);
+            }
+            Some(_) => lines.push(format!("    {name}")),
+            None => lines.push(format!("  {name}")),
+        }
+    }
+    lines.iter_mut().for_each(|line| line.push('\n'));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn house(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    const FILES: [(&str, &str); 7] = [
+        (
+            "ARCHITECTURE.md",
+            "a\n<!-- map: `cargo xtask tidy --write` -->\n<!-- end of the map -->\nb\n",
+        ),
+        ("Cargo.toml", "[workspace]\n"),
+        (
+            "crates/low/Cargo.toml",
+            "[package]\nname = \"low\"\n[dependencies]\nserde = \"1\"\n",
+        ),
+        ("crates/low/src/lib.rs", "mod a;\nmod b;\n"),
+        ("crates/low/src/a.rs", "use crate::b::B;\n"),
+        ("crates/low/src/b.rs", "pub struct B;\n"),
+        (
+            "site/Cargo.toml",
+            "[package]\nname = \"site\"\n[dependencies]\nlow.workspace = true\n",
+        ),
+    ];
+
+    #[test]
+    fn a_planted_cycle_and_a_stale_map_are_found() {
+        let names = FILES.map(|(name, _)| name);
+        let dir = house(&FILES);
+        let stale = check(dir.path(), &names).unwrap();
+        assert!(
+            stale[0].contains("its map is not what the source says"),
+            "{stale:?}"
+        );
+        assert!(write(dir.path(), &names).unwrap());
+        assert!(!write(dir.path(), &names).unwrap(), "it is right now");
+        assert_eq!(check(dir.path(), &names).unwrap(), [""; 0]);
+        std::fs::write(dir.path().join("crates/low/src/b.rs"), "use crate::a::A;\n").unwrap();
+        let circle = check(dir.path(), &names).unwrap();
+        assert_eq!(
+            circle,
+            [
+                "crates/low/src: modules use each other in a circle, a → b → a: move what both need into a third"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_map_has_crates_and_layers() {
+        let names = FILES.map(|(name, _)| name);
+        let dir = house(&FILES);
+        write(dir.path(), &names).unwrap();
+        let page = std::fs::read_to_string(dir.path().join(PAGE)).unwrap();
+        assert!(page.contains("site                low\n"), "{page}");
+        assert!(
+            page.contains("modules of crates/low, each using lower lines only\n  a\n  b\n"),
+            "{page}"
+        );
+        assert!(page.starts_with("a\n") && page.ends_with("b\n"), "{page}");
+    }
+}

@@ -1,0 +1,313 @@
+//! Which module of a crate uses which: the modules beside each other, at every level, form a
+//! directed acyclic graph. A module and those inside it are one subject and may use each other.
+//!
+//! Read from the source as text: paths that begin with `crate`, `super` or `self`, in `use` trees
+//! and in code. A parser crate would make the harness, which everybody compiles first, compile a
+//! tenth longer.
+
+use super::source;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The modules of one crate, by path from its root (`["run", "launch"]`), and the modules that
+/// each names.
+#[derive(Debug, Default)]
+pub struct Modules {
+    uses: BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
+}
+
+/// Modules of one level that use each other in a circle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cycle {
+    /// The module they lie in; empty: the crate.
+    pub inside: Vec<String>,
+    /// In the order in which each uses the next, and the last the first.
+    pub modules: Vec<String>,
+}
+
+impl Modules {
+    /// Of a crate's files: each name (from `src/`) with its text. Tests are no part of the graph.
+    pub fn read<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut named = BTreeMap::new();
+        for (name, text) in files {
+            let module = module_of(name);
+            if !module.iter().any(|part| part == "tests") {
+                named.insert(module, paths(&source::without_tests(&source::code(text))));
+            }
+        }
+        let known: BTreeSet<Vec<String>> = named.keys().cloned().collect();
+        let uses = named
+            .into_iter()
+            .map(|(module, paths)| {
+                let found = paths
+                    .iter()
+                    .filter_map(|path| target(&module, path, &known));
+                let found = found.filter(|other| *other != module).collect();
+                (module, found)
+            })
+            .collect();
+        Self { uses }
+    }
+
+    /// The modules beside each other and what each uses of the others, level by level.
+    fn levels(&self) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
+        let mut levels: BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+        for (module, others) in &self.uses {
+            if let Some((name, inside)) = module.split_last() {
+                let level = levels.entry(inside.to_vec()).or_default();
+                level.entry(name.clone()).or_default();
+            }
+            for other in others {
+                let same = module.iter().zip(other).take_while(|(a, b)| a == b).count();
+                if let (Some(from), Some(to)) = (module.get(same), other.get(same)) {
+                    let level = levels.entry(module[..same].to_vec()).or_default();
+                    level.entry(from.clone()).or_default().insert(to.clone());
+                }
+            }
+        }
+        levels
+    }
+
+    /// A cycle of each level that has one.
+    pub fn cycles(&self) -> Vec<Cycle> {
+        let levels = self.levels().into_iter();
+        let found = levels.filter_map(|(inside, uses)| {
+            let modules = cycle(&uses)?;
+            Some(Cycle { inside, modules })
+        });
+        found.collect()
+    }
+
+    /// The crate's own modules in layers: each uses modules of earlier layers only. `None` where
+    /// there is a cycle.
+    pub fn layers(&self) -> Option<Vec<Vec<String>>> {
+        let mut left = self.levels().remove(&Vec::new()).unwrap_or_default();
+        let mut layers = Vec::new();
+        while !left.is_empty() {
+            let is_free =
+                |uses: &BTreeSet<String>| !uses.iter().any(|name| left.contains_key(name));
+            let free = left.iter().filter(|(_, uses)| is_free(uses));
+            let layer: Vec<String> = free.map(|(name, _)| name.clone()).collect();
+            if layer.is_empty() {
+                return None;
+            }
+            left.retain(|name, _| !layer.contains(name));
+            layers.push(layer);
+        }
+        Some(layers)
+    }
+}
+
+impl std::fmt::Display for Cycle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whole = |name: &String| {
+            let path: Vec<&str> = self
+                .inside
+                .iter()
+                .chain([name])
+                .map(String::as_str)
+                .collect();
+            path.join("::")
+        };
+        let mut names: Vec<String> = self.modules.iter().map(whole).collect();
+        names.extend(names.first().cloned());
+        names.join(" → ").fmt(f)
+    }
+}
+
+/// The module that a file holds, from the root of its crate.
+fn module_of(name: &str) -> Vec<String> {
+    let name = name.strip_suffix(".rs").unwrap_or(name);
+    let mut parts: Vec<String> = name.split('/').map(str::to_owned).collect();
+    if parts.last().is_some_and(|last| last == "mod") || matches!(name, "lib" | "main") {
+        parts.pop();
+    }
+    parts
+}
+
+/// The module that a path means, seen from `module`.
+fn target(
+    module: &[String],
+    path: &[String],
+    known: &BTreeSet<Vec<String>>,
+) -> Option<Vec<String>> {
+    let mut at = module.to_vec();
+    let mut rest = path;
+    while let Some((first, others)) = rest.split_first() {
+        match first.as_str() {
+            "crate" => at.clear(),
+            "super" => drop(at.pop()),
+            "self" => {}
+            _ => break,
+        }
+        rest = others;
+    }
+    at.extend_from_slice(rest);
+    while !known.contains(&at) {
+        at.pop()?;
+    }
+    Some(at)
+}
+
+/// Paths that begin at the crate or at a module near by.
+fn paths(code: &str) -> Vec<Vec<String>> {
+    let tokens = source::tokens(code);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        // `x::super` and `x.self` begin nothing.
+        let begins = at == 0 || !matches!(tokens[at - 1], "::" | "." | "$");
+        if begins && matches!(tokens[at], "crate" | "super" | "self") {
+            at = tree(&tokens, at, &[], &mut found);
+        } else {
+            at += 1;
+        }
+    }
+    found
+}
+
+/// The paths of the tree that begins at a token, behind `prefix`; the token after it.
+fn tree(tokens: &[&str], start: usize, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
+    let mut path = prefix.to_vec();
+    let mut at = start;
+    loop {
+        match tokens.get(at) {
+            Some(&"{") => {
+                at += 1;
+                while tokens.get(at).is_some_and(|token| *token != "}") {
+                    at = tree(tokens, at, &path, found);
+                }
+                return at + 1;
+            }
+            Some(name) if source::is_name(name) => path.push((*name).to_owned()),
+            _ => break, // a glob, a comma, or the end of what is a path
+        }
+        at += 1;
+        if tokens.get(at) != Some(&"::") {
+            break;
+        }
+        at += 1;
+    }
+    found.push(path);
+    // Never the same place again, whatever stands there.
+    at.max(start + 1)
+}
+
+/// Some names that use each other in a circle, if any do.
+fn cycle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    for start in uses.keys() {
+        let mut path: Vec<&str> = Vec::new();
+        if let Some(found) = visit(start, uses, &mut path, &mut done) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+fn visit<'a>(
+    name: &'a str,
+    uses: &'a BTreeMap<String, BTreeSet<String>>,
+    path: &mut Vec<&'a str>,
+    done: &mut BTreeSet<&'a str>,
+) -> Option<Vec<String>> {
+    if let Some(first) = path.iter().position(|other| *other == name) {
+        return Some(path[first..].iter().map(|&name| name.to_owned()).collect());
+    }
+    if done.contains(name) {
+        return None;
+    }
+    path.push(name);
+    for other in uses.get(name).into_iter().flatten() {
+        if let Some(found) = visit(other, uses, path, done) {
+            return Some(found);
+        }
+    }
+    path.pop();
+    done.insert(name);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(files: &[(&str, &str)]) -> Modules {
+        Modules::read(files.iter().copied())
+    }
+
+    fn cycles(files: &[(&str, &str)]) -> Vec<String> {
+        let found = read(files).cycles();
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_planted_cycle_is_found_whatever_way_a_module_is_named() {
+        for text in [
+            "use crate::a::X;",
+            "use super::a;",
+            "use crate::{c::Y, a::{self, X}};",
+            "fn f() { crate::a::x(); }",
+            "println!(\"{}\", super::a::x());",
+            "use crate::a::*;",
+        ] {
+            let found = cycles(&[
+                ("lib.rs", "mod a;\nmod b;"),
+                ("a.rs", "use crate::b::B;"),
+                ("b.rs", text),
+                ("c.rs", ""),
+            ]);
+            assert_eq!(found, ["a → b → a"], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_use_closes_no_cycle() {
+        for text in [
+            "// use crate::a::X;",
+            "const X: &str = \"crate::a::X\";",
+            "const X: &str = r#\"use crate::a::X;\"#;",
+            "#[cfg(test)]\nmod tests {\n    use crate::a::X;\n}",
+            "use a::X;",
+            "const A: char = '\"'; // crate::a::X",
+        ] {
+            let found = cycles(&[("a.rs", "use crate::b::B;"), ("b.rs", text)]);
+            assert!(found.is_empty(), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_module_and_its_own_are_one_and_those_beside_each_other_are_not() {
+        let inside = [
+            ("run/mod.rs", "use launch::Launch;"),
+            ("run/launch.rs", "use super::Run;"),
+            ("run/load.rs", "use super::launch::X;"),
+        ];
+        assert!(cycles(&inside).is_empty());
+        let mut with = inside.to_vec();
+        with[1].1 = "use super::load::Y;";
+        assert_eq!(cycles(&with), ["run::launch → run::load → run::launch"]);
+        // Through modules of another parent.
+        let through = [
+            ("a/x.rs", "use crate::b::y::Y;"),
+            ("b/y.rs", "use crate::a::X;"),
+            ("a/mod.rs", ""),
+        ];
+        assert_eq!(cycles(&through), ["a → b → a"]);
+    }
+
+    #[test]
+    fn layers_use_earlier_ones_only() {
+        let modules = read(&[
+            ("top.rs", "use crate::{left, right};"),
+            ("left.rs", "use crate::base::X;"),
+            ("right.rs", "use crate::base::{X, Y};"),
+            ("base.rs", ""),
+        ]);
+        let layers = modules.layers().unwrap();
+        assert_eq!(layers, [vec!["base"], vec!["left", "right"], vec!["top"]]);
+        assert_eq!(
+            read(&[("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")]).layers(),
+            None
+        );
+    }
+}

@@ -1,0 +1,35 @@
+//! `cargo xtask trace`: the kernels of a run's targets, looked at once more.
+
+use crate::bench::reopen;
+use crate::exclusive;
+use crate::names::{self, UnknownName};
+use crate::repo::Repo;
+use crate::run::trace::{Tracing, here, targets};
+use anyhow::Result;
+use schema::run::Run;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Trace the targets of the engines named, or all: exit status 3 where a target could not be traced.
+pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCode> {
+    // Before anything is built for it.
+    let run = Run::load(run_dir)?;
+    names::check_engines(engines, &run.header.plan.targets).map_err(UnknownName::in_that_run)?;
+    let _only_one = exclusive::machine()?;
+    if let Err(why) = here().and_then(|()| targets(&run.header.plan, &run.verify, engines)) {
+        println!("No kernels traced: {why}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let opened = reopen(repo, &repo.registry()?, run_dir)?;
+    let tracing = Tracing {
+        repo,
+        plan: &opened.header.plan,
+        run_dir: &opened.run_dir,
+        programs: &opened.programs,
+        prompts: &opened.prompts,
+    };
+    match tracing.of_run(engines, true)? {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::from(3)),
+    }
+}
