@@ -50,6 +50,7 @@ pub fn plan(
     share::share(&mut scenarios);
     let launches = order(&targets, &scenarios, profile.invocations, profile.seed);
     Ok(Plan {
+        prompts: None,
         profile: profile.id.clone(),
         publishable: profile.publishable,
         model: choice
@@ -150,6 +151,7 @@ fn choose_scenarios(
         .filter_map(|scenario| {
             let sizes = profile.scenarios.get(&scenario.id)?;
             Some(PlannedScenario {
+                prompts: Default::default(),
                 id: scenario.id.clone(),
                 version: scenario.version,
                 load: scenario.load,
@@ -180,6 +182,7 @@ fn cases(axis: Axis, sizes: &Sizes) -> Vec<Case> {
                     requests: sizes.requests,
                     duration_s: sizes.duration_s,
                     measured_by: None,
+                    prompt_tokens_mean: None,
                 };
                 case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
                 cases.push(case);
@@ -293,6 +296,7 @@ mod tests {
     fn scenario(id: &str, load: LoadShape, axis: Axis, sizes: &Sizes) -> PlannedScenario {
         let cases = cases(axis, sizes);
         PlannedScenario {
+            prompts: Default::default(),
             id: id.into(),
             version: 1,
             load,

@@ -13,11 +13,13 @@ fn case(id: &str, concurrency: u32, requests: u32, duration_s: f64) -> Case {
         requests,
         duration_s,
         measured_by: None,
+        prompt_tokens_mean: None,
     }
 }
 
 fn plan() -> Plan {
     let scenario = |id: &str, load, cases| PlannedScenario {
+        prompts: Default::default(),
         id: id.into(),
         version: 1,
         load,
@@ -27,6 +29,7 @@ fn plan() -> Plan {
         cases,
     };
     Plan {
+        prompts: None,
         profile: "x".into(),
         publishable: true,
         model: "m".into(),

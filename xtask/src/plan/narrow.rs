@@ -90,6 +90,7 @@ mod tests {
             .into(),
         };
         let text = Scenario {
+            prompts: Default::default(),
             id: "open".into(),
             version: 1,
             title: String::new(),

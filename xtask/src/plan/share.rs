@@ -90,11 +90,13 @@ mod tests {
                 requests,
                 duration_s,
                 measured_by: None,
+                prompt_tokens_mean: None,
             };
             case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
             case
         };
         PlannedScenario {
+            prompts: Default::default(),
             id: id.into(),
             version: 1,
             load,

@@ -217,6 +217,7 @@ fn plan(targets: &[&str]) -> Plan {
         })
     });
     Plan {
+        prompts: None,
         slo: None,
         noise_floor: false,
         one_process: false,
@@ -233,6 +234,7 @@ fn plan(targets: &[&str]) -> Plan {
         budget_s: 0.0,
         targets: targets.iter().map(target).collect(),
         scenarios: vec![PlannedScenario {
+            prompts: Default::default(),
             targets: Vec::new(),
             turns: false,
             id: "single_request".into(),
@@ -248,6 +250,7 @@ fn plan(targets: &[&str]) -> Plan {
                 requests: REQUESTS,
                 duration_s: 0.0,
                 measured_by: None,
+                prompt_tokens_mean: None,
             }],
         }],
         launches: launches.collect(),

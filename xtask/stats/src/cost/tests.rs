@@ -147,11 +147,13 @@ fn case(id: &str, prompt_tokens: u32) -> Case {
         requests: 20,
         duration_s: 0.0,
         measured_by: None,
+        prompt_tokens_mean: None,
     }
 }
 
 fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
     Plan {
+        prompts: None,
         profile: "cpu".into(),
         publishable: true,
         model: "m".into(),
@@ -170,6 +172,7 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
         scenarios: scenarios
             .into_iter()
             .map(|(id, load, cases)| PlannedScenario {
+                prompts: Default::default(),
                 id: id.into(),
                 version: 1,
                 load,

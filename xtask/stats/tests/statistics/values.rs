@@ -35,6 +35,7 @@ fn cell_of(load: LoadShape, concurrency: u32, requests: Vec<RequestRecord>) -> C
     let mut made = made(&[plain()], 1, 1);
     let new_tokens = requests[0].token_ns.len() as u32;
     made.run.header.plan.scenarios = vec![PlannedScenario {
+        prompts: Default::default(),
         id: common::SCENARIO.into(),
         version: 1,
         load,
