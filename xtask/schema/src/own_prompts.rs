@@ -91,7 +91,7 @@ impl OwnPrompts {
     pub fn times(&self, requests: u64) -> String {
         let count = self.tokens.len().max(1) as u64;
         match (requests / count, requests % count) {
-            (0, some) => format!("{some} of them asked, once each"),
+            (0, some) => format!("{some} of them asked once"),
             (1, 0) => "each asked once".into(),
             (times, 0) => format!("each asked {times} times"),
             (times, _) => format!("each asked {times} or {} times", times + 1),
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn it_is_said_how_often_each_is_asked() {
         let times = |requests| prompts(&[1, 1, 1]).times(requests);
-        assert_eq!(times(2), "2 of them asked, once each");
+        assert_eq!(times(2), "2 of them asked once");
         assert_eq!(times(3), "each asked once");
         assert_eq!(times(10), "each asked 3 or 4 times");
         assert_eq!(times(12), "each asked 4 times");

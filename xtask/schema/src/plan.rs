@@ -144,6 +144,14 @@ impl Plan {
             .as_ref()
             .filter(|_| scenario.prompts == PromptSource::Own)
     }
+
+    /// Which prompts of the user's a scenario asks, how long they are and how often each comes.
+    pub fn prompts_words(&self, scenario: &PlannedScenario) -> Option<String> {
+        let own = self.own_prompts(scenario)?;
+        let case = scenario.cases.first()?;
+        let times = own.times(self.requests(case));
+        Some(format!("{}, {times} in each case", own.words()))
+    }
 }
 
 impl PlannedScenario {

@@ -43,7 +43,7 @@ pub(super) fn command(repo: &Repo, asked: &super::Options) -> Result<ExitCode> {
         choice: Choice {
             engines: vec![handicap.of.clone(), handicap.target.clone()],
             scenarios: vec![SCENARIO.to_owned()],
-            model: None,
+            ..Choice::default()
         },
         invocations: asked.invocations.or(usual),
         ..bench::Options::default()

@@ -1,11 +1,14 @@
 //! The prompts of a case: cut and tokenised before the clock runs, the same for every target,
-//! and found again by the number that a record has of them.
+//! and found again by the number that a record has of them. The user's prompts are the plan's.
 
 use super::launch::Context;
 use super::load::{CasePrompts, PromptQueue};
+use crate::own_prompts::in_order;
 use crate::prompts::Prompts;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use schema::own_prompts::OwnPrompts;
 use schema::plan::{Case, Plan, PlannedScenario};
+use schema::scenario::PromptSource;
 
 /// Timed prompts prepared per second of a case that runs for a duration: more
 /// requests than that and the case ends early, with its floor of samples met.
@@ -26,13 +29,19 @@ pub(super) fn case_prompts(
 ) -> Result<CasePrompts> {
     let cell = CellPrompts::new(context.plan, context.prompts, scenario, case)?;
     let length = case.prompt_tokens as usize;
-    let untimed = context.prompts.take(
-        &scenario.id,
-        &case.id,
-        1 + u64::from(invocation),
-        length,
-        UNTIMED_PROMPTS,
-    )?;
+    let untimed = match own(context.plan, scenario)? {
+        Some(own) => {
+            let stream = format!("{}/untimed/{invocation}", scenario.id);
+            in_order(own, context.plan.seed, &stream, UNTIMED_PROMPTS)
+        }
+        None => context.prompts.take(
+            &scenario.id,
+            &case.id,
+            1 + u64::from(invocation),
+            length,
+            UNTIMED_PROMPTS,
+        )?,
+    };
     let first = u64::from(invocation) * PROMPTS_PER_INVOCATION;
     let timed = cell.of_invocation(invocation).to_vec();
     Ok(CasePrompts {
@@ -41,8 +50,19 @@ pub(super) fn case_prompts(
     })
 }
 
-/// The timed prompts of a case over all invocations, all distinct: the same for
-/// every target, and the same whenever they are cut again.
+/// The user's prompts that a scenario asks; `None` where its prompts are generated.
+fn own<'a>(plan: &'a Plan, scenario: &PlannedScenario) -> Result<Option<&'a OwnPrompts>> {
+    if scenario.prompts == PromptSource::Generated {
+        return Ok(None);
+    }
+    let own = plan.own_prompts(scenario);
+    let own = own.with_context(|| format!("the plan has no prompts for {}", scenario.id))?;
+    Ok(Some(own))
+}
+
+/// The timed prompts of a case over all invocations: the same for every target, and the same
+/// whenever they are cut again. All are distinct, but for the user's, which come again where a
+/// case asks for more; these are the same for every case of a scenario.
 pub struct CellPrompts {
     per_invocation: usize,
     all: Vec<Vec<u32>>,
@@ -59,13 +79,16 @@ impl CellPrompts {
         let count = case.requests as usize + (case.duration_s * PROMPTS_PER_S).ceil() as usize;
         let per_invocation = count.next_multiple_of(case.concurrency as usize);
         let total = per_invocation * plan.invocations as usize;
-        let all = prompts.take(
-            &scenario.id,
-            &case.id,
-            0,
-            case.prompt_tokens as usize,
-            total,
-        )?;
+        let all = match own(plan, scenario)? {
+            Some(own) => in_order(own, plan.seed, &scenario.id, total),
+            None => prompts.take(
+                &scenario.id,
+                &case.id,
+                0,
+                case.prompt_tokens as usize,
+                total,
+            )?,
+        };
         Ok(Self {
             per_invocation,
             all,
