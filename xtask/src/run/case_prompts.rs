@@ -112,3 +112,62 @@ impl CellPrompts {
             .flatten()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::pending::tests::plan;
+    use std::collections::BTreeMap;
+
+    /// A plan of three prompts of the user's, asked six times in each of two blocks.
+    fn own_plan() -> Plan {
+        let mut plan = plan();
+        plan.prompts = Some(OwnPrompts {
+            file: "mine.jsonl".into(),
+            sha256: String::new(),
+            tokens: vec![vec![1], vec![2, 2], vec![3, 3, 3]],
+        });
+        let scenario = &mut plan.scenarios[0];
+        scenario.prompts = PromptSource::Own;
+        for case in &mut scenario.cases {
+            (case.requests, case.duration_s) = (6, 0.0);
+            (case.prompt_tokens, case.prompt_tokens_mean) = (3, Some(2));
+        }
+        plan
+    }
+
+    fn cell(plan: &Plan, case: usize) -> CellPrompts {
+        let scenario = &plan.scenarios[0];
+        let text = Prompts::of_tokens((0..400).collect());
+        CellPrompts::new(plan, &text, scenario, &scenario.cases[case]).unwrap()
+    }
+
+    #[test]
+    fn prompts_of_the_users_are_found_again_by_their_index() {
+        let plan = own_plan();
+        let (one, other) = (cell(&plan, 0), cell(&plan, 1));
+        for invocation in 0..plan.invocations {
+            let asked = one.of_invocation(invocation);
+            assert_eq!(asked.len(), 6);
+            assert_eq!(asked, other.of_invocation(invocation), "the same for each case");
+            let mut times: BTreeMap<&Vec<u32>, u32> = BTreeMap::new();
+            for (offset, prompt) in asked.iter().enumerate() {
+                let index = u64::from(invocation) * PROMPTS_PER_INVOCATION + offset as u64;
+                assert_eq!(one.get(index), Some(prompt.as_slice()));
+                *times.entry(prompt).or_default() += 1;
+            }
+            assert!(times.len() == 3 && times.values().all(|count| *count == 2));
+        }
+        assert_eq!(one.get(6), None, "nobody was asked that");
+        assert_eq!(cell(&plan, 0).all, one.all, "whenever they are cut again");
+    }
+
+    #[test]
+    fn a_plan_without_the_prompts_it_asks_is_an_error() {
+        let mut plan = own_plan();
+        plan.prompts = None;
+        let (scenario, text) = (&plan.scenarios[0], Prompts::of_tokens(vec![0; 9]));
+        let error = CellPrompts::new(&plan, &text, scenario, &scenario.cases[0]);
+        assert!(error.is_err_and(|error| error.to_string().contains("has no prompts")));
+    }
+}

@@ -245,3 +245,19 @@ fn energies_of_processor_and_gpu_add_up() {
     assert_eq!(sum(Some(a), None), Some(a));
     assert_eq!(sum(None, None), None);
 }
+
+#[test]
+fn prompts_of_mixed_lengths_are_no_load_that_a_price_is_of() {
+    let mixed = Case {
+        prompt_tokens_mean: Some(50),
+        ..case("u1", 50)
+    };
+    let plan = plan(vec![("own", LoadShape::ClosedLoop, vec![mixed])]);
+    let analysis = Analysis {
+        cells: vec![cell("a", "own", "u1", 100.0, 10.0, 100.0)],
+        comparisons: vec![],
+        scalings: vec![],
+        floors: vec![],
+    };
+    assert_eq!(super::work(&plan, &analysis, None), Work::default());
+}

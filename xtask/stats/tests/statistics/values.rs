@@ -292,3 +292,19 @@ fn unknown_names_in_reports_are_found() {
     assert_eq!(lines.len(), 2);
     assert!(lines[0].contains("\"ttft_ms\", which is no metric: use one of ttft_ns,"));
 }
+
+#[test]
+fn what_needs_one_prompt_length_is_absent_where_lengths_are_mixed() {
+    let has = |made: &common::Made, id| made.cell().metrics.iter().any(|m| m.id == id);
+    let mut made = made(&[plain()], 2, 22);
+    assert!(has(&made, MetricId::KvBytes));
+    made.run.header.plan.scenarios[0].cases[0].prompt_tokens_mean = Some(7);
+    assert!(has(&made, MetricId::TtftNs) && has(&made, MetricId::RequestsPerS));
+    for id in [
+        MetricId::KvBytes,
+        MetricId::DecodeMbuPercent,
+        MetricId::PrefillMfuPercent,
+    ] {
+        assert!(!has(&made, id), "{id:?}");
+    }
+}
