@@ -52,7 +52,7 @@ fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Er
     };
     let begins = |is: fn(&str, &str) -> bool| -> Result<Value, Error> {
         // A tuple means any of them.
-        let all = match args.first().map(Value::kind) {
+        let all: Vec<Value> = match args.first().map(Value::kind) {
             Some(ValueKind::Seq) => args[0].try_iter()?.collect(),
             _ => vec![Value::from(string(0)?)],
         };

@@ -147,7 +147,7 @@ fn runs_of_other_prompts_are_not_compared() {
 fn named_scenarios_are_measured_beside_them_and_others_are_as_before() {
     let checkout = checkout();
     let asked = |more: &[&str]| {
-        let asked = [&["bench", "--profile", "test", "--dry-run"], more].concat();
+        let asked = [&["bench", "--profile", "test", "--dry-run"][..], more].concat();
         let output = checkout.xtask(&asked, &[]);
         assert!(output.status.success(), "{}", text(&output));
         text(&output)
@@ -209,7 +209,7 @@ fn what_cannot_be_asked_is_refused_in_a_line_and_leaves_nothing() {
     for (arguments, why) in cases {
         let resumes = arguments.contains(&"--resume");
         let profile: &[&str] = if resumes { &[] } else { &["--profile", "test"] };
-        let output = checkout.xtask(&[&["bench"], profile, arguments].concat(), &[]);
+        let output = checkout.xtask(&[&["bench"][..], profile, arguments].concat(), &[]);
         let said = text(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains(why), "{arguments:?}: {said}");
@@ -241,7 +241,7 @@ fn chats_are_rendered_by_the_template_of_a_model_that_was_brought() {
     let asked = |more: &[&str]| {
         let asked = ["bench", "--profile", "test", "--model", "mine/Chatty"];
         let prompts = ["--prompts", "chat.jsonl"];
-        let output = checkout.xtask(&[&asked, &prompts, more].concat(), &environment);
+        let output = checkout.xtask(&[&asked[..], &prompts[..], more].concat(), &environment);
         assert!(output.status.success(), "{}", text(&output));
         text(&output)
     };
