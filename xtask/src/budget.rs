@@ -32,7 +32,11 @@ pub fn shapes(plan: &Plan) -> Vec<Round> {
 
 pub(crate) fn same(round: &Round, case: &Case) -> bool {
     (round.prompt_tokens, round.new_tokens, round.concurrency)
-        == (case.prompt_tokens_usual(), case.new_tokens, case.concurrency)
+        == (
+            case.prompt_tokens_usual(),
+            case.new_tokens,
+            case.concurrency,
+        )
 }
 
 /// What all cells of the plan would take a target (s) that it is verified for; `None` where its pilot

@@ -42,8 +42,7 @@ pub fn plan(
     let asked = choice.scenarios.iter().filter(|id| !is_micro(id));
     let asked: Vec<String> = asked.cloned().collect();
     // Where only micro suites were asked for, no engine is built or verified.
-    let micro_alone =
-        asked.is_empty() && !choice.scenarios.is_empty() && choice.prompts.is_none();
+    let micro_alone = asked.is_empty() && !choice.scenarios.is_empty() && choice.prompts.is_none();
     let (targets, scenarios) = match micro_alone {
         true => (Vec::new(), Vec::new()),
         false => (
@@ -169,9 +168,7 @@ fn choose_scenarios(
                 turns: sizes.turns,
                 cases: match own {
                     None => cases(scenario.axis, sizes),
-                    Some(own) => {
-                        own::cases(cases(scenario.axis, &own::sizes(sizes, own)), own)
-                    }
+                    Some(own) => own::cases(cases(scenario.axis, &own::sizes(sizes, own)), own),
                 },
             })
         })

@@ -107,9 +107,7 @@ impl OwnPrompts {
         } else if count > PROMPTS_MAX {
             format!("has {count} prompts, and a run holds {PROMPTS_MAX} at most")
         } else if tokens > TOKENS_MAX {
-            format!(
-                "has prompts of {tokens} tokens together, and a run holds {TOKENS_MAX} at most"
-            )
+            format!("has prompts of {tokens} tokens together, and a run holds {TOKENS_MAX} at most")
         } else {
             return Ok(());
         };

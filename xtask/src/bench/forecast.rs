@@ -24,9 +24,8 @@ const LONG_S: f64 = 3600.0;
 /// Refuse to begin what takes long, unless the user has said so or nobody can be asked.
 pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
     let choice = &options.choice;
-    let narrows = !choice.engines.is_empty()
-        || !choice.scenarios.is_empty()
-        || options.prompts.is_some();
+    let narrows =
+        !choice.engines.is_empty() || !choice.scenarios.is_empty() || options.prompts.is_some();
     let can_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let Some(takes_s) = measures_s(profile) else {
         return Ok(());

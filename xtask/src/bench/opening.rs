@@ -363,7 +363,10 @@ mod tests {
             of("bench --prompts /home/me/mine.jsonl --engines a/b"),
             "bench --prompts mine.jsonl --engines a/b"
         );
-        assert_eq!(of("bench --prompts=../mine.jsonl"), "bench --prompts=mine.jsonl");
+        assert_eq!(
+            of("bench --prompts=../mine.jsonl"),
+            "bench --prompts=mine.jsonl"
+        );
         assert_eq!(of("bench --model path/to/dir"), "bench --model path/to/dir");
     }
 }

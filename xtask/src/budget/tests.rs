@@ -265,5 +265,13 @@ fn mixed_lengths_are_tried_at_their_mean() {
         .collect();
     assert_eq!(tried, [(50, 1), (50, 4)], "as the batches of 50 are");
     let pilot = pilot("t", 0.1);
-    assert!(launch_s(&plan, &pilot, &plan.scenarios[0], &plan.scenarios[0].cases[0]).is_some());
+    assert!(
+        launch_s(
+            &plan,
+            &pilot,
+            &plan.scenarios[0],
+            &plan.scenarios[0].cases[0]
+        )
+        .is_some()
+    );
 }

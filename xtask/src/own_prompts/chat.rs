@@ -57,8 +57,12 @@ impl Chat {
         let tokens = TOKENS
             .into_iter()
             .filter_map(|name| Some((name, token(&config[name])?)));
-        Self::new(place, source, tokens.collect())
-            .map_err(|error| format!("{model}: its chat template can't be used ({})", said(place, &error)))
+        Self::new(place, source, tokens.collect()).map_err(|error| {
+            format!(
+                "{model}: its chat template can't be used ({})",
+                said(place, &error)
+            )
+        })
     }
 
     fn new(

@@ -78,7 +78,9 @@ impl File {
             let at = |why: String| Refused(format!("{shown}:{number}: {why}"));
             within(read, bytes, number).map_err(at)?;
             let text = std::str::from_utf8(&line);
-            let text = text.map_err(|_| at("it is no text in UTF-8".into()))?.trim();
+            let text = text
+                .map_err(|_| at("it is no text in UTF-8".into()))?
+                .trim();
             if !text.is_empty() {
                 let asked = asked(text).map_err(at)?;
                 lines.push(Line { number, asked });
@@ -131,7 +133,9 @@ fn within(line_bytes: usize, bytes: usize, number: usize) -> Result<(), String> 
 /// A line as a prompt, or what is wrong with it.
 fn asked(text: &str) -> Result<Asked, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
-        let error = error.to_string().replace(" at line 1 column ", " at column ");
+        let error = error
+            .to_string()
+            .replace(" at line 1 column ", " at column ");
         format!("it is no JSON: {error}")
     })?;
     let object = value.as_object().ok_or("it is no JSON object")?;
@@ -142,14 +146,18 @@ fn asked(text: &str) -> Result<Asked, String> {
         .next()
         .ok_or("it has neither `text` nor `messages`: one of them is the prompt")?;
     if let Some((other, _)) = named.next() {
-        return Err(format!("it has both `{name}` and `{other}`: one of them is the prompt"));
+        return Err(format!(
+            "it has both `{name}` and `{other}`: one of them is the prompt"
+        ));
     }
     if name == "messages" {
         return messages(value).map(Asked::Messages);
     }
     match value.as_str() {
         None => Err(format!("its `{name}` is no string")),
-        Some("") => Err(format!("its `{name}` is empty: a prompt has one token at least")),
+        Some("") => Err(format!(
+            "its `{name}` is empty: a prompt has one token at least"
+        )),
         Some(text) => Ok(Asked::Text(text.to_owned())),
     }
 }
@@ -235,19 +243,52 @@ mod tests {
     #[test]
     fn what_is_no_prompt_is_refused_with_its_line() {
         let cases = [
-            ("{\"text\": \"a\"}\n{\"text\":", "mine.jsonl:2: it is no JSON: EOF while parsing a value at column 8"),
+            (
+                "{\"text\": \"a\"}\n{\"text\":",
+                "mine.jsonl:2: it is no JSON: EOF while parsing a value at column 8",
+            ),
             ("[1]", "mine.jsonl:1: it is no JSON object"),
-            ("{\"txt\": \"a\"}", "mine.jsonl:1: it has neither `text` nor `messages`: one of them is the prompt"),
-            ("{\"text\": \"a\", \"messages\": []}", "mine.jsonl:1: it has both `text` and `messages`: one of them is the prompt"),
+            (
+                "{\"txt\": \"a\"}",
+                "mine.jsonl:1: it has neither `text` nor `messages`: one of them is the prompt",
+            ),
+            (
+                "{\"text\": \"a\", \"messages\": []}",
+                "mine.jsonl:1: it has both `text` and `messages`: one of them is the prompt",
+            ),
             ("{\"text\": 1}", "mine.jsonl:1: its `text` is no string"),
-            ("{\"prompt\": \"\"}", "mine.jsonl:1: its `prompt` is empty: a prompt has one token at least"),
-            ("{\"messages\": {}}", "mine.jsonl:1: its `messages` is no list"),
-            ("{\"messages\": []}", "mine.jsonl:1: its `messages` is empty: a chat has one message at least"),
-            ("{\"messages\": [1]}", "mine.jsonl:1: message 1 is no JSON object"),
-            ("{\"messages\": [{\"content\": \"a\"}]}", "mine.jsonl:1: message 1 has no `role`"),
-            ("{\"messages\": [{\"role\": \"user\"}]}", "mine.jsonl:1: message 1 has no `content`"),
-            ("{\"messages\": [{\"role\": \"user\", \"content\": [1]}]}", "mine.jsonl:1: message 1 has a `content` that is no string"),
-            ("{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}", "mine.jsonl:1: message 1 has the role \"tool\": it is one of system, user, assistant"),
+            (
+                "{\"prompt\": \"\"}",
+                "mine.jsonl:1: its `prompt` is empty: a prompt has one token at least",
+            ),
+            (
+                "{\"messages\": {}}",
+                "mine.jsonl:1: its `messages` is no list",
+            ),
+            (
+                "{\"messages\": []}",
+                "mine.jsonl:1: its `messages` is empty: a chat has one message at least",
+            ),
+            (
+                "{\"messages\": [1]}",
+                "mine.jsonl:1: message 1 is no JSON object",
+            ),
+            (
+                "{\"messages\": [{\"content\": \"a\"}]}",
+                "mine.jsonl:1: message 1 has no `role`",
+            ),
+            (
+                "{\"messages\": [{\"role\": \"user\"}]}",
+                "mine.jsonl:1: message 1 has no `content`",
+            ),
+            (
+                "{\"messages\": [{\"role\": \"user\", \"content\": [1]}]}",
+                "mine.jsonl:1: message 1 has a `content` that is no string",
+            ),
+            (
+                "{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}",
+                "mine.jsonl:1: message 1 has the role \"tool\": it is one of system, user, assistant",
+            ),
         ];
         for (text, said) in cases {
             assert_eq!(read(text).unwrap_err(), said);
@@ -270,7 +311,10 @@ mod tests {
         let many = "{\"text\": \"a\"}\n".repeat(PROMPTS_MAX);
         assert_eq!(read(&many).unwrap().lines.len(), PROMPTS_MAX);
         let said = read(many + "\n").unwrap_err();
-        assert!(said.contains(":10001: the file has over 10000 lines"), "{said}");
+        assert!(
+            said.contains(":10001: the file has over 10000 lines"),
+            "{said}"
+        );
         assert!(within(1, FILE_BYTES_MAX, 1).is_ok());
         let said = within(1, FILE_BYTES_MAX + 1, 1).unwrap_err();
         assert!(said.contains("over 64 MiB"), "{said}");

@@ -15,9 +15,10 @@ const NOW: DateTime = date(2025, 1, 1).at(0, 0, 0, 0);
 pub(super) fn add(environment: &mut Environment) {
     environment.set_unknown_method_callback(method);
     environment.add_filter("tojson", to_json);
-    environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
-        Err(invalid(message))
-    });
+    environment.add_function(
+        "raise_exception",
+        |message: String| -> Result<Value, Error> { Err(invalid(message)) },
+    );
     environment.add_function("strftime_now", |format: String| {
         jiff::fmt::strtime::format(&format, NOW)
             .map_err(|error| invalid(format!("strftime_now({format:?}): {error}")))
@@ -172,11 +173,19 @@ fn written(value: &Value, formatter: impl Formatter) -> serde_json::Result<Strin
 struct Spaced(CompactFormatter);
 
 impl Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        to: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         to.write_all(if first { b"" } else { b", " })
     }
 
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        to: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         to.write_all(if first { b"" } else { b", " })
     }
 
@@ -224,7 +233,10 @@ mod tests {
             ("'a\\nb'.splitlines()|length", "2"),
             ("'abc'.removeprefix('a').removesuffix('c')", "b"),
             ("s.strip(1)", "strip() wants a string as argument 1"),
-            ("'a'.split('')", "split() wants a separator that is not empty"),
+            (
+                "'a'.split('')",
+                "split() wants a separator that is not empty",
+            ),
         ] {
             assert_eq!(said(expression), expected, "{expression}");
         }
@@ -247,8 +259,14 @@ mod tests {
     #[test]
     fn json_is_written_as_python_does() {
         assert_eq!(said("words|tojson"), r#"["x", "y"]"#);
-        assert_eq!(said("{'a': 1, 'b': '<é>'}|tojson"), r#"{"a": 1, "b": "<é>"}"#);
-        assert_eq!(said("{'a': [1]}|tojson(indent=2)"), "{\n  \"a\": [\n    1\n  ]\n}");
+        assert_eq!(
+            said("{'a': 1, 'b': '<é>'}|tojson"),
+            r#"{"a": 1, "b": "<é>"}"#
+        );
+        assert_eq!(
+            said("{'a': [1]}|tojson(indent=2)"),
+            "{\n  \"a\": [\n    1\n  ]\n}"
+        );
     }
 
     #[test]

@@ -149,7 +149,11 @@ mod tests {
         for invocation in 0..plan.invocations {
             let asked = one.of_invocation(invocation);
             assert_eq!(asked.len(), 6);
-            assert_eq!(asked, other.of_invocation(invocation), "the same for each case");
+            assert_eq!(
+                asked,
+                other.of_invocation(invocation),
+                "the same for each case"
+            );
             let mut times: BTreeMap<&Vec<u32>, u32> = BTreeMap::new();
             for (offset, prompt) in asked.iter().enumerate() {
                 let index = u64::from(invocation) * PROMPTS_PER_INVOCATION + offset as u64;

@@ -10,7 +10,8 @@ use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-const SIZES: &str = "\n[scenarios.own_prompts]\nnew_tokens = 6\nconcurrency = [1, 4]\nrequests = 5\n";
+const SIZES: &str =
+    "\n[scenarios.own_prompts]\nnew_tokens = 6\nconcurrency = [1, 4]\nrequests = 5\n";
 const MINE: &str = "{\"text\": \"One.\"}\n\n{\"prompt\": \"Two words, and a few more of them.\"}\n{\"text\": \"Three\"}\n";
 const CHAT: &str = r#"{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " Hi "}]}"#;
 const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}\n{{ m['role'] + ': ' + m['content'].strip() }}\n{% endfor %}\n{% if add_generation_prompt %}assistant:{% endif %}";
@@ -51,7 +52,13 @@ fn read(path: &Path) -> String {
 #[test]
 fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     let checkout = checkout();
-    let asked = ["bench-all", "--profile", "test", "--prompts", "private/mine.jsonl"];
+    let asked = [
+        "bench-all",
+        "--profile",
+        "test",
+        "--prompts",
+        "private/mine.jsonl",
+    ];
     let output = checkout.xtask(&asked, &[]);
     let said = text(&output);
     assert!(output.status.success(), "{said}");
@@ -63,17 +70,35 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     assert_eq!(ids, ["own_prompts"], "nothing else was asked for");
     let prompts = plan.prompts.as_ref().expect("the plan holds them");
     let lengths = prompts.lengths();
-    assert_eq!((prompts.file.as_str(), prompts.tokens.len()), ("mine.jsonl", 3));
+    assert_eq!(
+        (prompts.file.as_str(), prompts.tokens.len()),
+        ("mine.jsonl", 3)
+    );
     let bos = prompts.tokens[0][0];
-    assert!(prompts.tokens.iter().all(|ids| ids[0] == bos && ids.len() > 1));
+    assert!(
+        prompts
+            .tokens
+            .iter()
+            .all(|ids| ids[0] == bos && ids.len() > 1)
+    );
     assert!(lengths.shortest < lengths.longest, "{lengths:?}");
-    let record = read(&Path::new(&checkout.path("runs")).join(&run.header.id).join("run.json"));
-    assert!(!record.contains("private"), "where it lay is nobody's business");
+    let record = read(
+        &Path::new(&checkout.path("runs"))
+            .join(&run.header.id)
+            .join("run.json"),
+    );
+    assert!(
+        !record.contains("private"),
+        "where it lay is nobody's business"
+    );
 
     // Whole passes over the file: 5 requests became 6, the same number of each prompt.
     let timed = timed(&run);
     assert_eq!(timed.len(), 4, "two cases in two blocks: {timed:?}");
-    assert!(timed.values().all(|indices| indices.len() == 6), "{timed:?}");
+    assert!(
+        timed.values().all(|indices| indices.len() == 6),
+        "{timed:?}"
+    );
     for (target, cell, status, reason, requests) in checkout.cells(&run) {
         assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
         assert_eq!(requests, 12, "{target} {cell}");
@@ -82,7 +107,11 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     let judged: Vec<(u64, u64, u64)> = checks
         .map(|check| (check.equal, check.wrong, check.unchecked))
         .collect();
-    assert_eq!(judged, [(12, 0, 0), (12, 0, 0)], "each prompt was found again");
+    assert_eq!(
+        judged,
+        [(12, 0, 0), (12, 0, 0)],
+        "each prompt was found again"
+    );
 
     let page = read(&checkout.path("target/site/scenario/own_prompts.html"));
     let words = format!(
@@ -94,7 +123,11 @@ fn a_file_is_measured_and_shown_and_is_not_needed_again() {
     // The record is enough: the file may go.
     std::fs::remove_dir_all(checkout.path("private")).expect("it is ours");
     let output = checkout.xtask(&["reproduce", "latest"], &[]);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output));
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}",
+        text(&output)
+    );
     let again = checkout.latest().expect("it was recorded");
     assert_ne!(again.header.id, run.header.id);
     assert_eq!(again.header.plan, run.header.plan);
@@ -119,7 +152,11 @@ fn a_run_that_was_stopped_goes_on_without_the_file() {
     assert!(output.status.success(), "{}", text(&output));
     let run = checkout.latest().expect("it was begun");
     for (target, cell, status, reason, requests) in checkout.cells(&run) {
-        assert_eq!((status, requests), (Status::Ok, 12), "{target} {cell}: {reason}");
+        assert_eq!(
+            (status, requests),
+            (Status::Ok, 12),
+            "{target} {cell}: {reason}"
+        );
     }
 }
 
@@ -155,7 +192,10 @@ fn named_scenarios_are_measured_beside_them_and_others_are_as_before() {
     let prompts = ["--prompts", "private/mine.jsonl"];
     let said = asked(&prompts);
     let lengths = "Prompts: 3 prompts of mine.jsonl, ";
-    assert!(said.contains(lengths) && said.contains("(median "), "{said}");
+    assert!(
+        said.contains(lengths) && said.contains("(median "),
+        "{said}"
+    );
     assert!(said.contains("1 targets × 1 scenarios"), "{said}");
     let said = asked(&[&prompts[..], &["--scenarios", "single_request"]].concat());
     assert!(said.contains("1 targets × 2 scenarios"), "{said}");
@@ -222,11 +262,21 @@ fn a_dry_run_fetches_no_tokenizer() {
     let bare = Bare::new();
     bare.write("mine.jsonl", MINE);
     let before = bare.tree();
-    let asked = ["bench", "--profile", "cpu", "--prompts", "mine.jsonl", "--dry-run"];
+    let asked = [
+        "bench",
+        "--profile",
+        "cpu",
+        "--prompts",
+        "mine.jsonl",
+        "--dry-run",
+    ];
     let output = bare.xtask(&asked);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("`cargo xtask fetch tiny-llama` first"), "{said}");
+    assert!(
+        said.contains("`cargo xtask fetch tiny-llama` first"),
+        "{said}"
+    );
     assert_eq!(bare.tree(), before);
 }
 

@@ -123,7 +123,10 @@ fn rendered(source: &str, messages: &[(&str, &str)]) -> Result<String, String> {
 
 #[test]
 fn headers_dates_and_trimmed_text_are_rendered() {
-    let text = rendered(HEADERS, &[("system", " Be kind. "), ("user", " <Hi> & bye\n")]);
+    let text = rendered(
+        HEADERS,
+        &[("system", " Be kind. "), ("user", " <Hi> & bye\n")],
+    );
     assert_eq!(
         text.unwrap(),
         "<s><|header|>system\n\nToday: 01 Jan 2025\nBe kind.<|end|>\
@@ -172,7 +175,11 @@ fn lines_that_hold_only_blocks_leave_nothing() {
         "<|system|>\nBe brief.</s>\n<|user|>\na</s>\n<|assistant|>\n"
     );
     let both = [("system", "S"), ("user", "a")];
-    assert!(rendered(LINES, &both).unwrap().starts_with("<|system|>\nS</s>\n<|user|>"));
+    assert!(
+        rendered(LINES, &both)
+            .unwrap()
+            .starts_with("<|system|>\nS</s>\n<|user|>")
+    );
 }
 
 #[test]
@@ -200,15 +207,16 @@ fn found(files: &[(&str, &str)]) -> Result<String, String> {
 fn a_template_is_a_file_or_stands_in_the_configuration() {
     let file = ("chat_template.jinja", "{{ bos_token }}file");
     let config = |template: &str| {
-        format!(r#"{{"bos_token": {{"content": "<b>"}}, "eos_token": "<e>", "chat_template": {template}}}"#)
+        format!(
+            r#"{{"bos_token": {{"content": "<b>"}}, "eos_token": "<e>", "chat_template": {template}}}"#
+        )
     };
     let one = config(r#""{{ bos_token }}one{{ eos_token }}{{ unk_token }}""#);
     assert_eq!(found(&[(CONFIG, &one)]).unwrap(), "<b>one<e>");
     assert_eq!(found(&[(CONFIG, &one), file]).unwrap(), "<b>file");
     assert_eq!(found(&[file]).unwrap(), "file", "it knows no tokens");
-    let named = config(
-        r#"[{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]"#,
-    );
+    let named =
+        config(r#"[{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]"#);
     assert_eq!(found(&[(CONFIG, &named)]).unwrap(), "d");
 }
 
@@ -216,7 +224,10 @@ fn a_template_is_a_file_or_stands_in_the_configuration() {
 fn a_model_without_a_template_that_can_be_used_is_refused() {
     let no_default = r#"{"chat_template": [{"name": "rag", "template": "t"}]}"#;
     let why = found(&[(CONFIG, no_default)]).unwrap_err();
-    assert!(why.contains("mine: ") && why.contains("\"rag\" and no default"), "{why}");
+    assert!(
+        why.contains("mine: ") && why.contains("\"rag\" and no default"),
+        "{why}"
+    );
     for none in [&[][..], &[(CONFIG, r#"{"bos_token": "<s>"}"#)]] {
         let why = found(none).unwrap_err();
         assert!(why.starts_with("mine has no chat template"), "{why}");
@@ -228,5 +239,8 @@ fn a_model_without_a_template_that_can_be_used_is_refused() {
         "{why}"
     );
     let why = found(&[(CONFIG, "{")]).unwrap_err();
-    assert!(why.contains("mine: its tokenizer_config.json is no JSON"), "{why}");
+    assert!(
+        why.contains("mine: its tokenizer_config.json is no JSON"),
+        "{why}"
+    );
 }
