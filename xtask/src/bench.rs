@@ -9,6 +9,7 @@ mod judging;
 mod model_asked;
 mod opening;
 mod preflight;
+mod prompts_asked;
 
 pub(crate) use opening::{begin, create, planned, reopen};
 
@@ -50,6 +51,8 @@ pub struct Options {
     pub profile: Option<String>,
     /// What it narrows.
     pub choice: Choice,
+    /// A file of prompts to be measured.
+    pub prompts: Option<PathBuf>,
     /// More launches of each target than the profile's.
     pub invocations: Option<u32>,
     /// Directory that runs are recorded in; `None` = `runs`.

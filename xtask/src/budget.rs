@@ -18,7 +18,7 @@ pub fn shapes(plan: &Plan) -> Vec<Round> {
     for case in plan.scenarios.iter().flat_map(|s| &s.cases) {
         if !shapes.iter().any(|round| same(round, case)) {
             shapes.push(Round {
-                prompt_tokens: case.prompt_tokens,
+                prompt_tokens: case.prompt_tokens_usual(),
                 new_tokens: case.new_tokens,
                 concurrency: case.concurrency,
                 round_s: 0.0,
@@ -31,7 +31,11 @@ pub fn shapes(plan: &Plan) -> Vec<Round> {
 
 pub(crate) fn same(round: &Round, case: &Case) -> bool {
     (round.prompt_tokens, round.new_tokens, round.concurrency)
-        == (case.prompt_tokens, case.new_tokens, case.concurrency)
+        == (
+            case.prompt_tokens_usual(),
+            case.new_tokens,
+            case.concurrency,
+        )
 }
 
 /// What all cells of the plan would take a target (s) that it is verified for; `None` where its pilot

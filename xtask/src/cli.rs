@@ -37,7 +37,7 @@ pub struct Cli {
 enum Verb {
     /// The main job: fetch, build, verify, measure, render. Ends with the path of the report.
     #[command(
-        after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --dry-run\n  cargo xtask bench-all --model hf:org/repo\n  cargo xtask bench-all --resume latest"
+        after_help = "Example:\n  cargo xtask bench-all\n  cargo xtask bench-all --profile smoke\n  cargo xtask bench-all --dry-run\n  cargo xtask bench-all --model hf:org/repo\n  cargo xtask bench-all --prompts mine.jsonl\n  cargo xtask bench-all --resume latest"
     )]
     BenchAll(BenchArgs),
     /// The same for a part, without rendering the report.
@@ -222,6 +222,11 @@ struct BenchArgs {
     /// or a directory with config.json, tokenizer.json and safetensors.
     #[arg(long, conflicts_with = "resume")]
     model: Option<String>,
+    /// Measure the prompts of this file, a JSON object a line: `{"text": "…"}`, or `{"messages":
+    /// [{"role": "user", "content": "…"}]}` for the model's chat template. The run, and so a
+    /// published one, holds them. Alone it measures nothing else; `--scenarios` adds others.
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    prompts: Option<PathBuf>,
     /// More launches of each target than the profile's: smaller differences are found.
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     invocations: Option<u32>,
@@ -383,7 +388,9 @@ impl BenchArgs {
                 engines: self.engines,
                 scenarios: self.scenarios,
                 model: self.model,
+                prompts: None,
             },
+            prompts: self.prompts,
             invocations: self.invocations,
             out: self.out,
             resume: self.resume,

@@ -109,6 +109,8 @@ fn plans(a: &Plan, b: &Plan) -> Vec<Difference> {
             ("warmup_requests", plan.warmup_requests.to_string()),
         ];
         let named = numbers.map(|(name, value)| (name.to_owned(), value));
+        let own = plan.prompts.iter();
+        let own = own.map(|prompts| ("prompts of the user's".to_owned(), prompts.name()));
         let requests = plan.scenarios.iter().flat_map(|scenario| {
             scenario.cases.iter().map(|case| {
                 (
@@ -117,7 +119,7 @@ fn plans(a: &Plan, b: &Plan) -> Vec<Difference> {
                 )
             })
         });
-        named.into_iter().chain(requests).collect()
+        named.into_iter().chain(own).chain(requests).collect()
     };
     let (a, b): (BTreeMap<String, String>, BTreeMap<String, String>) = (items(a), items(b));
     // A case that only one plan has is a cell without a counterpart, not a length.

@@ -44,7 +44,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
         choice: Choice {
             engines: vec![handicap.of.clone(), handicap.target.clone()],
             scenarios: vec![SCENARIO.to_owned()],
-            model: None,
+            ..Choice::default()
         },
         invocations: asked.invocations.or(usual),
         ..bench::Options::default()

@@ -38,6 +38,7 @@ pub mod micro;
 pub mod model_work;
 pub mod names;
 pub mod nix_shell;
+pub mod own_prompts;
 pub mod pace;
 pub mod page;
 pub mod pins;

@@ -2,6 +2,7 @@
 //! no randomness but the seed's, so that equal inputs give equal plans anywhere.
 
 mod narrow;
+mod own;
 mod share;
 
 use crate::names::{self, Kind};
@@ -9,6 +10,7 @@ pub use crate::random::SplitMix64;
 use anyhow::{Result, anyhow, bail};
 use narrow::narrow_targets;
 use schema::micro::{MicroPlan, is_micro};
+use schema::own_prompts::OwnPrompts;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::profile::{Profile, Sizes};
 use schema::registry::Target;
@@ -24,6 +26,8 @@ pub struct Choice {
     pub scenarios: Vec<String>,
     /// Another model than the profile's.
     pub model: Option<String>,
+    /// Prompts of the user's, for the scenarios that ask them.
+    pub prompts: Option<OwnPrompts>,
 }
 
 /// Resolve a profile into a plan, without its micro suites ([`crate::micro::plan`]).
@@ -38,12 +42,12 @@ pub fn plan(
     let asked = choice.scenarios.iter().filter(|id| !is_micro(id));
     let asked: Vec<String> = asked.cloned().collect();
     // Where only micro suites were asked for, no engine is built or verified.
-    let micro_alone = asked.is_empty() && !choice.scenarios.is_empty();
+    let micro_alone = asked.is_empty() && !choice.scenarios.is_empty() && choice.prompts.is_none();
     let (targets, scenarios) = match micro_alone {
         true => (Vec::new(), Vec::new()),
         false => (
             profile_targets(profile, all_targets, &choice.engines)?,
-            choose_scenarios(profile, scenarios, &asked)?,
+            choose_scenarios(profile, scenarios, &asked, choice)?,
         ),
     };
     let mut scenarios = narrow_targets(profile, scenarios, &targets, choice)?;
@@ -70,6 +74,7 @@ pub fn plan(
         slo: profile.slo,
         noise_floor: profile.noise_floor,
         one_process: profile.one_process,
+        prompts: choice.prompts.clone(),
         targets,
         scenarios,
         launches,
@@ -125,9 +130,11 @@ fn choose_scenarios(
     profile: &Profile,
     scenarios: &[Scenario],
     wanted: &[String],
+    choice: &Choice,
 ) -> Result<Vec<PlannedScenario>> {
     let known: Vec<String> = scenarios.iter().map(|s| s.id.clone()).collect();
     names::check(Kind::Scenario, wanted, &known)?;
+    own::check(profile, scenarios, wanted, choice)?;
     if let Some(id) = profile.scenarios.keys().find(|id| !known.contains(id)) {
         bail!(
             "data/profiles/{}.toml: no scenario {id:?} in data/scenarios: there are {}",
@@ -146,17 +153,23 @@ fn choose_scenarios(
     }
     Ok(scenarios
         .iter()
-        .filter(|scenario| wanted.is_empty() || wanted.contains(&scenario.id))
+        .filter(|scenario| own::is_in(scenario, wanted, choice))
         .filter_map(|scenario| {
             let sizes = profile.scenarios.get(&scenario.id)?;
+            let own = choice.prompts.as_ref();
+            let own = own.filter(|_| !scenario.prompts.is_generated());
             Some(PlannedScenario {
                 id: scenario.id.clone(),
                 version: scenario.version,
                 load: scenario.load,
+                prompts: scenario.prompts,
                 axis: scenario.axis,
                 targets: sizes.targets.clone(),
                 turns: sizes.turns,
-                cases: cases(scenario.axis, sizes),
+                cases: match own {
+                    None => cases(scenario.axis, sizes),
+                    Some(own) => own::cases(cases(scenario.axis, &own::sizes(sizes, own)), own),
+                },
             })
         })
         .collect())
@@ -180,6 +193,7 @@ fn cases(axis: Axis, sizes: &Sizes) -> Vec<Case> {
                     requests: sizes.requests,
                     duration_s: sizes.duration_s,
                     measured_by: None,
+                    prompt_tokens_mean: None,
                 };
                 case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
                 cases.push(case);
@@ -293,6 +307,7 @@ mod tests {
     fn scenario(id: &str, load: LoadShape, axis: Axis, sizes: &Sizes) -> PlannedScenario {
         let cases = cases(axis, sizes);
         PlannedScenario {
+            prompts: Default::default(),
             id: id.into(),
             version: 1,
             load,

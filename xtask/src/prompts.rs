@@ -48,6 +48,16 @@ impl Prompts {
         Ok(Self { tokens, bos, seed })
     }
 
+    /// Of this text, without a model.
+    #[cfg(test)]
+    pub(crate) fn of_tokens(tokens: Vec<u32>) -> Self {
+        Self {
+            tokens,
+            bos: None,
+            seed: 5,
+        }
+    }
+
     /// `count` prompts of `length` tokens for a scenario's case, beginning with
     /// the model's BOS token where it has one and there is room. `stream` tells
     /// apart sets that must not share prompts (timed, warm-up, goldens).

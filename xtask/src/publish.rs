@@ -58,6 +58,14 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
             .sum::<usize>(),
         bytes.len() as f64 / 1e6
     );
+    if let Some(prompts) = &header.plan.prompts {
+        crate::watch::warn(format!(
+            "{} holds the {} prompts of {} as token ids: whoever has the file and the model's tokenizer can read them",
+            header.id,
+            prompts.tokens.len(),
+            prompts.file
+        ));
+    }
     if header.provenance.git_dirty == Some(true) {
         crate::watch::warn(format!(
             "{} was made from a checkout with changes that no revision has: nobody can make it again",

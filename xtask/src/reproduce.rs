@@ -175,6 +175,10 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
     plan.targets
         .retain(|t| named(engines, &t.id) || named(engines, &t.engine));
     plan.scenarios.retain(|s| named(scenarios, &s.id));
+    // Nobody asks them any more.
+    if plan.scenarios.iter().all(|s| s.prompts.is_generated()) {
+        plan.prompts = None;
+    }
     let targets: Vec<String> = plan.targets.iter().map(|t| t.id.clone()).collect();
     plan.launches
         .retain(|l| targets.contains(&l.target) && named(scenarios, &l.scenario));

@@ -153,6 +153,7 @@ mod tests {
             .flat_map(|(i, s)| ["a", "b", "c"].map(|t| launch(i, t, s)))
             .collect();
         Plan {
+            prompts: None,
             profile: "x".into(),
             publishable: false,
             model: "m".into(),

@@ -1,7 +1,7 @@
 //! Files that are written at once are there whole or not at all, whatever happens to the disk
 //! or the power meanwhile: nobody who reads one later meets half of it.
 //!
-//! Files that grow line by line are `run::record`'s.
+//! Files that grow line by line are `appender`'s.
 
 use anyhow::{Context, Result};
 use serde::Serialize;

@@ -6,13 +6,17 @@
 //! of (documented structs and enums with public fields), and a test holds it to them.
 
 /// A file of this crate that defines what is on disk, and what it is about.
-pub const SOURCES: [(&str, &str); 8] = [
+pub const SOURCES: [(&str, &str); 10] = [
     ("run.json and what a run holds", include_str!("run.rs")),
     (
         "where and with what it was made, in run.json",
         include_str!("provenance.rs"),
     ),
     ("the plan in run.json", include_str!("plan.rs")),
+    (
+        "the user's prompts in the plan",
+        include_str!("own_prompts.rs"),
+    ),
     ("a line of a record file", include_str!("record.rs")),
     (
         "the counters of a record file",

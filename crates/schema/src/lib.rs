@@ -22,6 +22,7 @@ mod lines;
 pub mod micro;
 pub mod model;
 pub mod origin;
+pub mod own_prompts;
 pub mod parity;
 pub mod pins;
 pub mod plan;

@@ -3,9 +3,10 @@
 //! and is all that `--resume` needs.
 
 use crate::micro::MicroPlan;
+use crate::own_prompts::OwnPrompts;
 use crate::profile::Slo;
 use crate::registry::Target;
-use crate::scenario::{Axis, LoadShape};
+use crate::scenario::{Axis, LoadShape, PromptSource};
 use serde::{Deserialize, Serialize};
 
 /// Everything that will be measured.
@@ -41,6 +42,9 @@ pub struct Plan {
     /// See the profile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_process: bool,
+    /// The prompts that the user brought, for the scenarios that ask them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<OwnPrompts>,
     /// The targets, in the registry's order.
     pub targets: Vec<Target>,
     /// The scenarios with their cases.
@@ -61,6 +65,9 @@ pub struct PlannedScenario {
     pub version: u32,
     /// How requests are issued.
     pub load: LoadShape,
+    /// Where its prompts come from.
+    #[serde(default, skip_serializing_if = "PromptSource::is_generated")]
+    pub prompts: PromptSource,
     /// What varies.
     pub axis: Axis,
     /// Ids of the targets that run it; empty = all of the plan's.
@@ -78,8 +85,11 @@ pub struct PlannedScenario {
 pub struct Case {
     /// Axis letter and value, e.g. `p50`.
     pub id: String,
-    /// Prompt length (tokens).
+    /// Prompt length (tokens); where lengths are mixed, that of the longest.
     pub prompt_tokens: u32,
+    /// Mean prompt length (tokens), rounded up, where lengths are mixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens_mean: Option<u32>,
     /// Output length (tokens).
     pub new_tokens: u32,
     /// Requests in flight; in an open loop those of the capacity stage, and the
@@ -122,6 +132,26 @@ impl Plan {
         let found = source.and_then(|s| Some((s, s.cases.iter().find(|c| c.id == by.case)?)));
         found.unwrap_or((scenario, case))
     }
+
+    /// Least timed requests of a case over all invocations.
+    pub fn requests(&self, case: &Case) -> u64 {
+        u64::from(case.requests) * u64::from(self.invocations)
+    }
+
+    /// The user's prompts that a scenario asks; `None` where its prompts are generated.
+    pub fn own_prompts(&self, scenario: &PlannedScenario) -> Option<&OwnPrompts> {
+        self.prompts
+            .as_ref()
+            .filter(|_| scenario.prompts == PromptSource::Own)
+    }
+
+    /// Which prompts of the user's a scenario asks, how long they are and how often each comes.
+    pub fn prompts_words(&self, scenario: &PlannedScenario) -> Option<String> {
+        let own = self.own_prompts(scenario)?;
+        let case = scenario.cases.first()?;
+        let times = own.times(self.requests(case));
+        Some(format!("{}, {times} in each case", own.words()))
+    }
 }
 
 impl PlannedScenario {
@@ -156,6 +186,17 @@ impl Case {
             Axis::InFlight | Axis::Users | Axis::Batch => self.concurrency,
             Axis::LoadPercent => self.load_percent.unwrap_or(0),
         }
+    }
+
+    /// The prompt length (tokens) that its work is estimated by.
+    pub fn prompt_tokens_usual(&self) -> u32 {
+        self.prompt_tokens_mean.unwrap_or(self.prompt_tokens)
+    }
+
+    /// Whether its prompts may differ in length, so that nothing can be computed from
+    /// `prompt_tokens` but a bound.
+    pub fn has_mixed_lengths(&self) -> bool {
+        self.prompt_tokens_mean.is_some()
     }
 }
 

@@ -128,7 +128,8 @@ impl Slo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
-    /// Prompt lengths in tokens.
+    /// Prompt lengths in tokens; none where the user's prompts are asked, whose file decides.
+    #[serde(default)]
     pub prompt_tokens: Vec<u32>,
     /// Output length in tokens.
     pub new_tokens: u32,
@@ -204,8 +205,8 @@ impl Profile {
             return fail("noise_floor needs at least 2 invocations: one has no interval".into());
         }
         for (id, sizes) in &profile.scenarios {
-            if sizes.prompt_tokens.is_empty()
-                || sizes.concurrency.is_empty()
+            // Whether it may have no prompt_tokens is the scenario's to say: see the plan.
+            if sizes.concurrency.is_empty()
                 || sizes.prompt_tokens.contains(&0)
                 || sizes.concurrency.contains(&0)
                 || sizes.load_percent.contains(&0)

@@ -109,7 +109,8 @@ pub struct RequestRecord {
     pub case: String,
     /// Unique within the launch.
     pub id: u64,
-    /// Index of its prompt; distinct within a cell, equal across targets.
+    /// Index of its prompt; distinct within a cell, equal across targets. Of the user's
+    /// prompts several indices may be of one.
     pub prompt: u64,
     /// `true`: not timed.
     pub warmup: bool,

@@ -19,12 +19,34 @@ pub struct Scenario {
     pub question: String,
     /// How requests are issued.
     pub load: LoadShape,
+    /// Where its prompts come from.
+    #[serde(default)]
+    pub prompts: PromptSource,
     /// What varies between its cases.
     pub axis: Axis,
     /// Metric ids it reports, the leading one first.
     pub reports: Vec<String>,
     /// What the numbers mean and don't mean; Markdown, printed on the page.
     pub analysis: String,
+}
+
+/// Where the prompts of a scenario come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptSource {
+    /// Cut from a seeded text, all of a case equally long.
+    #[default]
+    Generated,
+    /// The user's file, each as long as it is. Such a scenario is in a plan only where there
+    /// is a file.
+    Own,
+}
+
+impl PromptSource {
+    /// Whether they are cut from a seeded text.
+    pub fn is_generated(&self) -> bool {
+        *self == Self::Generated
+    }
 }
 
 /// How requests are issued.
@@ -106,6 +128,13 @@ impl Scenario {
             return Err(DataError::new(
                 path,
                 "an open loop (load = \"poisson\" or \"constant_rate\") has axis = \"load_percent\", and nothing else has",
+            ));
+        }
+        let is_closed = scenario.load == LoadShape::ClosedLoop && scenario.axis == Axis::Users;
+        if scenario.prompts == PromptSource::Own && !is_closed {
+            return Err(DataError::new(
+                path,
+                "prompts = \"own\" needs load = \"closed_loop\" and axis = \"users\": such prompts have lengths of their own",
             ));
         }
         if scenario.reports.is_empty() {

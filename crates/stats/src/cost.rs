@@ -174,12 +174,13 @@ impl Work {
 /// The loads that cost is computed at: cells of equal prompt and output length, since
 /// a token after a long prompt is more work. Of several lengths the one with the most
 /// cells counts, the longer prompt where equal. Serial cells (nobody else is served)
-/// and batches that wait for each other are not how a service runs and are left out.
+/// and batches that wait for each other are not how a service runs and are left out, and so are
+/// prompts of mixed lengths, which have no one price.
 pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
     let served = |s: &&PlannedScenario| s.load == LoadShape::ClosedLoop || s.load.is_open();
     let mut sizes: BTreeMap<(u32, u32), Vec<Point>> = BTreeMap::new();
     for scenario in plan.scenarios.iter().filter(served) {
-        for case in &scenario.cases {
+        for case in scenario.cases.iter().filter(|c| !c.has_mixed_lengths()) {
             let cells = analysis.cells.iter().filter(|cell| {
                 cell.scenario == scenario.id && cell.case == case.id && cell.status == Status::Ok
             });

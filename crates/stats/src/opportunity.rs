@@ -198,6 +198,7 @@ mod tests {
 
     fn scenario(load: LoadShape) -> PlannedScenario {
         PlannedScenario {
+            prompts: Default::default(),
             id: "long_context".into(),
             version: 1,
             load,

@@ -5,6 +5,7 @@
 use crate::analysis::Cell;
 use schema::capacity;
 use schema::micro::scenario_id;
+use schema::own_prompts::OwnPrompts;
 use schema::plan::{Case, PlannedScenario};
 use schema::run::Run;
 
@@ -20,6 +21,12 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
             let prompts = |run: &'_ Run| run.header.provenance.facts.get("prompts_sha256").cloned();
             let (one, other) = (prompts(a)?, prompts(b)?);
             differ("other prompts:", short(&one), short(&other))
+        })
+        .or_else(|| {
+            let (one, other) = (own_prompts(a, cell)?, own_prompts(b, cell)?);
+            // A file may have got another name, or encode to other tokens.
+            let differs = one.tokens != other.tokens;
+            differs.then(|| differ("other prompts:", &one.name(), &other.name()))?
         })
         .or_else(|| {
             let (one, other) = (planned(a, cell)?, planned(b, cell)?);
@@ -51,6 +58,12 @@ fn asked(run: &Run, (scenario, case): (&PlannedScenario, &Case)) -> String {
         "version {} ({:?}{in_turns}, {} → {} tokens, {} at once{shared})",
         scenario.version, measured.load, case.prompt_tokens, case.new_tokens, case.concurrency
     )
+}
+
+/// The user's prompts that a cell asks; `None` where its prompts are generated.
+fn own_prompts<'a>(run: &'a Run, cell: &Cell) -> Option<&'a OwnPrompts> {
+    let (scenario, _) = planned(run, cell)?;
+    run.header.plan.own_prompts(scenario)
 }
 
 /// The load of an open loop, in words: a run scales it to the capacity that it measured

@@ -37,7 +37,8 @@ pub(crate) fn samples(
         attempt.timed.iter().filter_map(|r| of(r)).collect()
     };
     let ready = attempt.log.ready.as_ref();
-    let alone = scenario.load == LoadShape::Serial;
+    // What is computed from a prompt's length needs the same of every request.
+    let alone = scenario.load == LoadShape::Serial && !case.has_mixed_lengths();
     let open = scenario.load.is_open();
     let flow = || Flow::of(&all(attempt)).filter(|_| open);
     // As it was measured: one user's requests may have been sent in turns.
@@ -67,6 +68,8 @@ pub(crate) fn samples(
         MetricId::LoadNs => one(ready.map(|r| r.load_ns as f64)),
         MetricId::WeightBytes => one(ready.map(|r| r.weight_bytes as f64)),
         MetricId::PeakRssBytes => one(attempt.end.peak_rss_bytes.map(|bytes| bytes as f64)),
+        // Mixed lengths make no one size of it.
+        MetricId::KvBytes if case.has_mixed_lengths() => Vec::new(),
         MetricId::KvBytes => one(ready.map(|r| {
             let tokens = f64::from(case.prompt_tokens) + f64::from(case.new_tokens);
             r.kv_bytes_per_token as f64 * tokens * f64::from(case.concurrency)

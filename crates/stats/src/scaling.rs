@@ -63,6 +63,7 @@ mod tests {
 
     fn scenario(axis: Axis) -> PlannedScenario {
         PlannedScenario {
+            prompts: Default::default(),
             id: "concurrent".into(),
             version: 1,
             load: LoadShape::ClosedLoop,

@@ -13,6 +13,7 @@ use crate::fmt;
 use crate::words::plural;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
+use schema::scenario::PromptSource;
 use serde::Serialize;
 
 /// The page.
@@ -248,6 +249,8 @@ fn unplanned_scenarios(shown: &Shown) -> Vec<(String, String)> {
         .filter_map(|scenario| {
             let planned = plan.scenarios.iter().find(|p| p.id == scenario.id);
             match planned {
+                // Nobody brought prompts, so there was nothing to ask.
+                None if scenario.prompts == PromptSource::Own => None,
                 None => Some((scenario.title.clone(), "not in this run's plan".into())),
                 Some(p) if p.version != scenario.version => Some((
                     scenario.title.clone(),

@@ -7,7 +7,14 @@ use super::{Shown, case_label};
 use crate::chart::lines::{Lines, Point, Series};
 use crate::chart::{Estimate, Figure};
 use crate::fmt::{self, Unit};
+use schema::plan::PlannedScenario;
 use stats::analysis::Role;
+
+/// The user's prompts that a scenario asks: no run compares that asks others.
+fn own_prompts<'a>(shown: &Shown<'a>, scenario: &PlannedScenario) -> Option<&'a [Vec<u32>]> {
+    let own = shown.run.header.plan.own_prompts(scenario)?;
+    Some(&own.tokens)
+}
 
 /// The chart of the first scenario that is ranked, oldest run first; `None` with
 /// fewer than two runs that compare.
@@ -24,7 +31,10 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
         .filter(|other| {
             let of = &other.run.header.plan;
             let same = other.scenarios().iter().any(|s| {
-                s.id == scenario.id && s.version == scenario.version && s.cases.contains(case)
+                s.id == scenario.id
+                    && s.version == scenario.version
+                    && s.cases.contains(case)
+                    && own_prompts(other, s) == own_prompts(newest, scenario)
             });
             of.model == plan.model && of.profile == plan.profile && same
         })

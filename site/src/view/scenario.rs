@@ -28,6 +28,7 @@ pub struct ScenarioPage {
     model: String,
     question: String,
     analysis: String,
+    prompts: String,
     load: &'static str,
     axis: &'static str,
     metrics: Vec<MetricWords>,
@@ -91,6 +92,7 @@ pub fn words(id: MetricId) -> MetricWords {
 
 /// The page of one scenario.
 pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> ScenarioPage {
+    let plan = &shown.run.header.plan;
     let text = shown.text(scenario);
     let title = shown.title(scenario);
     let question = text.map(|text| text.question.clone()).unwrap_or_default();
@@ -106,7 +108,7 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
         id: scenario.id.clone(),
         version: scenario.version,
         answer: standing::of_scenario(shown, scenario),
-        model: shown.run.header.plan.model.clone(),
+        model: plan.model.clone(),
         question,
         analysis: text.map_or_else(
             || {
@@ -115,6 +117,7 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
             },
             |text| markdown::render(&text.analysis, 3),
         ),
+        prompts: plan.prompts_words(scenario).unwrap_or_default(),
         load: match scenario.load {
             LoadShape::Serial if scenario.turns => {
                 "one request, then the next; the targets of a block take turns, a few requests each, and are stopped meanwhile"
@@ -157,6 +160,10 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
 
 fn work(case: &Case) -> String {
     let (from, to, users) = (case.prompt_tokens, case.new_tokens, case.concurrency);
+    let from = match case.prompt_tokens_mean {
+        None => format!("{from}"),
+        Some(mean) => format!("up to {from} (on average {mean})"),
+    };
     let size = format!("{from} prompt tokens → {to} new tokens");
     let measured = case.measured_by.as_ref().map_or_else(String::new, |by| {
         format!(

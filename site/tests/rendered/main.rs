@@ -7,6 +7,7 @@ mod hostile;
 mod html;
 mod instrument;
 mod micro;
+mod own_prompts;
 mod pages;
 mod pins;
 mod report;

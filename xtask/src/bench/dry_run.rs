@@ -53,6 +53,7 @@ fn new(
     text += &Building::of(repo, registry, plan, look.as_ref())?.report();
     text += &model(repo, plan)?;
     text += &preflight::of(repo, registry, plan)?.report();
+    text += &prompts(plan);
     text += &to_measure(plan, &launches);
     if options.shard.is_some() {
         text += "These are the blocks of one shard\n";
@@ -84,6 +85,7 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
     );
     text += &Building::of(repo, registry, plan, None)?.report();
     text += &model(repo, plan)?;
+    text += &prompts(plan);
     text += &match run.verify.is_empty() {
         true => to_measure(plan, &launches),
         false => {
@@ -97,6 +99,13 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
     text += &suites(plan, &run.micro, ours);
     text += &format!("Records would go into {}\n", run_dir.display());
     Ok(text)
+}
+
+/// The user's prompts, a line a scenario that asks them.
+fn prompts(plan: &Plan) -> String {
+    let all = plan.scenarios.iter();
+    let words = all.filter_map(|scenario| plan.prompts_words(scenario));
+    words.map(|words| format!("Prompts: {words}\n")).collect()
 }
 
 /// Whether the model is here, else how and how much of it is got; and which targets it has no

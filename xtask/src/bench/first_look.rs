@@ -96,7 +96,8 @@ impl<'a> FirstLook<'a> {
 fn is_wanted(options: &Options) -> bool {
     let choice = &options.choice;
     let narrows = !choice.engines.is_empty() || !choice.scenarios.is_empty();
-    let changes = choice.model.is_some() || options.invocations.is_some();
+    let own = choice.model.is_some() || options.prompts.is_some();
+    let changes = own || options.invocations.is_some();
     let is_part = options.shard.is_some() || options.budget_from.is_some();
     let has_no_time = options.stop_after.is_some();
     options.site && !(narrows || changes || is_part || has_no_time)
@@ -130,6 +131,7 @@ mod tests {
             engines: engines.iter().map(|id| (*id).to_owned()).collect(),
             scenarios: vec![],
             model: model.map(str::to_owned),
+            prompts: None,
         };
         let others = [
             Options::default(),
@@ -143,6 +145,10 @@ mod tests {
             },
             Options {
                 invocations: Some(9),
+                ..all()
+            },
+            Options {
+                prompts: Some("mine.jsonl".into()),
                 ..all()
             },
             Options {

@@ -24,7 +24,8 @@ const LONG_S: f64 = 3600.0;
 /// Refuse to begin what takes long, unless the user has said so or nobody can be asked.
 pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
     let choice = &options.choice;
-    let narrows = !choice.engines.is_empty() || !choice.scenarios.is_empty();
+    let narrows =
+        !choice.engines.is_empty() || !choice.scenarios.is_empty() || options.prompts.is_some();
     let can_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let Some(takes_s) = measures_s(profile) else {
         return Ok(());
@@ -132,7 +133,10 @@ fn check_s(plan: &Plan, budget: &Budget, left: &[Pending], judge: &str) -> f64 {
             blocks.sort_unstable();
             blocks.dedup();
             let prompts = f64::from(case.requests) * blocks.len() as f64;
-            all_s += prompts * OUTPUTS_PER_PROMPT * request_s;
+            // What comes again has been judged.
+            let own = plan.own_prompts(scenario);
+            let distinct = own.map_or(prompts, |own| prompts.min(own.tokens.len() as f64));
+            all_s += distinct * OUTPUTS_PER_PROMPT * request_s;
         }
     }
     all_s

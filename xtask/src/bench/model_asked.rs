@@ -57,6 +57,17 @@ impl ModelAsked {
         if models.get(&id).is_none() {
             fetch::keep(scratch.path(), &looked.brought, &looked.hashes)?;
             self.repo.models_dir = scratch.path().to_owned();
+            if self.options.prompts.is_some() {
+                // They are counted in tokens.
+                fetch::fetch_small(
+                    &self.repo.models()?,
+                    std::slice::from_ref(&id),
+                    &self.repo.models_dir,
+                    &self.repo.models_lock_path(),
+                    &options,
+                    &mut Bar::stderr(),
+                )?;
+            }
             self._scratch = Some(scratch);
         }
         Ok(id)

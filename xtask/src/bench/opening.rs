@@ -3,7 +3,7 @@
 
 use super::building::Building;
 use super::first_look::FirstLook;
-use super::{Opened, Options, forecast, preflight};
+use super::{Opened, Options, forecast, preflight, prompts_asked};
 use crate::devices;
 use crate::exclusive;
 use crate::micro;
@@ -68,7 +68,7 @@ pub(crate) fn planned(
         bail!("data/scenarios: {}", wrong.join("; "));
     }
     let targets = registry.targets();
-    let choice = &options.choice;
+    let choice = &prompts_asked::of(repo, &profile, &scenarios, &targets, options)?;
     let mut plan = plan::plan(&profile, &scenarios, &targets, choice, threads())?;
     let programs = repo.micro_registry()?;
     if plan.targets.is_empty() {
@@ -159,6 +159,7 @@ pub(crate) fn begin(
 ) -> Result<Opened> {
     preflight::of(repo, registry, &plan)?.refuse()?;
     eprintln!("{}", headline(&plan));
+    tell_prompts(&plan);
     watch::emit(Event::Title(title(&plan)));
     let building = Building::of(repo, registry, &plan, look)?;
     eprint!("{}", building.announcement());
@@ -197,7 +198,7 @@ pub(crate) fn begin(
         format: FORMAT,
         id: id.clone(),
         started: started.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        argv: std::env::args().skip(1).collect(),
+        argv: recorded(std::env::args().skip(1)),
         plan_sha256: shard::plan_sha256(&plan)?,
         plan,
         provenance,
@@ -295,6 +296,45 @@ pub(super) fn headline(plan: &Plan) -> String {
     )
 }
 
+/// Say which prompts of the user's are asked, and that they come again.
+fn tell_prompts(plan: &Plan) {
+    for scenario in &plan.scenarios {
+        let Some(words) = plan.prompts_words(scenario) else {
+            continue;
+        };
+        eprintln!("Prompts of {}: {words}", scenario.id);
+        let asked = scenario.cases.iter().map(|case| plan.requests(case)).max();
+        let own = plan.own_prompts(scenario);
+        if own.is_some_and(|own| asked > Some(own.tokens.len() as u64)) {
+            watch::warn(format!(
+                "{} asks more often than the file has prompts, so prompts come again: no shortcut for the engines here, which keep nothing of a request for the next; an endpoint may",
+                scenario.id
+            ));
+        }
+    }
+}
+
+/// The command line as records have it: of a file of prompts its name, since where it lies is
+/// nobody's business.
+fn recorded(args: impl Iterator<Item = String>) -> Vec<String> {
+    const OPTION: &str = "--prompts";
+    let name = |path: &str| {
+        let name = Path::new(path).file_name();
+        name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    };
+    let mut is_path = false;
+    args.map(|arg| {
+        let was_path = std::mem::replace(&mut is_path, arg == OPTION);
+        let value = arg.strip_prefix(OPTION).and_then(|v| v.strip_prefix('='));
+        match (was_path, value) {
+            (true, _) => name(&arg),
+            (false, Some(path)) => format!("{OPTION}={}", name(path)),
+            (false, None) => arg,
+        }
+    })
+    .collect()
+}
+
 /// A plan in a few words.
 fn title(plan: &Plan) -> String {
     format!("{} · {}", plan.profile, plan.model)
@@ -313,4 +353,26 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
         "There is a GPU here, but no target of engines.toml runs on it yet: measuring the CPU",
     );
     Ok("cpu".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::recorded;
+
+    #[test]
+    fn where_a_file_of_prompts_lies_is_not_recorded() {
+        let of = |words: &str| {
+            let words = words.split(' ').map(str::to_owned);
+            recorded(words).join(" ")
+        };
+        assert_eq!(
+            of("bench --prompts /home/me/mine.jsonl --engines a/b"),
+            "bench --prompts mine.jsonl --engines a/b"
+        );
+        assert_eq!(
+            of("bench --prompts=../mine.jsonl"),
+            "bench --prompts=mine.jsonl"
+        );
+        assert_eq!(of("bench --model path/to/dir"), "bench --model path/to/dir");
+    }
 }

@@ -13,11 +13,13 @@ fn case(id: &str, concurrency: u32, requests: u32, duration_s: f64) -> Case {
         requests,
         duration_s,
         measured_by: None,
+        prompt_tokens_mean: None,
     }
 }
 
 fn plan() -> Plan {
     let scenario = |id: &str, load, cases| PlannedScenario {
+        prompts: Default::default(),
         id: id.into(),
         version: 1,
         load,
@@ -27,6 +29,7 @@ fn plan() -> Plan {
         cases,
     };
     Plan {
+        prompts: None,
         profile: "x".into(),
         publishable: true,
         model: "m".into(),
@@ -248,4 +251,27 @@ fn cells_that_a_target_is_not_verified_for_cost_nothing() {
     assert_eq!(planned_s(&plan, &short), Some(all));
     short.failure = "crashed".into();
     assert_eq!(planned_s(&plan, &short), None);
+}
+
+#[test]
+fn mixed_lengths_are_tried_at_their_mean() {
+    let mut plan = plan();
+    for case in &mut plan.scenarios[0].cases {
+        (case.prompt_tokens, case.prompt_tokens_mean) = (900, Some(50));
+    }
+    let tried: Vec<(u32, u32)> = shapes(&plan)
+        .iter()
+        .map(|round| (round.prompt_tokens, round.concurrency))
+        .collect();
+    assert_eq!(tried, [(50, 1), (50, 4)], "as the batches of 50 are");
+    let pilot = pilot("t", 0.1);
+    assert!(
+        launch_s(
+            &plan,
+            &pilot,
+            &plan.scenarios[0],
+            &plan.scenarios[0].cases[0]
+        )
+        .is_some()
+    );
 }

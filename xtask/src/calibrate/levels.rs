@@ -152,6 +152,7 @@ fn case(concurrency: u32, requests: u32, new_tokens: u32) -> Case {
         requests,
         duration_s: 0.0,
         measured_by: None,
+        prompt_tokens_mean: None,
     }
 }
 

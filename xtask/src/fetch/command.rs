@@ -1,7 +1,7 @@
 //! `cargo xtask fetch`, and the same for stages that need a model to be there.
 
 use super::brought;
-use super::{Bar, How, Verify, fetch, make};
+use super::{Bar, How, Verify, fetch, fetch_small, make};
 use crate::repo::Repo;
 use anyhow::Result;
 use models::ModelSpec;
@@ -57,7 +57,21 @@ pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
     fetch_into(repo, ids, Verify::Stamp).map(drop)
 }
 
-/// The same, with the GGUF files that targets want and that are made of the model's safetensors.
+/// Make sure that the files of a model are here that its prompts are encoded by. Of a model that
+/// is made here, all are.
+pub fn ensure_small(repo: &Repo, id: &str) -> Result<()> {
+    fetch_small(
+        &repo.models()?,
+        &[id.to_owned()],
+        &repo.models_dir,
+        &repo.models_lock_path(),
+        &options(Verify::Stamp),
+        &mut Bar::stderr(),
+    )
+    .map(drop)
+}
+
+/// The same as [`ensure`], with the GGUF files that targets want and that are made of the model's safetensors.
 pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
     ensure(repo, std::slice::from_ref(&id.to_owned()))?;
     let wanted: Vec<String> = targets.iter().map(|t| t.weights.clone()).collect();

@@ -28,7 +28,7 @@ mod progress;
 mod stamp;
 
 pub(crate) use command::options;
-pub use command::{Options as CommandOptions, command, ensure, ensure_for};
+pub use command::{Options as CommandOptions, command, ensure, ensure_for, ensure_small};
 pub use disk::free_bytes;
 pub(crate) use disk::{about_size, human_bytes};
 pub use hash::sha256_of_file;
@@ -44,7 +44,7 @@ pub use progress::{Bar, Progress, Silent};
 use crate::names;
 use crate::shelf;
 use anyhow::{Context, Result};
-use schema::model::{Model, Models, Source};
+use schema::model::{HubFile, Model, Models, Source};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
@@ -129,6 +129,44 @@ pub fn fetch(
     options: &Options,
     progress: &mut dyn Progress,
 ) -> Result<Vec<FetchedFile>> {
+    let places = (models_dir, lock_path);
+    fetch_part(models, ids, places, options, progress, &|_| true)
+}
+
+/// The same without their weights, of models whose files come from elsewhere: those that are made
+/// here are made whole.
+pub fn fetch_small(
+    models: &Models,
+    ids: &[String],
+    models_dir: &Path,
+    lock_path: &Path,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Vec<FetchedFile>> {
+    let places = (models_dir, lock_path);
+    fetch_part(models, ids, places, options, progress, &is_small)
+}
+
+/// Whether a file of a model is none of its weights, but says what it is and how its prompts are
+/// written.
+pub fn is_small(name: &str) -> bool {
+    const SMALL: [&str; 4] = [
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+    ];
+    SMALL.contains(&name)
+}
+
+fn fetch_part(
+    models: &Models,
+    ids: &[String],
+    (models_dir, lock_path): (&Path, &Path),
+    options: &Options,
+    progress: &mut dyn Progress,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<FetchedFile>> {
     names::check_models(ids, models)?;
     std::fs::create_dir_all(models_dir)
         .with_context(|| format!("can't make the models directory {}", models_dir.display()))?;
@@ -145,14 +183,20 @@ pub fn fetch(
             Source::Trained { weights } => {
                 embedded::fetch(id, Some(weights), &dir, lock, options, progress)
             }
-            Source::Hub { files } => hub::fetch(id, files, &dir, lock, options, progress),
+            Source::Hub { files } => {
+                let wanted = files.iter().filter(|file| is_wanted(&file.name));
+                let wanted: Vec<HubFile> = wanted.cloned().collect();
+                hub::fetch(id, &wanted, &dir, lock, options, progress)
+            }
             Source::Directory { files } => {
                 let from = own.as_ref().and_then(|own| own.from.as_deref());
-                directory::fetch(id, files, from, &dir, lock, options, progress)
+                let wanted = files.iter().filter(|name| is_wanted(name));
+                let wanted: Vec<String> = wanted.cloned().collect();
+                directory::fetch(id, &wanted, from, &dir, lock, options, progress)
             }
         };
         fetched.extend(of_model.with_context(|| format!("model {id} is not complete"))?);
-        if own.is_some() {
+        if own.is_some() && is_wanted(shelf::WEIGHTS) {
             keep::check_weights(models_dir, id, &model.name)?;
         }
     }

@@ -14,7 +14,7 @@ use schema::profile::{MicroSizes, Profile};
 use schema::twin::twin_name;
 
 /// The micro suites of a run: empty where the profile has none, where only other
-/// scenarios were asked for, or where there are no programs for them.
+/// scenarios (or the user's prompts) were asked for, or where there are no programs for them.
 pub fn plan(
     profile: &Profile,
     suites: &[Suite],
@@ -22,7 +22,8 @@ pub fn plan(
     choice: &Choice,
 ) -> Result<MicroPlan> {
     let wanted: Vec<&String> = choice.scenarios.iter().filter(|s| is_micro(s)).collect();
-    if wanted.is_empty() && !choice.scenarios.is_empty() {
+    let others = !choice.scenarios.is_empty() || choice.prompts.is_some();
+    if wanted.is_empty() && others {
         return Ok(MicroPlan::default());
     }
     let is_suite = |wanted: &str| suites.iter().any(|suite| asks_for(wanted, &suite.id));

@@ -1,6 +1,6 @@
 //! Which targets run a scenario: where a profile names some, those alone.
 
-use super::Choice;
+use super::{Choice, own};
 use anyhow::{Result, bail};
 use schema::plan::PlannedScenario;
 use schema::profile::Profile;
@@ -34,6 +34,8 @@ pub(super) fn narrow_targets(
                 scenario.id
             );
         }
+        let sizes = &profile.scenarios[&scenario.id];
+        own::check_sizes(profile, &scenario.id, scenario.prompts, sizes)?;
         if scenario.turns && scenario.load != LoadShape::Serial {
             bail!(
                 "data/profiles/{}.toml: [scenarios.{}] has turns, which only a load of one request at a time can take",
@@ -90,6 +92,7 @@ mod tests {
             .into(),
         };
         let text = Scenario {
+            prompts: Default::default(),
             id: "open".into(),
             version: 1,
             title: String::new(),

@@ -5,7 +5,7 @@
 //! longest of them asks. What a scenario reports of them stays its own business.
 
 use schema::plan::{Case, CaseRef, PlannedScenario};
-use schema::scenario::LoadShape;
+use schema::scenario::{LoadShape, PromptSource};
 use std::cmp::Reverse;
 
 /// Mark every case whose load another scenario measures, and give that one the most requests
@@ -59,8 +59,12 @@ fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at:
 }
 
 /// Users, prompt and output length of a closed loop; `None` for other loads: a batch starts
-/// together in a fresh process, and an open loop has its own arrivals.
+/// together in a fresh process, an open loop has its own arrivals, and prompts of the user's are
+/// of several lengths.
 fn load(scenario: &PlannedScenario, case: &Case) -> Option<(u32, u32, u32)> {
+    if scenario.prompts == PromptSource::Own {
+        return None;
+    }
     let users = match scenario.load {
         LoadShape::Serial => 1,
         LoadShape::ClosedLoop => case.concurrency,
@@ -90,11 +94,13 @@ mod tests {
                 requests,
                 duration_s,
                 measured_by: None,
+                prompt_tokens_mean: None,
             };
             case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
             case
         };
         PlannedScenario {
+            prompts: Default::default(),
             id: id.into(),
             version: 1,
             load,

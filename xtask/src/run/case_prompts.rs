@@ -1,10 +1,13 @@
 //! The prompts of a case: cut and tokenised before the clock runs, the same for every target,
-//! and found again by the number that a record has of them.
+//! and found again by the number that a record has of them. The user's prompts are the plan's.
 
 use super::load::{CasePrompts, PromptQueue};
+use crate::own_prompts::in_order;
 use crate::prompts::Prompts;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use schema::own_prompts::OwnPrompts;
 use schema::plan::{Case, Plan, PlannedScenario};
+use schema::scenario::PromptSource;
 
 /// Timed prompts prepared per second of a case that runs for a duration: more
 /// requests than that and the case ends early, with its floor of samples met.
@@ -26,13 +29,19 @@ pub(super) fn case_prompts(
 ) -> Result<CasePrompts> {
     let cell = CellPrompts::new(plan, prompts, scenario, case)?;
     let length = case.prompt_tokens as usize;
-    let untimed = prompts.take(
-        &scenario.id,
-        &case.id,
-        1 + u64::from(invocation),
-        length,
-        UNTIMED_PROMPTS,
-    )?;
+    let untimed = match own(plan, scenario)? {
+        Some(own) => {
+            let stream = format!("{}/untimed/{invocation}", scenario.id);
+            in_order(own, plan.seed, &stream, UNTIMED_PROMPTS)
+        }
+        None => prompts.take(
+            &scenario.id,
+            &case.id,
+            1 + u64::from(invocation),
+            length,
+            UNTIMED_PROMPTS,
+        )?,
+    };
     let first = u64::from(invocation) * PROMPTS_PER_INVOCATION;
     let timed = cell.of_invocation(invocation).to_vec();
     Ok(CasePrompts {
@@ -41,8 +50,19 @@ pub(super) fn case_prompts(
     })
 }
 
-/// The timed prompts of a case over all invocations, all distinct: the same for
-/// every target, and the same whenever they are cut again.
+/// The user's prompts that a scenario asks; `None` where its prompts are generated.
+fn own<'a>(plan: &'a Plan, scenario: &PlannedScenario) -> Result<Option<&'a OwnPrompts>> {
+    if scenario.prompts == PromptSource::Generated {
+        return Ok(None);
+    }
+    let own = plan.own_prompts(scenario);
+    let own = own.with_context(|| format!("the plan has no prompts for {}", scenario.id))?;
+    Ok(Some(own))
+}
+
+/// The timed prompts of a case over all invocations: the same for every target, and the same
+/// whenever they are cut again. All are distinct, but for the user's, which come again where a
+/// case asks for more; these are the same for every case of a scenario.
 pub struct CellPrompts {
     per_invocation: usize,
     all: Vec<Vec<u32>>,
@@ -59,13 +79,16 @@ impl CellPrompts {
         let count = case.requests as usize + (case.duration_s * PROMPTS_PER_S).ceil() as usize;
         let per_invocation = count.next_multiple_of(case.concurrency as usize);
         let total = per_invocation * plan.invocations as usize;
-        let all = prompts.take(
-            &scenario.id,
-            &case.id,
-            0,
-            case.prompt_tokens as usize,
-            total,
-        )?;
+        let all = match own(plan, scenario)? {
+            Some(own) => in_order(own, plan.seed, &scenario.id, total),
+            None => prompts.take(
+                &scenario.id,
+                &case.id,
+                0,
+                case.prompt_tokens as usize,
+                total,
+            )?,
+        };
         Ok(Self {
             per_invocation,
             all,
@@ -87,5 +110,68 @@ impl CellPrompts {
         (offset < self.per_invocation)
             .then(|| self.all.get(position).map(Vec::as_slice))
             .flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::pending::tests::plan;
+    use std::collections::BTreeMap;
+
+    /// A plan of three prompts of the user's, asked six times in each of two blocks.
+    fn own_plan() -> Plan {
+        let mut plan = plan();
+        plan.prompts = Some(OwnPrompts {
+            file: "mine.jsonl".into(),
+            sha256: String::new(),
+            tokens: vec![vec![1], vec![2, 2], vec![3, 3, 3]],
+        });
+        let scenario = &mut plan.scenarios[0];
+        scenario.prompts = PromptSource::Own;
+        for case in &mut scenario.cases {
+            (case.requests, case.duration_s) = (6, 0.0);
+            (case.prompt_tokens, case.prompt_tokens_mean) = (3, Some(2));
+        }
+        plan
+    }
+
+    fn cell(plan: &Plan, case: usize) -> CellPrompts {
+        let scenario = &plan.scenarios[0];
+        let text = Prompts::of_tokens((0..400).collect());
+        CellPrompts::new(plan, &text, scenario, &scenario.cases[case]).unwrap()
+    }
+
+    #[test]
+    fn prompts_of_the_users_are_found_again_by_their_index() {
+        let plan = own_plan();
+        let (one, other) = (cell(&plan, 0), cell(&plan, 1));
+        for invocation in 0..plan.invocations {
+            let asked = one.of_invocation(invocation);
+            assert_eq!(asked.len(), 6);
+            assert_eq!(
+                asked,
+                other.of_invocation(invocation),
+                "the same for each case"
+            );
+            let mut times: BTreeMap<&Vec<u32>, u32> = BTreeMap::new();
+            for (offset, prompt) in asked.iter().enumerate() {
+                let index = u64::from(invocation) * PROMPTS_PER_INVOCATION + offset as u64;
+                assert_eq!(one.get(index), Some(prompt.as_slice()));
+                *times.entry(prompt).or_default() += 1;
+            }
+            assert!(times.len() == 3 && times.values().all(|count| *count == 2));
+        }
+        assert_eq!(one.get(6), None, "nobody was asked that");
+        assert_eq!(cell(&plan, 0).all, one.all, "whenever they are cut again");
+    }
+
+    #[test]
+    fn a_plan_without_the_prompts_it_asks_is_an_error() {
+        let mut plan = own_plan();
+        plan.prompts = None;
+        let (scenario, text) = (&plan.scenarios[0], Prompts::of_tokens(vec![0; 9]));
+        let error = CellPrompts::new(&plan, &text, scenario, &scenario.cases[0]);
+        assert!(error.is_err_and(|error| error.to_string().contains("has no prompts")));
     }
 }

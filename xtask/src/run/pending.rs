@@ -125,6 +125,7 @@ pub(crate) mod tests {
             requests: 20,
             duration_s: 0.0,
             measured_by: None,
+            prompt_tokens_mean: None,
         };
         let launch = |invocation| Launch {
             invocation,
@@ -133,6 +134,7 @@ pub(crate) mod tests {
             cases: vec!["p10".into(), "p500".into()],
         };
         Plan {
+            prompts: None,
             profile: "x".into(),
             publishable: false,
             model: "m".into(),
@@ -149,6 +151,7 @@ pub(crate) mod tests {
             micro: Default::default(),
             targets: vec![],
             scenarios: vec![PlannedScenario {
+                prompts: Default::default(),
                 id: "s".into(),
                 version: 1,
                 load: LoadShape::Serial,

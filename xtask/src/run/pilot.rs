@@ -84,9 +84,9 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         // Of what it isn't verified for nothing is timed.
         let positions = super::positions(setting.verify, &target.id);
         let mut shapes = budget::shapes(plan);
-        shapes.retain(|round| round.prompt_tokens + round.new_tokens <= positions);
         let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
         let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= positions);
+        shapes.retain(|round| cases.clone().any(|case| budget::same(round, case)));
         let load = load_for_cases(target, setting.model_dir, plan.threads, cases);
         let result = Session::open(program, &load, Patience::of(plan))
             .map_err(|(failure, _)| failure)

@@ -203,8 +203,10 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
         requests: 20,
         duration_s: 0.0,
         measured_by: None,
+        prompt_tokens_mean: None,
     };
     let scenario = PlannedScenario {
+        prompts: Default::default(),
         id: "s".into(),
         version: 1,
         load: LoadShape::Serial,

@@ -11,7 +11,7 @@ use schema::record::Status;
 use std::path::Path;
 
 /// A model of somebody's own, small, its safetensors in so many shards.
-fn write_model(dir: &Path, shards: usize) {
+pub fn write_model(dir: &Path, shards: usize) {
     write_model_of(dir, shards, Architecture::Llama);
 }
 

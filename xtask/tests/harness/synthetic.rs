@@ -219,6 +219,7 @@ fn plan(targets: &[&str]) -> Plan {
         })
     });
     Plan {
+        prompts: None,
         slo: None,
         noise_floor: false,
         one_process: false,
@@ -235,6 +236,7 @@ fn plan(targets: &[&str]) -> Plan {
         budget_s: 0.0,
         targets: targets.iter().map(target).collect(),
         scenarios: vec![PlannedScenario {
+            prompts: Default::default(),
             targets: Vec::new(),
             turns: false,
             id: "single_request".into(),
@@ -250,6 +252,7 @@ fn plan(targets: &[&str]) -> Plan {
                 requests: REQUESTS,
                 duration_s: 0.0,
                 measured_by: None,
+                prompt_tokens_mean: None,
             }],
         }],
         launches: launches.collect(),

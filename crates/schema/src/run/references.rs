@@ -6,6 +6,7 @@ use crate::error::{DataError, check_id};
 use crate::model::Model;
 use crate::plan::{Plan, PlannedScenario};
 use crate::run_files::{HEADER, RunFiles};
+use crate::scenario::PromptSource;
 use crate::twin::original;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,7 +39,14 @@ pub(super) fn check_plan(path: &Path, plan: &Plan) -> Result<(), DataError> {
         "suite",
         plan.micro.suites.iter().map(|suite| suite.id.as_str()),
     )?;
+    if let Some(prompts) = &plan.prompts {
+        prompts.check(path)?;
+    }
     for scenario in &plan.scenarios {
+        if scenario.prompts == PromptSource::Own && plan.prompts.is_none() {
+            let message = format!("has no prompts, which scenario {:?} asks", scenario.id);
+            return Err(DataError::new(path, message));
+        }
         ids(
             path,
             "case",

@@ -147,11 +147,13 @@ fn case(id: &str, prompt_tokens: u32) -> Case {
         requests: 20,
         duration_s: 0.0,
         measured_by: None,
+        prompt_tokens_mean: None,
     }
 }
 
 fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
     Plan {
+        prompts: None,
         profile: "cpu".into(),
         publishable: true,
         model: "m".into(),
@@ -170,6 +172,7 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
         scenarios: scenarios
             .into_iter()
             .map(|(id, load, cases)| PlannedScenario {
+                prompts: Default::default(),
                 id: id.into(),
                 version: 1,
                 load,
@@ -241,4 +244,20 @@ fn energies_of_processor_and_gpu_add_up() {
     assert_eq!(sum(Some(a), Some(b)), Some(range(3.0, Some((1.5, 4.5)))));
     assert_eq!(sum(Some(a), None), Some(a));
     assert_eq!(sum(None, None), None);
+}
+
+#[test]
+fn prompts_of_mixed_lengths_are_no_load_that_a_price_is_of() {
+    let mixed = Case {
+        prompt_tokens_mean: Some(50),
+        ..case("u1", 50)
+    };
+    let plan = plan(vec![("own", LoadShape::ClosedLoop, vec![mixed])]);
+    let analysis = Analysis {
+        cells: vec![cell("a", "own", "u1", 100.0, 10.0, 100.0)],
+        comparisons: vec![],
+        scalings: vec![],
+        floors: vec![],
+    };
+    assert_eq!(super::work(&plan, &analysis, None), Work::default());
 }

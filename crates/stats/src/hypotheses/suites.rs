@@ -37,6 +37,7 @@ fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
     Suite {
         targets: planned.variants.iter().map(target).collect(),
         scenario: PlannedScenario {
+            prompts: Default::default(),
             id: scenario_id(&suite.id),
             version: planned.version,
             load: LoadShape::Serial,
@@ -79,5 +80,6 @@ fn case(planned: &PlannedSuite, case: &SuiteCase) -> Case {
         requests: planned.samples,
         duration_s: 0.0,
         measured_by: None,
+        prompt_tokens_mean: None,
     }
 }

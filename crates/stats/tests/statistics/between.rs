@@ -2,8 +2,9 @@
 
 use crate::common::{self, CASE, Engine, Made, SCENARIO, check, made, plain};
 use schema::capacity::Capacity;
+use schema::own_prompts::OwnPrompts;
 use schema::record::Status;
-use schema::scenario::{Axis, LoadShape};
+use schema::scenario::{Axis, LoadShape, PromptSource};
 use stats::analysis::MetricId;
 use stats::between::{Change, Side, Verdict, between};
 use std::collections::BTreeMap;
@@ -298,5 +299,34 @@ fn an_open_loop_is_compared_only_under_the_same_load() {
     }
     for change in compare(&before, &run("after", 10.0)) {
         assert_eq!(change.verdict, Verdict::NoDetectableDifference);
+    }
+}
+
+#[test]
+fn prompts_of_the_users_compare_where_they_are_the_same_tokens() {
+    let run = |id: &str, file: &str, tokens: &[u32]| {
+        let mut made = ten(id, 1.0, 7);
+        let plan = &mut made.run.header.plan;
+        plan.scenarios[0].prompts = PromptSource::Own;
+        plan.prompts = Some(OwnPrompts {
+            file: file.into(),
+            sha256: id.into(),
+            tokens: vec![tokens.to_vec(); 3],
+        });
+        made
+    };
+    let a = run("a", "one.jsonl", &[1, 2]);
+    let other = compare(&a, &run("b", "two.jsonl", &[1, 3]));
+    for change in &other {
+        assert_eq!(change.verdict, Verdict::NotComparable);
+        assert!(
+            change.reason.starts_with("other prompts: one.jsonl (")
+                && change.reason.contains(" in a, two.jsonl ("),
+            "{}",
+            change.reason
+        );
+    }
+    for change in compare(&a, &run("b", "copy.jsonl", &[1, 2])) {
+        assert_ne!(change.verdict, Verdict::NotComparable, "{}", change.reason);
     }
 }

@@ -65,6 +65,7 @@ fn cell(invocations: Vec<Vec<RequestRecord>>, slo: Option<Slo>) -> Cell {
 
 fn scenario() -> PlannedScenario {
     PlannedScenario {
+        prompts: Default::default(),
         id: common::SCENARIO.into(),
         version: 1,
         load: LoadShape::Poisson,

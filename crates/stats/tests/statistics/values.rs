@@ -35,6 +35,7 @@ fn cell_of(load: LoadShape, concurrency: u32, requests: Vec<RequestRecord>) -> C
     let mut made = made(&[plain()], 1, 1);
     let new_tokens = requests[0].token_ns.len() as u32;
     made.run.header.plan.scenarios = vec![PlannedScenario {
+        prompts: Default::default(),
         id: common::SCENARIO.into(),
         version: 1,
         load,
@@ -290,4 +291,20 @@ fn unknown_names_in_reports_are_found() {
     let lines = validate(&[good, bad]);
     assert_eq!(lines.len(), 2);
     assert!(lines[0].contains("\"ttft_ms\", which is no metric: use one of ttft_ns,"));
+}
+
+#[test]
+fn what_needs_one_prompt_length_is_absent_where_lengths_are_mixed() {
+    let has = |made: &common::Made, id| made.cell().metrics.iter().any(|m| m.id == id);
+    let mut made = made(&[plain()], 2, 22);
+    assert!(has(&made, MetricId::KvBytes));
+    made.run.header.plan.scenarios[0].cases[0].prompt_tokens_mean = Some(7);
+    assert!(has(&made, MetricId::TtftNs) && has(&made, MetricId::RequestsPerS));
+    for id in [
+        MetricId::KvBytes,
+        MetricId::DecodeMbuPercent,
+        MetricId::PrefillMfuPercent,
+    ] {
+        assert!(!has(&made, id), "{id:?}");
+    }
 }

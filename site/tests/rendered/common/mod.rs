@@ -75,6 +75,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
     let scenarios: Vec<PlannedScenario> = SHAPES
         .iter()
         .map(|shape| PlannedScenario {
+            prompts: Default::default(),
             id: shape.id.into(),
             version: 1,
             load: shape.load,
@@ -95,6 +96,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                         requests,
                         duration_s: 0.0,
                         measured_by: None,
+                        prompt_tokens_mean: None,
                     }
                 })
                 .collect(),
@@ -143,6 +145,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 .to_vec(),
             plan_sha256: "5e".repeat(32),
             plan: Plan {
+                prompts: None,
                 profile: profile.into(),
                 publishable: profile != "smoke",
                 model: "tiny-llama".into(),

@@ -74,6 +74,7 @@ pub fn scenarios() -> Vec<Scenario> {
     SHAPES
         .iter()
         .map(|shape| Scenario {
+            prompts: Default::default(),
             id: shape.id.into(),
             version: 1,
             title: shape.title.into(),

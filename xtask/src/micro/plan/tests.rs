@@ -75,7 +75,7 @@ fn planned_with(
     let choice = Choice {
         engines: owned(engines),
         scenarios: owned(scenarios),
-        model: None,
+        ..Choice::default()
     };
     plan(&profile, &[suite], &registry, &choice)
 }

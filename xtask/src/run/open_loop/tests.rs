@@ -53,6 +53,7 @@ fn case(requests: u32) -> Case {
         requests,
         duration_s: 0.0,
         measured_by: None,
+        prompt_tokens_mean: None,
     }
 }
 

@@ -175,6 +175,7 @@ fn target(id: &str) -> Target {
 
 pub fn scenario(reports: &[&str]) -> Scenario {
     Scenario {
+        prompts: Default::default(),
         id: SCENARIO.into(),
         version: 1,
         title: "Single request".into(),
@@ -196,6 +197,7 @@ pub fn case(requests: u32) -> Case {
         requests,
         duration_s: 0.0,
         measured_by: None,
+        prompt_tokens_mean: None,
     }
 }
 
@@ -212,6 +214,7 @@ fn header(
         argv: vec![],
         plan_sha256: String::new(),
         plan: Plan {
+            prompts: None,
             profile: "cpu".into(),
             publishable: true,
             model: "tiny-llama".into(),
@@ -228,6 +231,7 @@ fn header(
             micro: Default::default(),
             targets,
             scenarios: vec![PlannedScenario {
+                prompts: Default::default(),
                 id: SCENARIO.into(),
                 version: 1,
                 load: LoadShape::Serial,

@@ -1,0 +1,314 @@
+//! Prompts of the user's: from a file to a site, to a second run without the file, and to what is
+//! refused. The engine is `fake`, which is its own reference: a prompt that isn't found again is
+//! a wrong output.
+
+use crate::bare::Bare;
+use crate::checkout::{Checkout, PROFILE, text};
+use crate::own_model::write_model;
+use schema::record::Status;
+use schema::run::Run;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const SIZES: &str =
+    "\n[scenarios.own_prompts]\nnew_tokens = 6\nconcurrency = [1, 4]\nrequests = 5\n";
+const MINE: &str = "{\"text\": \"One.\"}\n\n{\"prompt\": \"Two words, and a few more of them.\"}\n{\"text\": \"Three\"}\n";
+const CHAT: &str = r#"{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " Hi "}]}"#;
+const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}\n{{ m['role'] + ': ' + m['content'].strip() }}\n{% endfor %}\n{% if add_generation_prompt %}assistant:{% endif %}";
+
+/// A checkout with sizes for prompts, and prompts where nobody need know of.
+fn checkout() -> Checkout {
+    let checkout = Checkout::with(&[]);
+    checkout.profile(&format!("{PROFILE}{SIZES}"));
+    checkout.write("private/mine.jsonl", MINE);
+    checkout
+}
+
+/// `bench` with a file, and what it recorded.
+fn measured(checkout: &Checkout, file: &str) -> (String, Run) {
+    let asked = ["bench", "--profile", "test", "--prompts", file];
+    let output = checkout.xtask(&asked, &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.latest().expect("a run was recorded");
+    (text(&output), run)
+}
+
+/// How often each prompt index was asked and timed, by case.
+fn timed(run: &Run) -> BTreeMap<(String, u32), Vec<u64>> {
+    let mut all: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+    for log in &run.launches {
+        for request in log.requests.iter().filter(|request| !request.warmup) {
+            let of = (request.case.clone(), log.launch.invocation);
+            all.entry(of).or_default().push(request.prompt);
+        }
+    }
+    all
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn a_file_is_measured_and_shown_and_is_not_needed_again() {
+    let checkout = checkout();
+    let asked = [
+        "bench-all",
+        "--profile",
+        "test",
+        "--prompts",
+        "private/mine.jsonl",
+    ];
+    let output = checkout.xtask(&asked, &[]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("prompts come again"), "{said}");
+
+    let run = checkout.latest().expect("a run was recorded");
+    let plan = &run.header.plan;
+    let ids: Vec<&str> = plan.scenarios.iter().map(|s| s.id.as_str()).collect();
+    assert_eq!(ids, ["own_prompts"], "nothing else was asked for");
+    let prompts = plan.prompts.as_ref().expect("the plan holds them");
+    let lengths = prompts.lengths();
+    assert_eq!(
+        (prompts.file.as_str(), prompts.tokens.len()),
+        ("mine.jsonl", 3)
+    );
+    let bos = prompts.tokens[0][0];
+    assert!(
+        prompts
+            .tokens
+            .iter()
+            .all(|ids| ids[0] == bos && ids.len() > 1)
+    );
+    assert!(lengths.shortest < lengths.longest, "{lengths:?}");
+    let record = read(
+        &Path::new(&checkout.path("runs"))
+            .join(&run.header.id)
+            .join("run.json"),
+    );
+    assert!(
+        !record.contains("private"),
+        "where it lay is nobody's business"
+    );
+
+    // Whole passes over the file: 5 requests became 6, the same number of each prompt.
+    let timed = timed(&run);
+    assert_eq!(timed.len(), 4, "two cases in two blocks: {timed:?}");
+    assert!(
+        timed.values().all(|indices| indices.len() == 6),
+        "{timed:?}"
+    );
+    for (target, cell, status, reason, requests) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+        assert_eq!(requests, 12, "{target} {cell}");
+    }
+    let checks = run.checks.values();
+    let judged: Vec<(u64, u64, u64)> = checks
+        .map(|check| (check.equal, check.wrong, check.unchecked))
+        .collect();
+    assert_eq!(
+        judged,
+        [(12, 0, 0), (12, 0, 0)],
+        "each prompt was found again"
+    );
+
+    let page = read(&checkout.path("target/site/scenario/own_prompts.html"));
+    let words = format!(
+        "3 prompts of mine.jsonl, {} to {} tokens long (median {}), each asked 4 times in each case",
+        lengths.shortest, lengths.longest, lengths.median
+    );
+    assert!(page.contains(&words), "no {words:?} in {page}");
+
+    // The record is enough: the file may go.
+    std::fs::remove_dir_all(checkout.path("private")).expect("it is ours");
+    let output = checkout.xtask(&["reproduce", "latest"], &[]);
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}",
+        text(&output)
+    );
+    let again = checkout.latest().expect("it was recorded");
+    assert_ne!(again.header.id, run.header.id);
+    assert_eq!(again.header.plan, run.header.plan);
+}
+
+#[test]
+fn a_run_that_was_stopped_goes_on_without_the_file() {
+    let checkout = checkout();
+    let begin = [
+        "bench",
+        "--profile",
+        "test",
+        "--prompts",
+        "private/mine.jsonl",
+        "--stop-after",
+        "0",
+    ];
+    let output = checkout.xtask(&begin, &[]);
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    std::fs::remove_dir_all(checkout.path("private")).expect("it is ours");
+    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.latest().expect("it was begun");
+    for (target, cell, status, reason, requests) in checkout.cells(&run) {
+        assert_eq!(
+            (status, requests),
+            (Status::Ok, 12),
+            "{target} {cell}: {reason}"
+        );
+    }
+}
+
+#[test]
+fn runs_of_other_prompts_are_not_compared() {
+    let checkout = checkout();
+    checkout.write("other.jsonl", "{\"text\": \"Something else.\"}\n");
+    checkout.write("copy.jsonl", MINE);
+    let (_, first) = measured(&checkout, "private/mine.jsonl");
+    let (_, other) = measured(&checkout, "other.jsonl");
+    let compared = |a: &Run, b: &Run| {
+        let asked = ["compare", &a.header.id, &b.header.id, "--all"];
+        text(&checkout.xtask(&asked, &[]))
+    };
+    let said = compared(&first, &other);
+    assert!(said.contains("other prompts: mine.jsonl ("), "{said}");
+    assert!(said.contains("prompts of the user's"), "{said}");
+    // The same prompts under another name are the same prompts.
+    let (_, copy) = measured(&checkout, "copy.jsonl");
+    let said = compared(&first, &copy);
+    assert!(!said.contains("other prompts"), "{said}");
+}
+
+#[test]
+fn named_scenarios_are_measured_beside_them_and_others_are_as_before() {
+    let checkout = checkout();
+    let asked = |more: &[&str]| {
+        let asked = [&["bench", "--profile", "test", "--dry-run"][..], more].concat();
+        let output = checkout.xtask(&asked, &[]);
+        assert!(output.status.success(), "{}", text(&output));
+        text(&output)
+    };
+    let prompts = ["--prompts", "private/mine.jsonl"];
+    let said = asked(&prompts);
+    let lengths = "Prompts: 3 prompts of mine.jsonl, ";
+    assert!(
+        said.contains(lengths) && said.contains("(median "),
+        "{said}"
+    );
+    assert!(said.contains("1 targets × 1 scenarios"), "{said}");
+    let said = asked(&[&prompts[..], &["--scenarios", "single_request"]].concat());
+    assert!(said.contains("1 targets × 2 scenarios"), "{said}");
+    let said = asked(&[]);
+    assert!(said.contains("1 targets × 2 scenarios"), "{said}");
+    assert!(!said.contains("Prompts:"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_in_a_line_and_leaves_nothing() {
+    let checkout = checkout();
+    let long = format!("{{\"text\": \"{}\"}}", "word ".repeat(5000));
+    let files = [
+        ("chat.jsonl", CHAT),
+        ("bad.jsonl", "{\"text\": \"a\"}\n{\"text\":"),
+        ("long.jsonl", long.as_str()),
+    ];
+    for (name, lines) in files {
+        checkout.write(name, lines);
+    }
+    let cases: [(&[&str], &str); 7] = [
+        (
+            &["--scenarios", "own_prompts"],
+            "name their file with --prompts FILE",
+        ),
+        (
+            &["--prompts", "chat.jsonl"],
+            "tiny-llama has no chat template",
+        ),
+        (
+            &["--prompts", "bad.jsonl"],
+            "bad.jsonl:2: it is no JSON: EOF while parsing a value at column 8",
+        ),
+        (
+            &["--prompts", "long.jsonl"],
+            "and with 6 new ones that is more than the 2048 positions of tiny-llama: shorten it to 2042 tokens",
+        ),
+        (
+            &["--prompts", "none.jsonl"],
+            "--prompts none.jsonl: the file can't be read",
+        ),
+        (
+            &["--prompts", "bad.jsonl", "--resume", "latest"],
+            "cannot be used with",
+        ),
+        (
+            &["--prompts", "private/mine.jsonl", "--engines", "fakee"],
+            "did you mean fake",
+        ),
+    ];
+    for (arguments, why) in cases {
+        let resumes = arguments.contains(&"--resume");
+        let profile: &[&str] = if resumes { &[] } else { &["--profile", "test"] };
+        let output = checkout.xtask(&[&["bench"][..], profile, arguments].concat(), &[]);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(why), "{arguments:?}: {said}");
+        assert!(!checkout.path("runs").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_dry_run_fetches_no_tokenizer() {
+    let bare = Bare::new();
+    bare.write("mine.jsonl", MINE);
+    let before = bare.tree();
+    let asked = [
+        "bench",
+        "--profile",
+        "cpu",
+        "--prompts",
+        "mine.jsonl",
+        "--dry-run",
+    ];
+    let output = bare.xtask(&asked);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("`cargo xtask fetch tiny-llama` first"),
+        "{said}"
+    );
+    assert_eq!(bare.tree(), before);
+}
+
+#[test]
+fn chats_are_rendered_by_the_template_of_a_model_that_was_brought() {
+    let checkout = checkout();
+    write_model(&checkout.path("mine/Chatty"), 1);
+    checkout.write("mine/Chatty/chat_template.jinja", TEMPLATE);
+    checkout.write("chat.jsonl", CHAT);
+    let models = checkout.path("models");
+    let environment = [("BENCH_MODELS_DIR", models.to_str().expect("it is text"))];
+    let asked = |more: &[&str]| {
+        let asked = ["bench", "--profile", "test", "--model", "mine/Chatty"];
+        let prompts = ["--prompts", "chat.jsonl"];
+        let output = checkout.xtask(&[&asked[..], &prompts[..], more].concat(), &environment);
+        assert!(output.status.success(), "{}", text(&output));
+        text(&output)
+    };
+    let said = asked(&["--dry-run"]);
+    assert!(said.contains("Prompts: 1 prompt of chat.jsonl, "), "{said}");
+    assert!(!models.exists(), "a dry run keeps nothing");
+
+    asked(&[]);
+    let run = checkout.latest().expect("a run was recorded");
+    let plan = &run.header.plan;
+    let tokenizer = models.join(&plan.model).join("tokenizer.json");
+    let tokenizer = tokenizers::Tokenizer::from_file(tokenizer).expect("it was copied");
+    let prompts = plan.prompts.as_ref().expect("the plan holds them");
+    let read = tokenizer.decode(&prompts.tokens[0], true);
+    let read = read.expect("they are its tokens");
+    assert_eq!(read, "system: Be brief.\nuser: Hi\nassistant:");
+    for (target, cell, status, reason, _) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+    }
+}
