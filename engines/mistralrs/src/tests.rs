@@ -213,6 +213,7 @@ fn request(dir: &Path, weights: &str, precision: &str) -> Load {
         threads: 1,
         max_context: 64,
         max_batch: 8,
+        prefix_cache: false,
     }
 }
 

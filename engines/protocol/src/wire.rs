@@ -51,6 +51,11 @@ pub struct Load {
     /// Most requests to generate that will ever be in flight. Scores don't count: an
     /// engine runs as many of them together as it has room for.
     pub max_batch: u32,
+    /// `true`: keep what was computed of a prompt for a later prompt that begins alike, as far
+    /// as they are equal. Asked only of an engine whose capabilities say `prefix_cache`; where it
+    /// isn't asked, nothing of a request may be kept for another.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prefix_cache: bool,
 }
 
 /// Greedy decoding, EOS ignored, exactly `new_tokens` tokens.
@@ -133,6 +138,9 @@ pub struct Capabilities {
     /// Whether `score` with `parallel` is cheaper than the incremental path.
     #[serde(default)]
     pub parallel_score: bool,
+    /// Whether it can keep what it computed of a prompt ([`Load::prefix_cache`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prefix_cache: bool,
     /// A gap of this engine for this model that shows only at long contexts (e.g.
     /// RoPE scaling ignored), in one line. A target that declares one may pass the
     /// gate for short contexts alone; one that doesn't passes whole or not at all.
