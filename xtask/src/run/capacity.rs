@@ -120,6 +120,7 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
     let closed = Case {
         id: "capacity".into(),
         load_percent: None,
+        shared_percent: None,
         requests: case.concurrency * ROUNDS,
         duration_s: DURATION_S,
         ..case.clone()

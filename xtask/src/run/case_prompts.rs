@@ -25,12 +25,11 @@ pub(super) fn case_prompts(
     invocation: u32,
 ) -> Result<CasePrompts> {
     let cell = CellPrompts::new(context.plan, context.prompts, scenario, case)?;
-    let length = case.prompt_tokens as usize;
-    let untimed = context.prompts.take(
+    let untimed = context.prompts.take_alike(
         &scenario.id,
         &case.id,
         1 + u64::from(invocation),
-        length,
+        lengths(case),
         UNTIMED_PROMPTS,
     )?;
     let first = u64::from(invocation) * PROMPTS_PER_INVOCATION;
@@ -39,6 +38,11 @@ pub(super) fn case_prompts(
         untimed: PromptQueue::new(first + UNTIMED_FROM, untimed),
         timed: PromptQueue::new(first, timed),
     })
+}
+
+/// How long the prompts of a case are, and how much of it all of them begin with.
+fn lengths(case: &Case) -> (usize, usize) {
+    (case.prompt_tokens as usize, case.shared_tokens() as usize)
 }
 
 /// The timed prompts of a case over all invocations, all distinct: the same for
@@ -59,13 +63,7 @@ impl CellPrompts {
         let count = case.requests as usize + (case.duration_s * PROMPTS_PER_S).ceil() as usize;
         let per_invocation = count.next_multiple_of(case.concurrency as usize);
         let total = per_invocation * plan.invocations as usize;
-        let all = prompts.take(
-            &scenario.id,
-            &case.id,
-            0,
-            case.prompt_tokens as usize,
-            total,
-        )?;
+        let all = prompts.take_alike(&scenario.id, &case.id, 0, lengths(case), total)?;
         Ok(Self {
             per_invocation,
             all,
@@ -87,5 +85,37 @@ impl CellPrompts {
         (offset < self.per_invocation)
             .then(|| self.all.get(position).map(Vec::as_slice))
             .flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pending::tests::plan;
+    use super::*;
+    use crate::prompts::tests::prompts;
+    use schema::scenario::Axis;
+
+    /// Cut again for the reference's judgement, they are what was sent.
+    #[test]
+    fn prompts_of_all_invocations_begin_alike_and_are_found_again() {
+        let prompts = prompts();
+        let plan = plan();
+        let mut scenario = plan.scenarios[0].clone();
+        scenario.axis = Axis::SharedPercent;
+        let case = Case {
+            id: "s90".into(),
+            prompt_tokens: 40,
+            shared_percent: Some(90),
+            requests: 5,
+            ..scenario.cases[0].clone()
+        };
+        let cell = CellPrompts::new(&plan, &prompts, &scenario, &case).unwrap();
+        let (first, second) = (cell.of_invocation(0), cell.of_invocation(1));
+        assert_eq!((first.len(), second.len()), (5, 5));
+        let beginning = &first[0][..36];
+        assert!(first.iter().chain(second).all(|ids| ids[..36] == *beginning));
+        assert!(!second.contains(&first[0]));
+        let again = CellPrompts::new(&plan, &prompts, &scenario, &case).unwrap();
+        assert_eq!(again.get(PROMPTS_PER_INVOCATION + 2), Some(&*second[2]));
     }
 }
