@@ -71,7 +71,8 @@ impl Fake {
 
 impl Engine for Fake {
     fn hello(load: &Load) -> Hello {
-        Fault::of(&load.variant).unwrap_or(Fault::None).choose();
+        let fault = Fault::of(&load.variant).unwrap_or(Fault::None);
+        fault.choose();
         Hello {
             protocol: PROTOCOL,
             engine: "fake".to_string(),
@@ -81,7 +82,7 @@ impl Engine for Fake {
                 batching: Batching::StaticEqualLength,
                 score: true,
                 parallel_score: false,
-                prefix_cache: true,
+                prefix_cache: fault != Fault::Forgets,
                 position_gap: None,
                 notes: vec!["Runs no model: waits, then gives made-up tokens.".to_string()],
             },

@@ -11,6 +11,8 @@ pub enum Fault {
     None,
     /// Nothing but time: everything takes 10 % longer.
     Slow,
+    /// Declares no prefix cache, and keeps nothing.
+    Forgets,
     /// Wrong tokens, and logits to match.
     Wrong,
     /// The same, after prompts of 4·n tokens.
@@ -78,10 +80,11 @@ pub enum Fault {
 }
 
 /// Every fault and its variant.
-const NAMES: [(&str, Fault); 35] = [
+const NAMES: [(&str, Fault); 36] = [
     ("", Fault::None),
     ("ok", Fault::None),
     ("slow", Fault::Slow),
+    ("forgets", Fault::Forgets),
     ("wrong", Fault::Wrong),
     ("wrong_after_4n", Fault::WrongAfter4n),
     ("wrong_after_37", Fault::WrongAfter37),

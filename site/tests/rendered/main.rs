@@ -10,6 +10,7 @@ mod micro;
 mod pages;
 mod pins;
 mod report;
+mod reuse;
 mod several;
 #[path = "common/sound.rs"]
 mod sound;

@@ -22,6 +22,7 @@ mod micro;
 mod names;
 mod open_loop;
 mod own_model;
+mod prefix;
 mod printing;
 mod programs;
 mod published;
