@@ -121,7 +121,7 @@ impl Engine for Fake {
             rows: Vec::new(),
             batches: 0,
             prompt_tokens: 0,
-            kept: load.prefix_cache.then(Vec::new),
+            kept: (load.prefix_cache && fault != Fault::Forgets).then(Vec::new),
             reused: 0,
             started_ns: 0,
             steps: 0,
