@@ -80,7 +80,8 @@ impl Prompts {
                 self.tokens.len()
             );
         }
-        let mut random = SplitMix64(self.seed ^ hash(&format!("{scenario}/{case}/{length}/shared")));
+        let mut random =
+            SplitMix64(self.seed ^ hash(&format!("{scenario}/{case}/{length}/shared")));
         let shared = shared.min(length - 1).saturating_sub(length - room);
         let beginning: Vec<u32> = bos
             .into_iter()

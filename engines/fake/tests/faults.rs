@@ -266,7 +266,12 @@ fn what_is_kept_of_the_prompt_before_takes_no_time() {
         });
         let input = format!("{load}\n{}", requests.collect::<String>());
         let mut child = command().env("FAKE_TRUTH", &path).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
         child.wait_with_output().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         text.lines()

@@ -44,16 +44,28 @@ fn a_target_that_keeps_prompts_is_held_against_itself() {
         .expect("there is a table");
     let (table, _) = table.split_once("Each target is held").expect("and a note");
     let rows = |target: &str| table.matches(target).count();
-    assert_eq!((rows("lmrs.cpu.f32"), rows("lmrs.cpu.q8_0")), (2, 2), "{table}");
+    assert_eq!(
+        (rows("lmrs.cpu.f32"), rows("lmrs.cpu.q8_0")),
+        (2, 2),
+        "{table}"
+    );
     assert_eq!(rows("candle"), 0, "{table}");
     // 512 tokens of a synthetic prefill ÷ 128, in five launches.
     let (_, most) = table.split_once("75.0 %").expect("a row of the most");
     let ratio = most.split('×').next().expect("a ratio");
-    let ratio: f64 = ratio.split(' ').next_back().expect("a number").parse().expect(ratio);
+    let ratio: f64 = ratio
+        .split(' ')
+        .next_back()
+        .expect("a number")
+        .parse()
+        .expect(ratio);
     assert!(ratio > 2.0 && ratio < 4.5, "{most}");
     assert!(most.contains("4.00×"), "in proportion: {most}");
     assert!(text.contains("50 % of the prompt shared"));
-    assert!(text.contains("384 tokens, are the same in all prompts"), "{text}");
+    assert!(
+        text.contains("384 tokens, are the same in all prompts"),
+        "{text}"
+    );
     // Who keeps nothing has a reason in place of a number.
     assert!(text.contains("its hello declares no prefix cache"));
     // A chart from 0 on, which no logarithm has.
