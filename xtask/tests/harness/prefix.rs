@@ -35,8 +35,7 @@ fn prefills_ns(log: &LaunchLog, case: &str) -> Vec<u64> {
 fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_asked() {
     let checkout = Checkout::with(&["forgets", "wrong_reuse"]);
     checkout.profile(&profile());
-    // A token of the prompt takes as long as all else together.
-    let (output, run) = checkout.bench(&[("FAKE_PREFILL_TOKEN_US", "1000")]);
+    let (output, run) = checkout.bench(&[("FAKE_PREFILL_TOKEN_US", "200")]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
 
@@ -66,16 +65,16 @@ fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_ask
         assert!(others.all(|ready_ns| ready_ns != own_ns));
         let (without, with) = (prefills_ns(log, "s0"), prefills_ns(log, "s90"));
         assert_eq!((without.len(), with.len()), (6, 6));
-        // By its schedule at least 30 ms for the tokens that it hasn't kept, and at most 4 of
-        // 40 are left of a prompt that it has; how late it is adds to both.
-        assert!(without.iter().all(|ns| *ns >= 30_000_000), "{without:?}");
+        // By its schedule 2 ms and 0.2 ms a token: 39 where one is kept, 4 or fewer where 36 are.
+        // How late it is adds to both.
+        assert!(without.iter().all(|ns| *ns >= 8_000_000), "{without:?}");
         let least = |all: &[u64]| *all.iter().min().expect("there are six");
         assert!(least(&with) < least(&without) / 2, "{with:?} {without:?}");
     }
     // Elsewhere nothing is kept: ten tokens take what they take.
     for log in of(&run, "fake.cpu.f32", "single_request") {
         let all = prefills_ns(log, "p10");
-        assert!(all.iter().all(|ns| *ns >= 12_000_000), "{all:?}");
+        assert!(all.iter().all(|ns| *ns >= 4_000_000), "{all:?}");
     }
 
     let built = checkout.xtask(&["site", "latest"], &[]);

@@ -268,7 +268,7 @@ fn a_failed_step_fails_who_was_in_it_and_no_one_else() {
 #[test]
 fn a_prompt_goes_on_from_what_a_slot_holds() {
     let mut slots = keeping(1);
-    generate(&mut slots, &[10, 20, 30], 3);
+    let _answer1 = generate(&mut slots, &[10, 20, 30], 3);
     finish(&mut slots);
     // Fed were 10 20 30 31 32; 33 was only chosen.
     assert_eq!(slots.held, [[10, 20, 30, 31, 32]]);
@@ -281,7 +281,7 @@ fn a_prompt_goes_on_from_what_a_slot_holds() {
     assert!(done.started_ns > 0 && done.started_ns <= done.token_ns[0]);
     // The same once more: its last token is fed, because its logits are wanted.
     let from = slots.decoder.steps.len();
-    generate(&mut slots, &[10, 20, 50, 60], 2);
+    let _answer2 = generate(&mut slots, &[10, 20, 50, 60], 2);
     finish(&mut slots);
     assert_eq!(fed(&slots, from), [(0, 3, 60), (0, 4, 61)]);
     assert_eq!(slots.held, [[10, 20, 50, 60, 61]]);
@@ -290,11 +290,11 @@ fn a_prompt_goes_on_from_what_a_slot_holds() {
 #[test]
 fn a_prompt_goes_where_most_of_it_is_held() {
     let mut slots = keeping(2);
-    generate(&mut slots, &[10, 20, 30], 1);
-    generate(&mut slots, &[40, 50, 60], 1);
+    let _answer3 = generate(&mut slots, &[10, 20, 30], 1);
+    let _answer4 = generate(&mut slots, &[40, 50, 60], 1);
     finish(&mut slots);
     let from = slots.decoder.steps.len();
-    generate(&mut slots, &[40, 50, 70], 1);
+    let _answer5 = generate(&mut slots, &[40, 50, 70], 1);
     finish(&mut slots);
     assert_eq!(fed(&slots, from), [(1, 2, 70)]);
     assert_eq!(slots.held, [[10, 20, 30], [40, 50, 70]]);
@@ -303,7 +303,7 @@ fn a_prompt_goes_where_most_of_it_is_held() {
 #[test]
 fn what_is_forced_takes_nothing_over_and_leaves_nothing() {
     let mut slots = keeping(1);
-    generate(&mut slots, &[10, 20, 30], 1);
+    let _answer6 = generate(&mut slots, &[10, 20, 30], 1);
     finish(&mut slots);
     let from = slots.decoder.steps.len();
     let (reply, _logits) = channel();
@@ -321,10 +321,10 @@ fn what_is_forced_takes_nothing_over_and_leaves_nothing() {
 fn a_slot_that_cannot_be_cut_short_is_begun_anew() {
     let mut slots = keeping(1);
     slots.decoder.forgets_whole = true;
-    generate(&mut slots, &[10, 20, 30], 1);
+    let _answer7 = generate(&mut slots, &[10, 20, 30], 1);
     finish(&mut slots);
     let from = slots.decoder.steps.len();
-    generate(&mut slots, &[10, 40], 1);
+    let _answer8 = generate(&mut slots, &[10, 40], 1);
     finish(&mut slots);
     assert_eq!(fed(&slots, from), [(0, 0, 10), (0, 1, 40)]);
 }
@@ -333,10 +333,10 @@ fn a_slot_that_cannot_be_cut_short_is_begun_anew() {
 fn a_failed_step_leaves_nothing_to_go_on_from() {
     let mut slots = keeping(1);
     slots.decoder.failing.insert(0);
-    generate(&mut slots, &[10, 20], 1);
+    let _answer9 = generate(&mut slots, &[10, 20], 1);
     finish(&mut slots);
     let from = slots.decoder.steps.len();
-    generate(&mut slots, &[10, 20], 1);
+    let _answer10 = generate(&mut slots, &[10, 20], 1);
     finish(&mut slots);
     assert_eq!(fed(&slots, from), [(0, 0, 10), (0, 1, 20)]);
 }
