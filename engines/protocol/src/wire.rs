@@ -239,3 +239,26 @@ pub enum FailureKind {
     /// Everything else.
     Internal,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Capabilities, Load};
+    use serde_json::json;
+
+    #[test]
+    fn nobody_is_asked_to_keep_prompts_unless_it_says_so() {
+        let plain = json!({
+            "model_dir": "m", "weights": "w", "precision": "f32", "backend": "cpu", "variant": "",
+            "device": 0, "threads": 1, "max_context": 1, "max_batch": 1,
+        });
+        let mut load: Load = serde_json::from_value(plain.clone()).unwrap();
+        assert!(!load.prefix_cache);
+        // Who doesn't know the field is sent none.
+        assert_eq!(serde_json::to_value(&load).unwrap(), plain);
+        load.prefix_cache = true;
+        assert_eq!(serde_json::to_value(&load).unwrap()["prefix_cache"], true);
+        let older = json!({"batching": "none", "score": true});
+        let capabilities: Capabilities = serde_json::from_value(older).unwrap();
+        assert!(!capabilities.prefix_cache);
+    }
+}
