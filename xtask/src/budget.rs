@@ -11,6 +11,7 @@ use schema::budget::{OverBudget, Pilot, Round};
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::LoadShape;
 use schema::twin::original;
+use std::collections::BTreeSet;
 
 /// The shapes of all cases, each once, in order of work: what a pilot tries.
 pub fn shapes(plan: &Plan) -> Vec<Round> {
@@ -186,23 +187,22 @@ fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) ->
     timed_s + untimed / users * round_s
 }
 
-/// Cells and the processes they need: one per scenario and invocation, or one for all scenarios;
-/// and one per case where each case needs a fresh one.
+/// Cells and the processes they need: one per scenario and invocation, or one for all scenarios
+/// that may share it; and one per case where each case needs a fresh one.
 fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
     let (fresh, others): (Vec<&CellCost>, Vec<&CellCost>) = cells
         .iter()
         .partition(|cell| cell.scenario.needs_fresh_process());
-    let mut scenarios: Vec<&str> = others
-        .iter()
-        .map(|cell| cell.scenario.id.as_str())
-        .collect();
-    scenarios.sort_unstable();
-    scenarios.dedup();
-    let shared = match plan.one_process {
-        true => scenarios.len().min(1),
-        false => scenarios.len(),
+    let scenarios = |may_share: bool| {
+        let of = others.iter().map(|cell| cell.scenario);
+        let of = of.filter(|scenario| scenario.may_share_process() == may_share);
+        of.map(|s| s.id.as_str()).collect::<BTreeSet<_>>().len()
     };
-    let launches = fresh.len() + shared;
+    let shared = match plan.one_process {
+        true => scenarios(true).min(1),
+        false => scenarios(true),
+    };
+    let launches = fresh.len() + scenarios(false) + shared;
     let run_s: f64 = cells.iter().map(|cell| cell.run_s).sum();
     capacity_s(pilot, cells) + run_s + launches as f64 * f64::from(plan.invocations) * pilot.load_s
 }

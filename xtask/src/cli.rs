@@ -271,7 +271,7 @@ struct VerifyArgs {
     /// Whose targets: cpu, cpu-1b, gpu or smoke.
     #[arg(long, default_value = "cpu")]
     profile: String,
-    /// Test the gate itself: nine mutants must fail at every precision.
+    /// Test the gate itself: ten mutants must fail at every precision.
     #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless", "context"])]
     mutants: bool,
     /// Make the goldens anew from the reference first.

@@ -177,30 +177,37 @@ fn choose_scenarios(
 
 fn cases(axis: Axis, sizes: &Sizes) -> Vec<Case> {
     let mut cases = Vec::new();
-    let rates: Vec<Option<u32>> = match sizes.load_percent.as_slice() {
-        [] => vec![None],
-        percents => percents.iter().copied().map(Some).collect(),
-    };
     for &prompt_tokens in &sizes.prompt_tokens {
         for &concurrency in &sizes.concurrency {
-            for &load_percent in &rates {
-                let mut case = Case {
-                    id: String::new(),
-                    prompt_tokens,
-                    new_tokens: sizes.new_tokens,
-                    concurrency,
-                    load_percent,
-                    requests: sizes.requests,
-                    duration_s: sizes.duration_s,
-                    measured_by: None,
-                    prompt_tokens_mean: None,
-                };
-                case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
-                cases.push(case);
+            for load_percent in percents(&sizes.load_percent) {
+                for shared_percent in percents(&sizes.shared_percent) {
+                    let mut case = Case {
+                        id: String::new(),
+                        prompt_tokens,
+                        new_tokens: sizes.new_tokens,
+                        concurrency,
+                        load_percent,
+                        shared_percent,
+                        requests: sizes.requests,
+                        duration_s: sizes.duration_s,
+                        measured_by: None,
+                        prompt_tokens_mean: None,
+                    };
+                    case.id = format!("{}{}", axis.letter(), case.axis_value(axis));
+                    cases.push(case);
+                }
             }
         }
     }
     cases
+}
+
+/// Each of these, or once none.
+fn percents(sizes: &[u32]) -> Vec<Option<u32>> {
+    match sizes {
+        [] => vec![None],
+        percents => percents.iter().copied().map(Some).collect(),
+    }
 }
 
 /// Blocks of launches. Inside a block, targets run in a random order, and so do
@@ -297,6 +304,7 @@ mod tests {
             new_tokens: 16,
             concurrency: concurrency.to_vec(),
             load_percent: vec![],
+            shared_percent: vec![],
             targets: vec![],
             requests: 20,
             duration_s: 0.0,
@@ -348,6 +356,21 @@ mod tests {
         let launches = order(&targets(), &[open], 2, 1);
         let who: Vec<&str> = launches.iter().map(|l| &*l.target).collect();
         assert_eq!(who, ["b.cpu.f32", "b.cpu.f32"]);
+    }
+
+    #[test]
+    fn a_case_per_shared_percentage_and_prompts_of_one_length() {
+        let sizes = Sizes {
+            shared_percent: vec![0, 50, 90],
+            ..sizes(&[41], &[1])
+        };
+        let cases = cases(Axis::SharedPercent, &sizes);
+        let found: Vec<_> = cases
+            .iter()
+            .map(|c| (&*c.id, c.prompt_tokens, c.shared_tokens()))
+            .collect();
+        assert_eq!(found, [("s0", 41, 0), ("s50", 41, 20), ("s90", 41, 36)]);
+        assert!(cases.iter().all(|c| c.shared_percent.is_some()));
     }
 
     fn launches(seed: u64) -> Vec<Launch> {

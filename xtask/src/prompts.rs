@@ -69,14 +69,35 @@ impl Prompts {
         length: usize,
         count: usize,
     ) -> Result<Vec<Vec<u32>>> {
+        self.take_alike(scenario, case, stream, (length, 0), count)
+    }
+
+    /// The same, but for the first tokens: so many as `shared` says, BOS among them, are the
+    /// same in all prompts of the case, whichever stream.
+    pub fn take_alike(
+        &self,
+        scenario: &str,
+        case: &str,
+        stream: u64,
+        (length, shared): (usize, usize),
+        count: usize,
+    ) -> Result<Vec<Vec<u32>>> {
         let bos = self.bos.filter(|_| length > 1);
-        let cut = length - usize::from(bos.is_some());
-        if self.tokens.len() < 2 * cut {
+        let room = length - usize::from(bos.is_some());
+        if self.tokens.len() < 2 * room {
             bail!(
                 "prompts of {length} tokens can't be cut from a text of {} tokens",
                 self.tokens.len()
             );
         }
+        let mut random =
+            SplitMix64(self.seed ^ hash(&format!("{scenario}/{case}/{length}/shared")));
+        let shared = shared.min(length - 1).saturating_sub(length - room);
+        let beginning: Vec<u32> = bos
+            .into_iter()
+            .chain(self.passage(&mut random, shared))
+            .collect();
+        let cut = room - shared;
         let name = format!("{scenario}/{case}/{length}/{stream}");
         let mut random = SplitMix64(self.seed ^ hash(&name));
         let mut seen = HashSet::new();
@@ -90,8 +111,9 @@ impl Prompts {
             } else {
                 0
             };
-            let ids: Vec<u32> = bos
-                .into_iter()
+            let ids: Vec<u32> = beginning
+                .iter()
+                .copied()
                 .chain(self.passage(&mut random, head))
                 .chain(self.passage(&mut random, cut - head))
                 .collect();
@@ -154,10 +176,11 @@ pub fn read_config(model_dir: &Path) -> Result<serde_json::Value> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn prompts() -> Prompts {
+    /// Cut from a text of 400 tokens, BOS being 1.
+    pub(crate) fn prompts() -> Prompts {
         Prompts {
             tokens: (0..400).map(|i| i * 7 % 101).collect(),
             bos: Some(1),
@@ -172,6 +195,27 @@ mod tests {
         assert_eq!(cut.iter().collect::<HashSet<_>>().len(), 40);
         assert_eq!(cut, prompts().take("s", "c", 0, 12, 40).unwrap());
         assert_ne!(cut, prompts().take("s", "c", 1, 12, 40).unwrap());
+    }
+
+    #[test]
+    fn prompts_that_begin_alike_differ_after_it() {
+        let take = |case: &str, stream, shared| {
+            let prompts = prompts().take_alike("s", case, stream, (40, shared), 20);
+            prompts.unwrap()
+        };
+        let alike = |a: &[u32], b: &[u32]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        let (timed, untimed) = (take("s90", 0, 36), take("s90", 1, 36));
+        let all = [timed.as_slice(), &untimed].concat();
+        assert!(all.iter().all(|ids| ids.len() == 40 && ids[0] == 1));
+        assert!(all.iter().all(|ids| ids[..36] == timed[0][..36]));
+        assert_eq!(timed.iter().collect::<HashSet<_>>().len(), 20);
+        assert_eq!(timed, take("s90", 0, 36), "the same for every target");
+        // Each case has a beginning of its own, and what shares nothing is what it always was.
+        assert!(alike(&take("s50", 0, 20)[0], &timed[0]) < 20);
+        let apart = take("s0", 0, 0);
+        assert_eq!(apart, prompts().take("s", "s0", 0, 40, 20).unwrap());
+        let longest = (1..20).map(|i| alike(&apart[i - 1], &apart[i])).max();
+        assert!(longest < Some(10), "{longest:?}");
     }
 
     #[test]

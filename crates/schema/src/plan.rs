@@ -98,6 +98,11 @@ pub struct Case {
     /// Offered load of an open loop, in percent of the measured capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_percent: Option<u32>,
+    /// Share of the prompt, from its beginning, that all prompts of the case have in common, in
+    /// percent; its engine is asked to keep what it computed of it. Absent: nothing is shared on
+    /// purpose, and nothing may be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_percent: Option<u32>,
     /// Least timed requests per invocation.
     pub requests: u32,
     /// Least duration per invocation (s).
@@ -170,6 +175,17 @@ impl PlannedScenario {
         self.load == LoadShape::Batch
     }
 
+    /// Whether engines are asked to keep what they computed of earlier prompts, which is asked
+    /// nowhere else: its processes serve no other scenario.
+    pub fn reuses_prompts(&self) -> bool {
+        self.axis == Axis::SharedPercent
+    }
+
+    /// Whether its launches may go on with the process of another scenario.
+    pub fn may_share_process(&self) -> bool {
+        !self.needs_fresh_process() && !self.reuses_prompts()
+    }
+
     /// Whether each target is offered a share of its own capacity. Then targets do
     /// different amounts of work, and what they delivered is mostly what they were asked:
     /// nobody can be ranked.
@@ -185,6 +201,7 @@ impl Case {
             Axis::PromptTokens => self.prompt_tokens,
             Axis::InFlight | Axis::Users | Axis::Batch => self.concurrency,
             Axis::LoadPercent => self.load_percent.unwrap_or(0),
+            Axis::SharedPercent => self.shared_percent.unwrap_or(0),
         }
     }
 
@@ -197,6 +214,12 @@ impl Case {
     /// `prompt_tokens` but a bound.
     pub fn has_mixed_lengths(&self) -> bool {
         self.prompt_tokens_mean.is_some()
+    }
+
+    /// How many tokens all of its prompts begin with, as far as that is on purpose.
+    pub fn shared_tokens(&self) -> u32 {
+        let percent = u64::from(self.shared_percent.unwrap_or(0));
+        (u64::from(self.prompt_tokens) * percent / 100) as u32
     }
 }
 

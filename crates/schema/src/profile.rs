@@ -123,8 +123,8 @@ impl Slo {
     }
 }
 
-/// The size of one scenario. At most one of `prompt_tokens`, `concurrency` and
-/// `load_percent` has more than one entry: the one on the scenario's axis.
+/// The size of one scenario. At most one of `prompt_tokens`, `concurrency`,
+/// `load_percent` and `shared_percent` has more than one entry: the one on the scenario's axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
@@ -139,6 +139,10 @@ pub struct Sizes {
     /// Offered load of an open loop, in percent of the measured capacity.
     #[serde(default)]
     pub load_percent: Vec<u32>,
+    /// Shares of the prompt that all prompts begin with, in percent, 0 among them: what the
+    /// others are held against.
+    #[serde(default)]
+    pub shared_percent: Vec<u32>,
     /// Ids of the targets that run it, where these are not all of the profile's.
     #[serde(default)]
     pub targets: Vec<String>,
@@ -215,14 +219,22 @@ impl Profile {
             {
                 return fail(format!("[scenarios.{id}]: every size must be at least 1"));
             }
+            let percents = &sizes.shared_percent;
+            let is_odd = |percent: &u32| *percent > 99;
+            if !percents.is_empty() && !percents.contains(&0) || percents.iter().any(is_odd) {
+                return fail(format!(
+                    "[scenarios.{id}]: shared_percent goes from 0, which must be among them, to 99"
+                ));
+            }
             let lengths = [
                 sizes.prompt_tokens.len(),
                 sizes.concurrency.len(),
                 sizes.load_percent.len(),
+                sizes.shared_percent.len(),
             ];
             if lengths.iter().filter(|&&length| length > 1).count() > 1 {
                 return fail(format!(
-                    "[scenarios.{id}]: only one of prompt_tokens, concurrency and load_percent may vary"
+                    "[scenarios.{id}]: only one of prompt_tokens, concurrency, load_percent and shared_percent may vary"
                 ));
             }
             if !sizes.duration_s.is_finite() || sizes.duration_s < 0.0 {

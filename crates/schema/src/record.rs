@@ -260,7 +260,15 @@ pub struct VerifyRecord {
     /// What its library was kept to when it was asked, and is in all launches that follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isa_limit: Option<IsaLimit>,
+    /// Whether its hello declares a prefix cache and its answers were right with it; asked only
+    /// where the plan has a scenario that uses one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prefix_cache: bool,
 }
+
+/// Why a target isn't timed where prompts share their beginnings on purpose.
+pub const NO_PREFIX_CACHE: &str =
+    "keeps nothing of earlier prompts: its hello declares no prefix cache";
 
 /// A line of `results/<run>/check.jsonl`: a timed output judged after the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -87,6 +87,9 @@ pub enum Axis {
     Batch,
     /// Offered load in percent of the measured capacity; case `r90`.
     LoadPercent,
+    /// Share of the prompt, from its beginning, that all prompts have in common, in percent; case
+    /// `s90`. Engines are asked to keep what they computed of it.
+    SharedPercent,
 }
 
 impl Axis {
@@ -98,6 +101,7 @@ impl Axis {
             Axis::Users => 'u',
             Axis::Batch => 'b',
             Axis::LoadPercent => 'r',
+            Axis::SharedPercent => 's',
         }
     }
 
@@ -109,6 +113,7 @@ impl Axis {
             Axis::Users => "concurrent users",
             Axis::Batch => "batch size (requests)",
             Axis::LoadPercent => "offered load (% of measured capacity)",
+            Axis::SharedPercent => "shared beginning of the prompt (%)",
         }
     }
 }
@@ -135,6 +140,12 @@ impl Scenario {
             return Err(DataError::new(
                 path,
                 "prompts = \"own\" needs load = \"closed_loop\" and axis = \"users\": such prompts have lengths of their own",
+            ));
+        }
+        if scenario.axis == Axis::SharedPercent && scenario.load != LoadShape::Serial {
+            return Err(DataError::new(
+                path,
+                "axis = \"shared_percent\" needs load = \"serial\": in company nobody knows whose beginning was kept",
             ));
         }
         if scenario.reports.is_empty() {

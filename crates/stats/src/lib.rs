@@ -38,6 +38,7 @@ pub mod paired;
 pub mod pairs;
 pub mod percentile;
 pub mod power_law;
+pub mod prefix;
 pub mod quantiles;
 pub mod random;
 pub mod ranking;

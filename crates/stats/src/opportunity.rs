@@ -107,7 +107,8 @@ pub fn opportunities(run: &Run, analysis: &Analysis) -> Vec<Opportunity> {
 
 /// Those of one target's cells in a scenario of one request at a time.
 fn of_cells(scenario: &PlannedScenario, cells: &[&Cell]) -> Vec<Opportunity> {
-    if scenario.load != LoadShape::Serial {
+    // Where prompts are kept a request is less work than it looks.
+    if scenario.load != LoadShape::Serial || scenario.reuses_prompts() {
         return Vec::new();
     }
     let of = |kind, id| {

@@ -50,12 +50,16 @@ fn asked(run: &Run, (scenario, case): (&PlannedScenario, &Case)) -> String {
         true => " in turns",
         false => "",
     };
-    let shared = match plan.one_process && !measured.needs_fresh_process() {
+    let shared = match plan.one_process && measured.may_share_process() {
         true => ", a process for all scenarios",
         false => "",
     };
+    let beginning = match case.shared_percent {
+        Some(percent) => format!(", {percent} % of the prompt kept"),
+        None => String::new(),
+    };
     format!(
-        "version {} ({:?}{in_turns}, {} → {} tokens, {} at once{shared})",
+        "version {} ({:?}{in_turns}, {} → {} tokens, {} at once{shared}{beginning})",
         scenario.version, measured.load, case.prompt_tokens, case.new_tokens, case.concurrency
     )
 }

@@ -82,7 +82,8 @@ pub(crate) fn samples(
         MetricId::DecodeMbuPercent => one(alone.then_some(ready).flatten().and_then(|ready| {
             decode_mbu_percent(&attempt.timed, case.prompt_tokens, ready, &setting.limits)
         })),
-        MetricId::PrefillMfuPercent => one(alone
+        // What is kept of earlier prompts isn't computed.
+        MetricId::PrefillMfuPercent => one((alone && case.shared_tokens() == 0)
             .then(|| {
                 let (tokens, precision) = (case.prompt_tokens, setting.precision);
                 prefill_mfu_percent(&attempt.timed, tokens, precision, &setting.limits)

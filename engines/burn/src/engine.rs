@@ -94,6 +94,7 @@ impl Engine for Burn {
                 batching: Batching::StaticEqualLength,
                 score: true,
                 parallel_score: false,
+                prefix_cache: false,
                 position_gap: None,
                 notes: notes(&load.backend),
             },

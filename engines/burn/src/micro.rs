@@ -81,6 +81,7 @@ impl Suite for Micro {
             threads: load.threads,
             max_context: 0,
             max_batch: 0,
+            prefix_cache: false,
         };
         let backend = Backend::open(&load, kind.product_threads(load.threads))?;
         #[cfg(feature = "cube")]

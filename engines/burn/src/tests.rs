@@ -37,6 +37,7 @@ fn request(dir: &Path) -> Load {
         threads: 2,
         max_context: 48,
         max_batch: 3,
+        prefix_cache: false,
     }
 }
 

@@ -54,6 +54,7 @@ impl Engine for Candle {
             batching: Batching::StaticEqualLength,
             score: true,
             parallel_score: false,
+            prefix_cache: false,
             position_gap: None,
             notes: Vec::new(),
         };

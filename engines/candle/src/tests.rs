@@ -22,6 +22,7 @@ fn request(dir: &Path, weights: &str, precision: &str) -> Load {
         threads: 1,
         max_context: 32,
         max_batch: 4,
+        prefix_cache: false,
     }
 }
 

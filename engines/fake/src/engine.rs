@@ -29,6 +29,10 @@ pub struct Fake {
     /// Batches begun so far.
     batches: u32,
     prompt_tokens: usize,
+    /// The prompt before, where it was alone and is kept.
+    kept: Option<Vec<u32>>,
+    /// How many tokens of the prompt were kept of the one before.
+    reused: usize,
     started_ns: u64,
     /// Tokens emitted in this batch.
     steps: u32,
@@ -39,7 +43,10 @@ impl Fake {
     /// The next token of each row, at the time it is due.
     fn emit(&mut self) -> Vec<u32> {
         let next = self.rows.iter().map(|&row| self.next(row)).collect();
-        let due_ns = self.started_ns + self.schedule.due_ns(self.prompt_tokens, self.steps);
+        let due_ns = self.started_ns
+            + self
+                .schedule
+                .due_ns(self.prompt_tokens - self.reused, self.steps);
         self.steps += 1;
         wait_until(due_ns);
         self.truth.step(due_ns, now_ns());
@@ -51,6 +58,8 @@ impl Fake {
             Fault::Wrong => true,
             Fault::WrongAfter4n => self.prompt_tokens.is_multiple_of(4),
             Fault::WrongAfter37 => self.prompt_tokens % 64 == 37,
+            // What every prompt begins with is no fault.
+            Fault::WrongReuse => self.reused > 1,
             Fault::WrongFar => row.position() > POSITIONS,
             _ => false,
         };
@@ -65,7 +74,8 @@ impl Fake {
 
 impl Engine for Fake {
     fn hello(load: &Load) -> Hello {
-        Fault::of(&load.variant).unwrap_or(Fault::None).choose();
+        let fault = Fault::of(&load.variant).unwrap_or(Fault::None);
+        fault.choose();
         Hello {
             protocol: PROTOCOL,
             engine: "fake".to_string(),
@@ -75,6 +85,7 @@ impl Engine for Fake {
                 batching: Batching::StaticEqualLength,
                 score: true,
                 parallel_score: false,
+                prefix_cache: fault != Fault::Forgets,
                 position_gap: None,
                 notes: vec!["Runs no model: waits, then gives made-up tokens.".to_string()],
             },
@@ -113,6 +124,8 @@ impl Engine for Fake {
             rows: Vec::new(),
             batches: 0,
             prompt_tokens: 0,
+            kept: (load.prefix_cache && fault != Fault::Forgets).then(Vec::new),
+            reused: 0,
             started_ns: 0,
             steps: 0,
             truth: Truth::from_env()
@@ -146,6 +159,16 @@ impl Engine for Fake {
                 "a prompt of {} tokens is longer than {POSITIONS}",
                 self.prompt_tokens
             )));
+        }
+        self.reused = 0;
+        if let Some(kept) = &mut self.kept {
+            let alone = match prompts {
+                [prompt] => *prompt,
+                _ => &[],
+            };
+            let alike = kept.iter().zip(alone).take_while(|(a, b)| a == b).count();
+            self.reused = alike.min(alone.len().saturating_sub(1));
+            *kept = alone.to_vec();
         }
         self.rows = prompts.iter().map(|prompt| Row::new(prompt)).collect();
         Ok(self.emit())

@@ -11,12 +11,16 @@ pub enum Fault {
     None,
     /// Nothing but time: everything takes 10 % longer.
     Slow,
+    /// Declares no prefix cache, and keeps nothing.
+    Forgets,
     /// Wrong tokens, and logits to match.
     Wrong,
     /// The same, after prompts of 4·n tokens.
     WrongAfter4n,
     /// The same, after prompts of 64·n + 37 tokens.
     WrongAfter37,
+    /// The same, after prompts of which more than a token was kept of the one before.
+    WrongReuse,
     /// The same, beyond 1 200 positions.
     WrongFar,
     /// `unsupported` beyond 1 200 positions.
@@ -76,13 +80,15 @@ pub enum Fault {
 }
 
 /// Every fault and its variant.
-const NAMES: [(&str, Fault); 34] = [
+const NAMES: [(&str, Fault); 36] = [
     ("", Fault::None),
     ("ok", Fault::None),
     ("slow", Fault::Slow),
+    ("forgets", Fault::Forgets),
     ("wrong", Fault::Wrong),
     ("wrong_after_4n", Fault::WrongAfter4n),
     ("wrong_after_37", Fault::WrongAfter37),
+    ("wrong_reuse", Fault::WrongReuse),
     ("wrong_far", Fault::WrongFar),
     ("short", Fault::Short),
     ("crash_load", Fault::CrashLoad),

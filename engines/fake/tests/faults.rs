@@ -247,3 +247,43 @@ fn a_liar_claims_what_the_truth_denies() {
         assert!(done.token_ns[3] < really_ns);
     }
 }
+
+#[test]
+fn what_is_kept_of_the_prompt_before_takes_no_time() {
+    // When the first token of each of three prompts was due after its start.
+    let due_ns = |variant: &str, keeps: bool| -> Vec<u64> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("truth.jsonl");
+        let load = json!({
+            "op": "load", "model_dir": "none", "weights": "none", "precision": "f32",
+            "backend": "cpu", "variant": variant, "threads": 1, "max_context": 64, "max_batch": 1,
+            "prefix_cache": keeps,
+        });
+        let prompts = [[9, 8, 7, 6], [9, 8, 5, 5], [9, 8, 5, 5]];
+        let requests = prompts.iter().enumerate().map(|(id, ids)| {
+            let request = json!({"op": "generate", "id": id, "prompt_ids": ids, "new_tokens": 1});
+            format!("{request}\n")
+        });
+        let input = format!("{load}\n{}", requests.collect::<String>());
+        let mut child = command().env("FAKE_TRUTH", &path).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
+        child.wait_with_output().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        text.lines()
+            .map(|line| {
+                let truth: Value = serde_json::from_str(line).unwrap();
+                let at = |value: &Value| value.as_u64().unwrap();
+                at(&truth["due_ns"][0]) - at(&truth["started_ns"])
+            })
+            .collect()
+    };
+    // 10 µs, and 10 µs for each token that isn't kept; the last is never kept.
+    assert_eq!(due_ns("", false), [50_000, 50_000, 50_000]);
+    assert_eq!(due_ns("", true), [50_000, 30_000, 20_000]);
+    assert_eq!(due_ns("forgets", true), [50_000, 50_000, 50_000]);
+}

@@ -45,6 +45,7 @@ pub fn hello(load: &Load) -> Hello {
             batching: Batching::Continuous,
             score: true,
             parallel_score: false,
+            prefix_cache: true,
             position_gap: position_gap(load),
             notes: notes(load),
         },
@@ -99,11 +100,16 @@ fn notes(load: &Load) -> Vec<String> {
     } else {
         "ggml's own, kept between steps as llama-bench keeps them"
     };
+    let prompts = match load.prefix_cache {
+        true => "a prompt goes on from what a free slot holds of an earlier one",
+        false => "no prompt is cached",
+    };
     let mut notes = vec![
-        "llama.cpp through its C API. The scheduler is ours, after llama-server's: a step feeds \
-         one token of each running sequence and up to 2048 prompt tokens of new ones, over one \
-         unified KV cache; no prompt is cached."
-            .to_string(),
+        format!(
+            "llama.cpp through its C API. The scheduler is ours, after llama-server's: a step \
+             feeds one token of each running sequence and up to 2048 prompt tokens of new ones, \
+             over one unified KV cache; {prompts}."
+        ),
         "Keys and values are f16, flash attention is auto: llama.cpp's defaults.".to_string(),
         "In company its kernels add up in another order than alone: near-ties may fall otherwise."
             .to_string(),

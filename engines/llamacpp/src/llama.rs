@@ -159,6 +159,14 @@ impl Decoder for Llama {
             sys::llama_memory_seq_rm(memory, slot as i32, -1, -1);
         }
     }
+
+    fn keep(&mut self, slot: usize, positions: usize) -> bool {
+        // SAFETY: the context is open; -1 means to the end.
+        unsafe {
+            let memory = sys::llama_get_memory(self.context.0.as_ptr());
+            sys::llama_memory_seq_rm(memory, slot as i32, positions as i32, -1)
+        }
+    }
 }
 
 struct Model(NonNull<sys::llama_model>);

@@ -38,7 +38,8 @@ impl Scheduler for LlamaCpp {
         let run = move || match Llama::load(&wanted) {
             Ok((llama, loaded)) => {
                 let vocabulary = llama.vocabulary();
-                let slots = Slots::new(llama, llama::sequences(&wanted));
+                let count = llama::sequences(&wanted);
+                let slots = Slots::new(llama, count, wanted.prefix_cache);
                 if ready.send(Ok((vocabulary, loaded))).is_ok() {
                     serve(slots, &inbox);
                 }

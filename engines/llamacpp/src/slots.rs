@@ -27,6 +27,10 @@ pub trait Decoder {
 
     /// Forget all that was fed in `slot`.
     fn forget(&mut self, slot: usize);
+
+    /// Forget all that was fed in `slot` but its first `positions`; `false` where it can't, and
+    /// all is as it was.
+    fn keep(&mut self, slot: usize, positions: usize) -> bool;
 }
 
 /// Something to run.
@@ -52,6 +56,10 @@ pub struct Slots<D> {
     decoder: D,
     slots: Vec<Option<Sequence>>,
     waiting: VecDeque<Work>,
+    /// Whether a slot keeps what was fed in it when its sequence leaves.
+    keeps: bool,
+    /// What free slots hold; empty for those that are taken.
+    held: Vec<Vec<u32>>,
     /// Slots with a prompt not yet fed whole, oldest first.
     prompts: VecDeque<usize>,
     /// Of the step in progress: index in the step and slot of each token whose
@@ -73,12 +81,15 @@ struct Sequence {
 }
 
 impl<D: Decoder> Slots<D> {
-    /// Room for `count` sequences at a time.
-    pub fn new(decoder: D, count: usize) -> Self {
+    /// Room for `count` sequences at a time; with `keeps`, a prompt goes on from what a free slot
+    /// holds of an earlier sequence that began alike.
+    pub fn new(decoder: D, count: usize, keeps: bool) -> Self {
         Self {
             decoder,
             slots: (0..count).map(|_| None).collect(),
             waiting: VecDeque::new(),
+            keeps,
+            held: vec![Vec::new(); count],
             prompts: VecDeque::new(),
             wanted: Vec::with_capacity(count),
         }
@@ -109,16 +120,36 @@ impl<D: Decoder> Slots<D> {
 
     /// Waiting work into free slots, in order of arrival.
     fn seat(&mut self) {
-        for (slot, place) in self.slots.iter_mut().enumerate() {
-            if place.is_some() {
-                continue;
-            }
+        while let Some(work) = self.waiting.front() {
+            let Some((slot, kept)) = self.place_for(work) else {
+                return;
+            };
             let Some(work) = self.waiting.pop_front() else {
                 return;
             };
-            *place = Some(Sequence::new(work));
+            let mut sequence = Sequence::new(work);
+            sequence.fed = self.clear(slot, kept);
+            self.slots[slot] = Some(sequence);
             self.prompts.push_back(slot);
         }
+    }
+
+    /// The free slot that holds the longest beginning of what is to be fed, the first of equals,
+    /// and how long it is.
+    fn place_for(&self, work: &Work) -> Option<(usize, usize)> {
+        let free = (0..self.slots.len()).filter(|&slot| self.slots[slot].is_none());
+        let held = free.map(|slot| (slot, work.begins_with(&self.held[slot])));
+        held.reduce(|best, other| if other.1 > best.1 { other } else { best })
+    }
+
+    /// Forget what a free slot holds but its first `kept` positions; how many are left.
+    fn clear(&mut self, slot: usize, kept: usize) -> usize {
+        let held = std::mem::take(&mut self.held[slot]);
+        if held.len() <= kept || kept > 0 && self.decoder.keep(slot, kept) {
+            return kept;
+        }
+        self.decoder.forget(slot);
+        0
     }
 
     /// Feed the next step.
@@ -146,7 +177,8 @@ impl<D: Decoder> Slots<D> {
                 self.prompts.pop_front();
                 continue;
             };
-            if sequence.fed == 0 {
+            // Its first work, whatever it takes over.
+            if sequence.answer.started_ns == 0 {
                 sequence.answer.started_ns = now_ns();
             }
             let prompt = sequence.work.prompt();
@@ -197,7 +229,10 @@ impl<D: Decoder> Slots<D> {
     fn release(&mut self) {
         for (slot, place) in self.slots.iter_mut().enumerate() {
             if let Some(sequence) = place.take_if(|sequence| sequence.finished()) {
-                self.decoder.forget(slot);
+                match self.keeps && sequence.is_chosen() {
+                    true => self.held[slot] = sequence.held(),
+                    false => self.decoder.forget(slot),
+                }
                 sequence.finish();
             }
         }
@@ -209,6 +244,19 @@ impl Work {
         match self {
             Self::Generate(job) => job.prompt_ids(),
             Self::Force(forced) => &forced.prompt,
+        }
+    }
+
+    /// How much of `held` it may take over: its prompt but for the last token, whose logits are
+    /// wanted. What is forced takes nothing over: the gate asks about whole sequences.
+    fn begins_with(&self, held: &[u32]) -> usize {
+        match self {
+            Self::Generate(job) => {
+                let prompt = job.prompt_ids();
+                let alike = prompt.iter().zip(held).take_while(|(a, b)| a == b).count();
+                alike.min(prompt.len().saturating_sub(1))
+            }
+            Self::Force(_) => 0,
         }
     }
 }
@@ -254,6 +302,17 @@ impl Sequence {
             Work::Generate(job) => self.answer.output_ids.len() == job.new_tokens() as usize,
             Work::Force(forced) => self.logits.len() > forced.forced.len(),
         }
+    }
+
+    /// Whether its tokens are its own choice.
+    fn is_chosen(&self) -> bool {
+        matches!(self.work, Work::Generate(_))
+    }
+
+    /// What was fed of it: all but the last token that it chose.
+    fn held(&self) -> Vec<u32> {
+        let all = self.work.prompt().iter().chain(&self.answer.output_ids);
+        all.take(self.fed).copied().collect()
     }
 
     fn finish(self) {

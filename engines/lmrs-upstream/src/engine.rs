@@ -54,6 +54,7 @@ impl Engine for Upstream {
                 batching: Batching::None,
                 score: true,
                 parallel_score: false,
+                prefix_cache: false,
                 position_gap: config.and_then(|config| config.position_gap),
                 notes: vec![
                     "Its int8 has groups of 128 weights with an f32 scale, written by us in its LMRS format; the first load includes the conversion.".to_string(),

@@ -55,6 +55,13 @@ impl Engine for Lmrs {
                     .to_owned(),
             );
         }
+        if load.prefix_cache {
+            notes.push(
+                "a prompt alone goes on from where it leaves the sequence before it; no other \
+                 sequence is kept"
+                    .to_owned(),
+            );
+        }
         Hello {
             protocol: PROTOCOL,
             engine: "lmrs".to_owned(),
@@ -64,6 +71,7 @@ impl Engine for Lmrs {
                 batching: Batching::StaticEqualLength,
                 score: true,
                 parallel_score: false,
+                prefix_cache: true,
                 position_gap: None,
                 notes,
             },
@@ -101,6 +109,7 @@ impl Engine for Lmrs {
             threads: load.threads as usize,
             max_context: load.max_context as usize,
             max_batch: load.max_batch as usize,
+            prefix_cache: load.prefix_cache,
             mutation,
             kernels: choose_kernels()?,
         })?;

@@ -32,6 +32,8 @@ pub struct Options<'a> {
     pub max_context: usize,
     /// Most sequences in a batch.
     pub max_batch: usize,
+    /// Whether a prompt goes on from what the cache holds of the one before it.
+    pub prefix_cache: bool,
     /// A deliberate fault, for testing the parity gate.
     pub mutation: Option<Mutation>,
     /// Kernels to compute with.
@@ -50,6 +52,11 @@ pub struct Model {
     pub(crate) max_context: usize,
     pub(crate) max_batch: usize,
     pub(crate) mutation: Option<Mutation>,
+    pub(crate) prefix_cache: bool,
+    /// What was fed of a batch of one sequence, position by position; empty for other batches.
+    pub(crate) fed: Vec<u32>,
+    /// Tokens pushed through the layers since it was loaded.
+    pub(crate) computed: u64,
     /// Sequences in the current batch.
     pub(crate) rows: usize,
     /// Positions of the current batch that are in the cache.
@@ -68,6 +75,7 @@ impl Model {
             threads,
             max_context,
             max_batch,
+            prefix_cache,
             mutation,
             kernels,
             ..
@@ -141,6 +149,9 @@ impl Model {
             max_context,
             max_batch,
             mutation,
+            prefix_cache,
+            fed: Vec::with_capacity(max_context),
+            computed: 0,
             rows,
             length,
             base,
@@ -163,7 +174,8 @@ impl Model {
     }
 
     /// Forget everything, feed prompts of one length, return the greedy next
-    /// token of each.
+    /// token of each. With a prefix cache a prompt alone goes on from where it
+    /// leaves the sequence before it; its last token is always fed.
     ///
     /// # Errors
     /// If there are too many prompts, they are too long, empty or of unequal
@@ -192,7 +204,11 @@ impl Model {
             _ => 0,
         };
         self.rows = rows;
-        self.length = 0;
+        self.length = match prompts {
+            [prompt] if self.prefix_cache => self.kept(prompt),
+            _ => 0,
+        };
+        self.fed.truncate(self.length);
         let chunk = (self.state.room / rows).max(1);
         while self.length < len {
             let start = self.length;
@@ -215,7 +231,25 @@ impl Model {
             });
             self.length = end;
         }
+        if let [prompt] = prompts {
+            self.fed.extend_from_slice(&prompt[self.fed.len()..]);
+        }
         self.greedy()
+    }
+
+    /// How many positions of the sequence in the cache a prompt begins with, one less than it
+    /// has at most: its last token's logits are wanted.
+    fn kept(&self, prompt: &[u32]) -> usize {
+        let pairs = self.fed.iter().zip(prompt);
+        let alike = pairs.take_while(|(fed, id)| fed == id).count();
+        let kept = match self.mutation {
+            // Key and value of the first token that differs stay.
+            Some(Mutation::PrefixLength) if alike < self.fed.len() => alike + 1,
+            // Its sequences begin where the one before ends.
+            Some(Mutation::StaleKv) => 0,
+            _ => alike,
+        };
+        kept.min(prompt.len() - 1)
     }
 
     /// Feed one token per row, return the greedy next token of each.
@@ -244,6 +278,9 @@ impl Model {
             decode: true,
         });
         self.length += 1;
+        if self.rows == 1 {
+            self.fed.extend_from_slice(tokens);
+        }
         self.greedy()
     }
 

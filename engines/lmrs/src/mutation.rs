@@ -1,4 +1,4 @@
-//! Nine deliberate faults, each of a kind that real engines ship, to prove that
+//! Ten deliberate faults, each of a kind that real engines ship, to prove that
 //! the parity gate would catch them.
 //!
 //! A fault is chosen by the target's variant and changes one marked place
@@ -28,11 +28,14 @@ pub enum Mutation {
     /// A prompt of 64·n + 37 tokens is read as something else: a kernel that is wrong for one
     /// remainder of its tile.
     PromptLength,
+    /// A prompt that begins like the one before it keeps one position too many of it. Only where
+    /// the harness asks for a prefix cache.
+    PrefixLength,
 }
 
 impl Mutation {
     /// Every fault with the variant that selects it.
-    pub const ALL: [(&str, Mutation); 9] = [
+    pub const ALL: [(&str, Mutation); 10] = [
         ("rope_base", Mutation::RopeBase),
         ("rope_scaling", Mutation::RopeScaling),
         ("swapped_heads", Mutation::SwappedHeads),
@@ -42,6 +45,7 @@ impl Mutation {
         ("zeroed_layer", Mutation::ZeroedLayer),
         ("rope_far", Mutation::RopeFar),
         ("prompt_length", Mutation::PromptLength),
+        ("prefix_length", Mutation::PrefixLength),
     ];
 
     /// The fault of a variant; none for the empty one.

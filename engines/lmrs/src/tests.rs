@@ -3,6 +3,7 @@
 mod architectures;
 mod damaged;
 mod fixture;
+mod prefix;
 mod whole;
 
 pub use fixture::Random;

@@ -96,6 +96,7 @@ impl Scheduler for MistralRs {
             batching: batching(load),
             score: true,
             parallel_score: false,
+            prefix_cache: load::keeps_prompts(load),
             position_gap: None,
             notes: notes(load),
         };
@@ -204,10 +205,14 @@ fn notes(load: &Load) -> Vec<String> {
         "A token's time is when mistral.rs has its logits on the host, seen by a logits \
          processor: its stream keeps back tokens that end within a character."
             .to_string(),
-        "Prefix cache off. A request for one token costs mistral.rs a second step, after the \
-         token."
-            .to_string(),
+        "A request for one token costs mistral.rs a second step, after the token.".to_string(),
     ];
+    notes.push(match load.prefix_cache {
+        true => "Prefix cache on, as by mistral.rs' default: on the CPU it keeps every sequence \
+                 that has ended, and evicts none."
+            .to_string(),
+        false => "Prefix cache off.".to_string(),
+    });
     notes.push(if batching(load) == Batching::None {
         "One request at a time, held back by the adapter: on the CPU mistral.rs 0.8.1 mixes up \
          the rows of a batch."

@@ -99,7 +99,7 @@ pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineE
         },
     };
     let runner = MistralRsBuilder::new(pipeline, scheduler, false, None)
-        .with_no_prefix_cache(true)
+        .with_no_prefix_cache(!(load.prefix_cache && keeps_prompts(load)))
         .with_disable_eos_stop(eos == Eos::Ignored)
         .build();
     Ok(Loading {
@@ -125,6 +125,13 @@ pub fn is_gguf(load: &Load) -> bool {
 /// Whether the key/value cache is paged: mistral.rs can where there is a GPU.
 pub fn paged(backend: &str) -> bool {
     backend != "cpu" && paged_attn_supported()
+}
+
+/// Whether mistral.rs can be asked to keep prompts: on the processor, where it keeps the keys and
+/// values of each whole sequence that has ended. Its paged cache keeps blocks, which nobody has
+/// tried here.
+pub fn keeps_prompts(load: &Load) -> bool {
+    load.backend == "cpu"
 }
 
 /// What mistral.rs calls the model; it looks nothing up under this name.

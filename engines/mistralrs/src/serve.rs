@@ -44,6 +44,7 @@ fn serve(model_dir: &str, weights: &str, precision: &str, port: &str) -> Result<
         threads: 0,
         max_context: 0,
         max_batch: 8,
+        prefix_cache: false,
     };
     let runtime = Runtime::new().map_err(|err| err.to_string())?;
     let loading = load::load(&request, &runtime, load::Eos::Stops).map_err(|err| err.message)?;

@@ -213,6 +213,7 @@ fn request(dir: &Path, weights: &str, precision: &str) -> Load {
         threads: 1,
         max_context: 64,
         max_batch: 8,
+        prefix_cache: false,
     }
 }
 
@@ -367,4 +368,29 @@ fn rope_scaling_that_a_gguf_path_ignores_is_declared() {
     assert!(gap("scaled.gguf").is_some());
     assert!(gap("model-q8_0.gguf").is_none());
     assert!(gap("model.safetensors").is_none());
+}
+
+#[test]
+fn what_is_kept_of_prompts_changes_no_token() {
+    let dir = model();
+    let prompts: [&[u32]; 5] = [
+        &[11, 12, 13, 14, 15, 16],
+        &[11, 12, 13, 14, 90, 91],
+        // Of the first, whose end the second must not have overwritten.
+        &[11, 12, 13, 14, 15, 16, 17],
+        &[11, 12, 13, 14, 90, 91],
+        &[11, 12],
+    ];
+    for (weights, precision) in [("model.safetensors", "f32"), ("model-q8_0.gguf", "q8_0")] {
+        let outputs = |prefix_cache| -> Vec<Vec<u32>> {
+            let load = Load {
+                prefix_cache,
+                ..request(dir.path(), weights, precision)
+            };
+            let (mut engine, _) = MistralRs::load(&load).unwrap();
+            let alone = prompts.map(|prompt| run(&mut engine, &[prompt], 8).remove(0).output_ids);
+            alone.into()
+        };
+        assert_eq!(outputs(true), outputs(false), "{weights}");
+    }
 }

@@ -41,6 +41,7 @@ impl Scheduler for OpenAi {
                 batching,
                 score: false,
                 parallel_score: false,
+                prefix_cache: false,
                 position_gap: None,
                 notes,
             },

@@ -37,6 +37,7 @@ impl Engine for Echo {
                 },
                 score: true,
                 parallel_score: false,
+                prefix_cache: false,
                 position_gap: None,
                 notes: Vec::new(),
             },

@@ -28,6 +28,7 @@ impl Scheduler for Relay {
                 batching: Batching::Continuous,
                 score: true,
                 parallel_score: false,
+                prefix_cache: false,
                 position_gap: None,
                 notes: Vec::new(),
             },

@@ -51,6 +51,11 @@ pub struct Load {
     /// Most requests to generate that will ever be in flight. Scores don't count: an
     /// engine runs as many of them together as it has room for.
     pub max_batch: u32,
+    /// `true`: keep what was computed of a prompt for a later prompt that begins alike, as far
+    /// as they are equal. Asked only of an engine whose capabilities say `prefix_cache`; where it
+    /// isn't asked, nothing of a request may be kept for another.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prefix_cache: bool,
 }
 
 /// Greedy decoding, EOS ignored, exactly `new_tokens` tokens.
@@ -133,6 +138,9 @@ pub struct Capabilities {
     /// Whether `score` with `parallel` is cheaper than the incremental path.
     #[serde(default)]
     pub parallel_score: bool,
+    /// Whether it can keep what it computed of a prompt ([`Load::prefix_cache`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prefix_cache: bool,
     /// A gap of this engine for this model that shows only at long contexts (e.g.
     /// RoPE scaling ignored), in one line. A target that declares one may pass the
     /// gate for short contexts alone; one that doesn't passes whole or not at all.
@@ -230,4 +238,27 @@ pub enum FailureKind {
     BadRequest,
     /// Everything else.
     Internal,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Capabilities, Load};
+    use serde_json::json;
+
+    #[test]
+    fn nobody_is_asked_to_keep_prompts_unless_it_says_so() {
+        let plain = json!({
+            "model_dir": "m", "weights": "w", "precision": "f32", "backend": "cpu", "variant": "",
+            "device": 0, "threads": 1, "max_context": 1, "max_batch": 1,
+        });
+        let mut load: Load = serde_json::from_value(plain.clone()).unwrap();
+        assert!(!load.prefix_cache);
+        // Who doesn't know the field is sent none.
+        assert_eq!(serde_json::to_value(&load).unwrap(), plain);
+        load.prefix_cache = true;
+        assert_eq!(serde_json::to_value(&load).unwrap()["prefix_cache"], true);
+        let older = json!({"batching": "none", "score": true});
+        let capabilities: Capabilities = serde_json::from_value(older).unwrap();
+        assert!(!capabilities.prefix_cache);
+    }
 }

@@ -45,6 +45,7 @@ impl Engine for Tch {
                 batching: Batching::StaticEqualLength,
                 score: true,
                 parallel_score: false,
+                prefix_cache: false,
                 position_gap: None,
                 notes: vec![
                     "our own forward pass over libtorch: fused attention, joined q/k/v and \

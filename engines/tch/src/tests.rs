@@ -96,6 +96,7 @@ fn load(dir: &Path, precision: &str) -> Result<(Tch, Loaded), EngineError> {
         threads: 2,
         max_context: 32,
         max_batch: 3,
+        prefix_cache: false,
     })
 }
 

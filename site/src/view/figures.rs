@@ -28,6 +28,15 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
             continue;
         };
+        // Where the baseline keeps no prompts, nobody is held against it.
+        if scenario.reuses_prompts()
+            && shown
+                .comparisons(&scenario.id, &case.id, Role::Baseline)
+                .next()
+                .is_none()
+        {
+            continue;
+        }
         let chosen = primary(shown, scenario);
         let mut rows: Vec<(f64, Row)> = Vec::new();
         for target in shown

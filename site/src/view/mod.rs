@@ -40,6 +40,7 @@ pub mod pins;
 pub mod place;
 pub mod primary;
 pub mod promises;
+pub mod reuse;
 pub mod roadmap;
 pub mod roofline;
 pub mod run;
@@ -238,6 +239,7 @@ pub fn case_label(axis: Axis, value: u32) -> String {
         Axis::Users => format!("{value} users"),
         Axis::Batch => format!("batch {value}"),
         Axis::LoadPercent => format!("{value} % of its own capacity"),
+        Axis::SharedPercent => format!("{value} % of the prompt shared"),
     }
 }
 

@@ -15,7 +15,8 @@ use stats::utilization::{Limits, Work};
 
 /// The chart of a scenario of single requests.
 pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
-    if scenario.load != LoadShape::Serial {
+    // Where prompts are kept, nobody knows how much of one was computed.
+    if scenario.load != LoadShape::Serial || scenario.reuses_prompts() {
         return None;
     }
     let limits = Limits::of(&shown.run.header.provenance.facts);

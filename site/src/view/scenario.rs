@@ -6,6 +6,7 @@ use super::frame::Frame;
 use super::paths::scenario_path;
 use super::primary::{LegendEntry, legend};
 use super::promises::promises;
+use super::reuse::{self, ReuseTable};
 use super::scaling::{self, ScalingTable};
 use super::tables::{self, ComparisonGroup, FailedRow, MetricRows};
 use super::{Shown, case_label, exhibits, model_size, noise, roofline, standing};
@@ -35,6 +36,7 @@ pub struct ScenarioPage {
     legend: Vec<LegendEntry>,
     figures: Vec<Figure>,
     scaling: Option<ScalingTable>,
+    reuse: Option<ReuseTable>,
     cases: Vec<CaseView>,
 }
 
@@ -122,6 +124,9 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
             LoadShape::Serial if scenario.turns => {
                 "one request, then the next; the targets of a block take turns, a few requests each, and are stopped meanwhile"
             }
+            LoadShape::Serial if scenario.reuses_prompts() => {
+                "one request, then the next, in a process that is asked to keep what it computed of prompts"
+            }
             LoadShape::Serial => "one request, then the next",
             LoadShape::ClosedLoop => {
                 "closed loop: every answer is followed at once by the next request"
@@ -149,6 +154,7 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
             .chain(roofline::roofline(shown, scenario))
             .collect(),
         scaling: scaling::table(shown, scenario),
+        reuse: reuse::table(shown, scenario),
         metrics: metrics.iter().map(|&id| words(id)).collect(),
         cases: scenario
             .cases
@@ -171,6 +177,12 @@ fn work(case: &Case) -> String {
             by.case, by.scenario
         )
     });
+    if let Some(percent) = case.shared_percent {
+        return format!(
+            "{size}, {users} in flight; {percent} % of the prompt, {} tokens, are the same in all prompts",
+            case.shared_tokens()
+        );
+    }
     match case.load_percent {
         None => format!("{size}, {users} in flight{measured}"),
         Some(percent) => format!(

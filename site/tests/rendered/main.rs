@@ -11,6 +11,7 @@ mod own_prompts;
 mod pages;
 mod pins;
 mod report;
+mod reuse;
 mod several;
 #[path = "common/sound.rs"]
 mod sound;

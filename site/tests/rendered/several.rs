@@ -82,6 +82,7 @@ fn sizes() -> Sizes {
         new_tokens: 16,
         concurrency: vec![4],
         load_percent: vec![],
+        shared_percent: vec![],
         targets: vec![],
         requests: 20,
         duration_s: 0.0,

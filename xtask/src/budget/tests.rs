@@ -10,6 +10,7 @@ fn case(id: &str, concurrency: u32, requests: u32, duration_s: f64) -> Case {
         new_tokens: 16,
         concurrency,
         load_percent: None,
+        shared_percent: None,
         requests,
         duration_s,
         measured_by: None,

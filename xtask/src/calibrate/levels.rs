@@ -149,6 +149,7 @@ fn case(concurrency: u32, requests: u32, new_tokens: u32) -> Case {
         new_tokens,
         concurrency,
         load_percent: None,
+        shared_percent: None,
         requests,
         duration_s: 0.0,
         measured_by: None,

@@ -58,6 +58,7 @@ fn one_verify(records: Vec<(String, VerifyRecord)>) -> Option<VerifyRecord> {
             .filter(|n| b.batches.contains(n))
             .collect(),
         reason: either(a.reason, &b.reason),
+        prefix_cache: a.prefix_cache && b.prefix_cache,
         ..b
     })
 }

@@ -36,6 +36,20 @@ pub(super) fn narrow_targets(
         }
         let sizes = &profile.scenarios[&scenario.id];
         own::check_sizes(profile, &scenario.id, scenario.prompts, sizes)?;
+        if scenario.reuses_prompts() == profile.scenarios[&scenario.id].shared_percent.is_empty() {
+            bail!(
+                "data/profiles/{}.toml: [scenarios.{}] needs shared_percent where the scenario's axis is that, and only there",
+                profile.id,
+                scenario.id
+            );
+        }
+        if scenario.turns && scenario.reuses_prompts() {
+            bail!(
+                "data/profiles/{}.toml: [scenarios.{}] has turns, whose untimed requests would replace the prompt that is kept: leave them out",
+                profile.id,
+                scenario.id
+            );
+        }
         if scenario.turns && scenario.load != LoadShape::Serial {
             bail!(
                 "data/profiles/{}.toml: [scenarios.{}] has turns, which only a load of one request at a time can take",
@@ -80,6 +94,7 @@ mod tests {
                 "open".to_owned(),
                 Sizes {
                     load_percent: vec![50],
+                    shared_percent: vec![],
                     targets: vec!["a.cpu.f32".into()],
                     prompt_tokens: vec![50],
                     new_tokens: 16,

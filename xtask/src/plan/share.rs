@@ -59,10 +59,10 @@ fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at:
 }
 
 /// Users, prompt and output length of a closed loop; `None` for other loads: a batch starts
-/// together in a fresh process, an open loop has its own arrivals, and prompts of the user's are
-/// of several lengths.
+/// together in a fresh process, an open loop has its own arrivals, prompts of the user's are of
+/// several lengths, and where prompts are kept even one that shares nothing is another load.
 fn load(scenario: &PlannedScenario, case: &Case) -> Option<(u32, u32, u32)> {
-    if scenario.prompts == PromptSource::Own {
+    if scenario.prompts == PromptSource::Own || scenario.reuses_prompts() {
         return None;
     }
     let users = match scenario.load {
@@ -91,6 +91,7 @@ mod tests {
                 new_tokens: 16,
                 concurrency,
                 load_percent: None,
+                shared_percent: None,
                 requests,
                 duration_s,
                 measured_by: None,
@@ -167,6 +168,21 @@ mod tests {
         assert_eq!((concurrent.requests, concurrent.duration_s), (40, 2.0));
         // A peak of memory belongs to a process, so a batch shares with nobody.
         assert_eq!(all[2].measured_cases().count(), 2);
+    }
+
+    #[test]
+    fn where_prompts_are_kept_nothing_is_shared_with_other_scenarios() {
+        let mut all = vec![
+            scenario("long", LoadShape::Serial, &[(50, 1, 20, 0.0)]),
+            scenario("prefix", LoadShape::Serial, &[(50, 1, 20, 0.0)]),
+        ];
+        all[1].axis = Axis::SharedPercent;
+        all[1].cases[0].shared_percent = Some(0);
+        share(&mut all);
+        assert!(sharing(&all).is_empty());
+        all[1].axis = Axis::PromptTokens;
+        share(&mut all);
+        assert_eq!(sharing(&all).len(), 1, "or else they would be one load");
     }
 
     #[test]

@@ -111,6 +111,7 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
     let closed = Case {
         id: "capacity".into(),
         load_percent: None,
+        shared_percent: None,
         requests: case.concurrency * CAPACITY_ROUNDS,
         duration_s: CAPACITY_S,
         ..case.clone()

@@ -28,17 +28,16 @@ pub(super) fn case_prompts(
     invocation: u32,
 ) -> Result<CasePrompts> {
     let cell = CellPrompts::new(plan, prompts, scenario, case)?;
-    let length = case.prompt_tokens as usize;
     let untimed = match own(plan, scenario)? {
         Some(own) => {
             let stream = format!("{}/untimed/{invocation}", scenario.id);
             in_order(own, plan.seed, &stream, UNTIMED_PROMPTS)
         }
-        None => prompts.take(
+        None => prompts.take_alike(
             &scenario.id,
             &case.id,
             1 + u64::from(invocation),
-            length,
+            lengths(case),
             UNTIMED_PROMPTS,
         )?,
     };
@@ -48,6 +47,11 @@ pub(super) fn case_prompts(
         untimed: PromptQueue::new(first + UNTIMED_FROM, untimed),
         timed: PromptQueue::new(first, timed),
     })
+}
+
+/// How long the prompts of a case are, and how much of it all of them begin with.
+fn lengths(case: &Case) -> (usize, usize) {
+    (case.prompt_tokens as usize, case.shared_tokens() as usize)
 }
 
 /// The user's prompts that a scenario asks; `None` where its prompts are generated.
@@ -81,13 +85,7 @@ impl CellPrompts {
         let total = per_invocation * plan.invocations as usize;
         let all = match own(plan, scenario)? {
             Some(own) => in_order(own, plan.seed, &scenario.id, total),
-            None => prompts.take(
-                &scenario.id,
-                &case.id,
-                0,
-                case.prompt_tokens as usize,
-                total,
-            )?,
+            None => prompts.take_alike(&scenario.id, &case.id, 0, lengths(case), total)?,
         };
         Ok(Self {
             per_invocation,
@@ -116,7 +114,9 @@ impl CellPrompts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prompts::tests::prompts;
     use crate::run::pending::tests::plan;
+    use schema::scenario::Axis;
     use std::collections::BTreeMap;
 
     /// A plan of three prompts of the user's, asked six times in each of two blocks.
@@ -173,5 +173,34 @@ mod tests {
         let (scenario, text) = (&plan.scenarios[0], Prompts::of_tokens(vec![0; 9]));
         let error = CellPrompts::new(&plan, &text, scenario, &scenario.cases[0]);
         assert!(error.is_err_and(|error| error.to_string().contains("has no prompts")));
+    }
+
+    /// Cut again for the reference's judgement, they are what was sent.
+    #[test]
+    fn prompts_of_all_invocations_begin_alike_and_are_found_again() {
+        let prompts = prompts();
+        let plan = plan();
+        let mut scenario = plan.scenarios[0].clone();
+        scenario.axis = Axis::SharedPercent;
+        let case = Case {
+            id: "s90".into(),
+            prompt_tokens: 40,
+            shared_percent: Some(90),
+            requests: 5,
+            ..scenario.cases[0].clone()
+        };
+        let cell = CellPrompts::new(&plan, &prompts, &scenario, &case).unwrap();
+        let (first, second) = (cell.of_invocation(0), cell.of_invocation(1));
+        assert_eq!((first.len(), second.len()), (5, 5));
+        let beginning = &first[0][..36];
+        assert!(
+            first
+                .iter()
+                .chain(second)
+                .all(|ids| ids[..36] == *beginning)
+        );
+        assert!(!second.contains(&first[0]));
+        let again = CellPrompts::new(&plan, &prompts, &scenario, &case).unwrap();
+        assert_eq!(again.get(PROMPTS_PER_INVOCATION + 2), Some(&*second[2]));
     }
 }

@@ -21,7 +21,7 @@ use crate::verify::question::load_for_cases;
 use crate::watch::control;
 use anyhow::Result;
 use protocol::clock::now_ns;
-use protocol::wire::Batching;
+use protocol::wire::{Batching, Load};
 use schema::capacity::{self, Capacity};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::record::{CaseEnd, End, LaunchRecord, Readings, Ready, RecordEvent, Status};
@@ -350,18 +350,21 @@ impl<'a> Running<'a> {
 
 /// Start a process and have it load for everything that it will serve.
 fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Result<Session, Fallen> {
-    let load = load_for_cases(
-        context.target,
-        context.model_dir,
-        context.plan.threads,
-        serves(
-            context.plan,
-            scenario,
-            own,
+    let load = Load {
+        prefix_cache: scenario.reuses_prompts(),
+        ..load_for_cases(
             context.target,
-            context.positions,
-        ),
-    );
+            context.model_dir,
+            context.plan.threads,
+            serves(
+                context.plan,
+                scenario,
+                own,
+                context.target,
+                context.positions,
+            ),
+        )
+    };
     Session::open(context.program, &load, Patience::of(context.plan))
 }
 

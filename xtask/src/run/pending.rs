@@ -122,6 +122,7 @@ pub(crate) mod tests {
             new_tokens: 16,
             concurrency: 1,
             load_percent: None,
+            shared_percent: None,
             requests: 20,
             duration_s: 0.0,
             measured_by: None,
@@ -164,7 +165,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn verified(positions: u32) -> BTreeMap<String, VerifyRecord> {
+    pub(crate) fn verified(positions: u32) -> BTreeMap<String, VerifyRecord> {
         let record = VerifyRecord {
             target: "t".into(),
             model: "m".into(),
@@ -176,6 +177,7 @@ pub(crate) mod tests {
             argmax_agreement: None,
             batches: vec![],
             isa_limit: None,
+            prefix_cache: false,
         };
         BTreeMap::from([("t".to_owned(), record)])
     }
@@ -255,6 +257,20 @@ pub(crate) mod tests {
         let short = vec!["p10".to_owned()];
         assert_eq!(left(&[], 96), [(0, 0, short.clone()), (1, 0, short)]);
         assert!(pending(&plan(), &[], &BTreeMap::new(), None, &[]).is_empty());
+    }
+
+    #[test]
+    fn prompts_that_begin_alike_are_timed_where_they_are_kept() {
+        let mut plan = plan();
+        for case in &mut plan.scenarios[0].cases {
+            case.shared_percent = Some(0);
+        }
+        let mut verify = verified(1024);
+        assert!(pending(&plan, &[], &verify, None, &[]).is_empty());
+        let why = refusal(&verify, "t", &plan.scenarios[0].cases[0]).unwrap();
+        assert!(why.contains("hello declares no prefix cache"), "{why}");
+        verify.get_mut("t").unwrap().prefix_cache = true;
+        assert_eq!(pending(&plan, &[], &verify, None, &[]).len(), 2);
     }
 
     #[test]

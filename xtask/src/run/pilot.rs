@@ -46,7 +46,7 @@ pub struct Pilots<'a> {
 /// The decision is written once and stands when the run is resumed; so does what each
 /// target showed, where a run is stopped before it can be made.
 pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
-    let plan = setting.plan;
+    let plan = &answerable(setting.plan, setting.verify);
     let path = run_dir.join("pilot.jsonl");
     let known = known(&path)?;
     let mut file = Appender::open(&path)?;
@@ -122,6 +122,21 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     }
     write_json(&run_dir.join("budget.json"), &budget)?;
     Ok(budget)
+}
+
+/// The plan without what its targets aren't asked, by the gate's word: no time is shared out to it.
+fn answerable(plan: &Plan, verify: &BTreeMap<String, VerifyRecord>) -> Plan {
+    let mut plan = plan.clone();
+    let keeps = |id: &String| verify.get(id).is_some_and(|record| record.prefix_cache);
+    for scenario in plan.scenarios.iter_mut().filter(|s| s.reuses_prompts()) {
+        let runs = plan.targets.iter().map(|target| target.id.clone());
+        let runs: Vec<String> = runs.filter(|id| scenario.runs(id)).collect();
+        scenario.targets = runs.into_iter().filter(keeps).collect();
+    }
+    // No names would mean all targets.
+    plan.scenarios
+        .retain(|s| !s.reuses_prompts() || !s.targets.is_empty());
+    plan
 }
 
 /// What earlier goes of this run have learnt.
@@ -210,5 +225,45 @@ fn words(pilot: &Pilot) -> String {
         )
     } else {
         pilot.failure.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pending::tests::{plan, verified};
+    use super::*;
+    use schema::plan::PlannedScenario;
+    use schema::registry::Target;
+    use schema::scenario::Axis;
+
+    #[test]
+    fn no_time_is_shared_out_to_prompts_that_a_target_keeps_nothing_of() {
+        let mut plan = plan();
+        let mut keeps = plan.scenarios[0].clone();
+        (keeps.id, keeps.axis) = ("prefix".into(), Axis::SharedPercent);
+        plan.scenarios.push(keeps);
+        plan.targets = ["t", "u"].map(target).into();
+        let mut verify = verified(1024);
+        let scenarios = |verify: &BTreeMap<String, VerifyRecord>| -> Vec<PlannedScenario> {
+            answerable(&plan, verify).scenarios
+        };
+        let of = scenarios(&verify);
+        assert_eq!(of.len(), 1, "nobody keeps anything");
+        verify.get_mut("t").unwrap().prefix_cache = true;
+        let of = scenarios(&verify);
+        assert_eq!(of[0], plan.scenarios[0], "the other is every target's");
+        assert_eq!(of[1].targets, ["t"]);
+    }
+
+    fn target(id: &str) -> Target {
+        Target {
+            id: id.into(),
+            engine: id.into(),
+            variant: String::new(),
+            backend: "cpu".into(),
+            precision: "f32".into(),
+            weights: "w".into(),
+            hidden: false,
+        }
     }
 }

@@ -66,7 +66,7 @@ fn end(session: Session) {
 /// Whether launches of that scenario share a target's process with others of the block. On a
 /// GPU none does: what one holds in its memory is missing to the next.
 pub(super) fn shares(plan: &Plan, scenario: &PlannedScenario, target: &Target) -> bool {
-    plan.one_process && !scenario.needs_fresh_process() && !gpu::is_used_by(&target.backend)
+    plan.one_process && scenario.may_share_process() && !gpu::is_used_by(&target.backend)
 }
 
 /// What a process of `target` must be loaded for that begins with a launch of the cases `own`
@@ -162,6 +162,22 @@ mod tests {
         assert_eq!(longest, Some(10), "the longer ones are not verified");
         plan.one_process = false;
         assert_eq!(users(&plan, 0, "cpu"), [1]);
+    }
+
+    #[test]
+    fn a_process_that_keeps_prompts_serves_its_own_scenario_alone() {
+        let mut plan = shared();
+        let mut keeps = plan.scenarios[0].clone();
+        keeps.id = "prefix".into();
+        keeps.axis = schema::scenario::Axis::SharedPercent;
+        plan.scenarios.push(keeps);
+        let keeps = plan.scenarios.last().unwrap();
+        assert!(!shares(&plan, keeps, &target("cpu")));
+        let own = vec![&keeps.cases[0]];
+        assert_eq!(serves(&plan, keeps, own, &target("cpu"), 1024).len(), 1);
+        let single = &plan.scenarios[0];
+        let served = serves(&plan, single, vec![], &target("cpu"), 1024);
+        assert_eq!(served.len(), 4, "and the others do without it");
     }
 
     #[test]

@@ -200,6 +200,7 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
         new_tokens: 16,
         concurrency: 1,
         load_percent: None,
+        shared_percent: None,
         requests: 20,
         duration_s: 0.0,
         measured_by: None,

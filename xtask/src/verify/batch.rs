@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
 
 /// Output tokens checked per request: enough for a wrong mask to show.
-const NEW_TOKENS: u32 = 16;
+pub(super) const NEW_TOKENS: u32 = 16;
 
 /// Generate alone and at every batch size asked for; the first failure, in words.
 /// Beyond `verified_positions` the golden is no measure, but consistency is.
@@ -80,9 +80,9 @@ fn no_ids() -> EngineFailure {
     )
 }
 
-/// Why what was said in company, (row, output) each, is not what each row says
-/// alone, as far as outputs tell.
-fn differ_unscored(
+/// Why what was said in company or after other prompts, (row, output) each, is not what each
+/// row says alone, as far as outputs tell.
+pub(super) fn differ_unscored(
     outputs: &[(usize, Output)],
     alone: &[Output],
     judge: impl Fn(usize, &Output) -> Result<output::Agreement, String>,
@@ -100,7 +100,7 @@ fn differ_unscored(
     }
     let mean = agreed as f64 / outputs.len().max(1) as f64;
     (mean < JUDGED_MIN as f64).then(|| {
-        format!("outputs leave what it says alone after {mean:.1} tokens on average, at ties all of them, which a wrong mask does too")
+        format!("outputs leave what it says alone after {mean:.1} tokens on average, at ties all of them, which those of a wrong mask or cache do too")
     })
 }
 
@@ -163,7 +163,7 @@ fn differs(
 }
 
 /// The largest group of goldens with prompts of one length: what can share a batch.
-fn equal_length_prompts(prompts: &[GoldenPrompt]) -> Vec<&GoldenPrompt> {
+pub(super) fn equal_length_prompts(prompts: &[GoldenPrompt]) -> Vec<&GoldenPrompt> {
     let mut groups: BTreeMap<usize, Vec<&GoldenPrompt>> = BTreeMap::new();
     for prompt in prompts {
         let group = groups.entry(prompt.prompt_ids.len()).or_default();

@@ -150,6 +150,7 @@ fn verify_one(
                 model_dir: &model_dir,
                 threads: threads(),
                 batches: &BATCHES,
+                prefix_cache: true,
                 patience: default_patience(),
             },
         ),

@@ -3,7 +3,7 @@
 //! `architecture` says who isn't asked at all, `gate` judges scores and `output` what was
 //! generated (both pure), `target` drives one engine through the questions, `far` asks about
 //! contexts beyond the usual ones, `lengths` about prompts of every length, `batch` about requests
-//! in company, `golden` makes the answers, `judges` says who is asked for them, `goldens` which of
+//! in company, `prefix` about prompts that begin alike, `golden` makes the answers, `judges` says who is asked for them, `goldens` which of
 //! them hold, `mutants` tests the gate itself, `of_run` is the gate within a run, `command` is
 //! `cargo xtask verify`, `told` what both tell, `stories` what a model that was trained here writes.
 
@@ -20,6 +20,7 @@ mod lengths;
 pub mod mutants;
 pub mod of_run;
 pub mod output;
+mod prefix;
 mod prompt;
 pub mod question;
 pub mod stories;

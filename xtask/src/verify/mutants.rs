@@ -89,6 +89,7 @@ fn seen(
             model_dir: &repo.model_dir(model),
             threads: threads(),
             batches: &BATCHES,
+            prefix_cache: true,
             patience: default_patience(),
         };
         let record = verify(mutant, program, &question).record;

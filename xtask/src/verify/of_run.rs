@@ -16,7 +16,7 @@ use crate::repo::Repo;
 use crate::watch::event::Stage;
 use crate::watch::{self, control};
 use anyhow::{Result, bail};
-use schema::plan::Plan;
+use schema::plan::{Plan, PlannedScenario};
 use schema::record::Status;
 use schema::run::Run;
 use std::path::Path;
@@ -67,6 +67,7 @@ pub fn verify_targets(
                     model_dir: &model_dir,
                     threads: plan.threads,
                     batches: &batches,
+                    prefix_cache: plan.scenarios.iter().any(PlannedScenario::reuses_prompts),
                     patience: Patience::of(plan),
                 };
                 control::skippable();

@@ -22,6 +22,8 @@ pub struct Question<'a> {
     pub threads: u32,
     /// Batch sizes that will be timed, at least one.
     pub batches: &'a [u32],
+    /// Whether it is asked about prompts that begin alike, where its hello declares a prefix cache.
+    pub prefix_cache: bool,
     /// How long things may take.
     pub patience: Patience,
 }
@@ -44,6 +46,7 @@ pub fn load_request(
         threads,
         max_context,
         max_batch,
+        prefix_cache: false,
     }
 }
 

@@ -1,11 +1,14 @@
 //! One target through the gate: score every golden prompt, or compare what it
 //! generates where it can't; ask about prompts of every length; generate at every batch size that
-//! will be timed; ask about the longer contexts that a plan needs; and say what was found as a record.
+//! will be timed; ask about the longer contexts that a plan needs, and about prompts that begin alike;
+//! and say what was found as a record.
 
 use super::batch;
 use super::far;
 use super::gate::{self, JUDGED_MIN, PromptJudgement, Scope};
 use super::lengths;
+use super::output::Output;
+use super::prefix;
 use super::prompt::judge;
 use super::question::{Question, load_request};
 use crate::engine::session::Session;
@@ -37,6 +40,7 @@ pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> Ve
         argmax_agreement: None,
         batches: Vec::new(),
         isa_limit: None,
+        prefix_cache: false,
     }
 }
 
@@ -119,6 +123,10 @@ fn ask(
         }
     };
     let (_, _) = session.close();
+    if let (None, Some(alone)) = (&answers.failure, &answers.alone) {
+        answers.failure = prefix::check(target, program, question, &tokenizer, alone)?;
+        answers.prefix_cache = answers.failure.is_none();
+    }
     let passes = matches!(
         gate::scope(&answers.judgements, gap.is_some()),
         Scope::Whole(_)
@@ -139,6 +147,10 @@ struct Answers {
     failure: Option<String>,
     /// Why it was not asked about longer contexts that the plan needs.
     not_asked: Option<String>,
+    /// What it generates where no prompt is kept, if it is to be asked where some are.
+    alone: Option<Vec<Output>>,
+    /// Whether it was asked there, and answered rightly.
+    prefix_cache: bool,
 }
 
 fn questions(
@@ -162,10 +174,18 @@ fn questions(
         }
         Scope::None => None, // it has failed already
     };
+    let passes = failure.is_none() && gate::scope(&judgements, declared) != Scope::None;
+    let keeps = question.prefix_cache && session.hello.capabilities.prefix_cache;
+    let alone = match passes && keeps {
+        true => Some(prefix::alone(session, question)?),
+        false => None,
+    };
     Ok(Answers {
         judgements,
         failure,
         not_asked: None,
+        alone,
+        prefix_cache: false,
     })
 }
 
@@ -180,6 +200,8 @@ fn conclude(
         judgements,
         failure,
         not_asked,
+        prefix_cache,
+        ..
     } = answers;
     let scope = gate::scope(&judgements, position_gap.is_some());
     let first_failure = judgements.iter().find(|j| !j.failure.is_empty()).map(|j| {
@@ -257,6 +279,7 @@ fn conclude(
         argmax_agreement: (decisive > 0).then(|| agreed as f64 / decisive as f64),
         batches: question.batches.to_vec(),
         isa_limit: None,
+        prefix_cache,
     };
     Verified { record, judgements }
 }

@@ -23,6 +23,7 @@ mod names;
 mod open_loop;
 mod own_model;
 mod own_prompts;
+mod prefix;
 mod printing;
 mod programs;
 mod published;

@@ -245,6 +245,7 @@ fn plan(targets: &[&str]) -> Plan {
             axis: Axis::PromptTokens,
             cases: vec![Case {
                 load_percent: None,
+                shared_percent: None,
                 id: "p10".into(),
                 prompt_tokens: 10,
                 new_tokens: NEW_TOKENS,
@@ -271,6 +272,7 @@ fn verified(target: &str) -> VerifyRecord {
         argmax_agreement: Some(1.0),
         batches: vec![1],
         isa_limit: None,
+        prefix_cache: false,
     }
 }
 

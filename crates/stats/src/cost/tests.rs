@@ -144,6 +144,7 @@ fn case(id: &str, prompt_tokens: u32) -> Case {
         new_tokens: 16,
         concurrency: 4,
         load_percent: None,
+        shared_percent: None,
         requests: 20,
         duration_s: 0.0,
         measured_by: None,

@@ -77,6 +77,7 @@ fn case(planned: &PlannedSuite, case: &SuiteCase) -> Case {
         new_tokens: 0,
         concurrency: 1,
         load_percent: None,
+        shared_percent: None,
         requests: planned.samples,
         duration_s: 0.0,
         measured_by: None,

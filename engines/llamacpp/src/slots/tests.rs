@@ -21,6 +21,8 @@ struct Script {
     logits: Vec<f32>,
     /// Steps that fail, by number.
     failing: BTreeSet<usize>,
+    /// Whether a slot can't be cut short.
+    forgets_whole: bool,
 }
 
 impl Decoder for Script {
@@ -56,6 +58,13 @@ impl Decoder for Script {
     fn forget(&mut self, slot: usize) {
         self.held.remove(&slot);
     }
+
+    fn keep(&mut self, slot: usize, positions: usize) -> bool {
+        if !self.forgets_whole {
+            self.held.insert(slot, positions);
+        }
+        !self.forgets_whole
+    }
 }
 
 fn slots(count: usize, tokens_max: usize) -> Slots<Script> {
@@ -63,7 +72,29 @@ fn slots(count: usize, tokens_max: usize) -> Slots<Script> {
         tokens_max,
         ..Script::default()
     };
-    Slots::new(script, count)
+    Slots::new(script, count, false)
+}
+
+/// Slots that keep what was fed.
+fn keeping(count: usize) -> Slots<Script> {
+    let script = Script {
+        tokens_max: 8,
+        ..Script::default()
+    };
+    Slots::new(script, count, true)
+}
+
+/// Slot, position and token of what was fed since step `from`.
+fn fed(slots: &Slots<Script>, from: usize) -> Vec<(usize, usize, u32)> {
+    let fed = slots.decoder.steps[from..].iter().flatten();
+    fed.map(|&(slot, position, token, _)| (slot, position, token))
+        .collect()
+}
+
+fn finish(slots: &mut Slots<Script>) {
+    while !slots.idle() {
+        slots.step();
+    }
 }
 
 fn generate(slots: &mut Slots<Script>, prompt: &[u32], new_tokens: u32) -> Receiver<Event> {
@@ -232,6 +263,82 @@ fn a_failed_step_fails_who_was_in_it_and_no_one_else() {
     let again = generate(&mut slots, &[30], 1);
     run(&mut slots);
     assert_eq!(done(&again).output_ids, [31]);
+}
+
+#[test]
+fn a_prompt_goes_on_from_what_a_slot_holds() {
+    let mut slots = keeping(1);
+    let _answer1 = generate(&mut slots, &[10, 20, 30], 3);
+    finish(&mut slots);
+    // Fed were 10 20 30 31 32; 33 was only chosen.
+    assert_eq!(slots.held, [[10, 20, 30, 31, 32]]);
+    let from = slots.decoder.steps.len();
+    let second = generate(&mut slots, &[10, 20, 50, 60], 1);
+    finish(&mut slots);
+    assert_eq!(fed(&slots, from), [(0, 2, 50), (0, 3, 60)]);
+    let done = done(&second);
+    assert_eq!(done.output_ids, [61]);
+    assert!(done.started_ns > 0 && done.started_ns <= done.token_ns[0]);
+    // The same once more: its last token is fed, because its logits are wanted.
+    let from = slots.decoder.steps.len();
+    let _answer2 = generate(&mut slots, &[10, 20, 50, 60], 2);
+    finish(&mut slots);
+    assert_eq!(fed(&slots, from), [(0, 3, 60), (0, 4, 61)]);
+    assert_eq!(slots.held, [[10, 20, 50, 60, 61]]);
+}
+
+#[test]
+fn a_prompt_goes_where_most_of_it_is_held() {
+    let mut slots = keeping(2);
+    let _answer3 = generate(&mut slots, &[10, 20, 30], 1);
+    let _answer4 = generate(&mut slots, &[40, 50, 60], 1);
+    finish(&mut slots);
+    let from = slots.decoder.steps.len();
+    let _answer5 = generate(&mut slots, &[40, 50, 70], 1);
+    finish(&mut slots);
+    assert_eq!(fed(&slots, from), [(1, 2, 70)]);
+    assert_eq!(slots.held, [[10, 20, 30], [40, 50, 70]]);
+}
+
+#[test]
+fn what_is_forced_takes_nothing_over_and_leaves_nothing() {
+    let mut slots = keeping(1);
+    let _answer6 = generate(&mut slots, &[10, 20, 30], 1);
+    finish(&mut slots);
+    let from = slots.decoder.steps.len();
+    let (reply, _logits) = channel();
+    slots.admit(Work::Force(Forced {
+        prompt: vec![10, 20],
+        forced: vec![],
+        reply,
+    }));
+    finish(&mut slots);
+    assert_eq!(fed(&slots, from), [(0, 0, 10), (0, 1, 20)]);
+    assert!(slots.held[0].is_empty() && slots.decoder.held.is_empty());
+}
+
+#[test]
+fn a_slot_that_cannot_be_cut_short_is_begun_anew() {
+    let mut slots = keeping(1);
+    slots.decoder.forgets_whole = true;
+    let _answer7 = generate(&mut slots, &[10, 20, 30], 1);
+    finish(&mut slots);
+    let from = slots.decoder.steps.len();
+    let _answer8 = generate(&mut slots, &[10, 40], 1);
+    finish(&mut slots);
+    assert_eq!(fed(&slots, from), [(0, 0, 10), (0, 1, 40)]);
+}
+
+#[test]
+fn a_failed_step_leaves_nothing_to_go_on_from() {
+    let mut slots = keeping(1);
+    slots.decoder.failing.insert(0);
+    let _answer9 = generate(&mut slots, &[10, 20], 1);
+    finish(&mut slots);
+    let from = slots.decoder.steps.len();
+    let _answer10 = generate(&mut slots, &[10, 20], 1);
+    finish(&mut slots);
+    assert_eq!(fed(&slots, from), [(0, 0, 10), (0, 1, 20)]);
 }
 
 #[test]

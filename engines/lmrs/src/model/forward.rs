@@ -30,6 +30,7 @@ pub(crate) struct Step<'a> {
 impl Model {
     /// Feed the tokens; leave each row's logits in the state where they are wanted.
     pub(crate) fn forward(&mut self, step: &Step<'_>) {
+        self.computed += step.ids.len() as u64;
         let Self {
             config,
             weights,

@@ -347,6 +347,7 @@ fn string(text: &str) -> Vec<u8> {
 pub struct How {
     pub precision: Precision,
     pub threads: usize,
+    pub prefix_cache: bool,
     pub mutation: Option<Mutation>,
     pub kernels: Kernels,
 }
@@ -357,6 +358,7 @@ impl How {
         Self {
             precision,
             threads: 2,
+            prefix_cache: false,
             mutation: None,
             kernels,
         }
@@ -366,6 +368,7 @@ impl How {
         let Self {
             precision,
             threads,
+            prefix_cache,
             mutation,
             kernels,
         } = self;
@@ -379,6 +382,7 @@ impl How {
             threads,
             max_context: 300,
             max_batch: 4,
+            prefix_cache,
             mutation,
             kernels,
         })

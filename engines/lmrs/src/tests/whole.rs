@@ -9,7 +9,7 @@ use crate::weights::Precision;
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Q8_0];
 
-fn tiny(scaled_rope: bool, tied: bool) -> Dir {
+pub(super) fn tiny(scaled_rope: bool, tied: bool) -> Dir {
     let dir = Dir::new();
     let tiny = Tiny::new(scaled_rope, tied);
     tiny.write_safetensors(&dir.0, Storage::F32);
@@ -17,7 +17,7 @@ fn tiny(scaled_rope: bool, tied: bool) -> Dir {
     dir
 }
 
-fn prompt(seed: u64, length: usize) -> Vec<u32> {
+pub(super) fn prompt(seed: u64, length: usize) -> Vec<u32> {
     let mut random = Random::new(seed);
     (0..length)
         .map(|_| (random.next() % VOCABULARY as u64) as u32)
@@ -226,6 +226,7 @@ fn every_fault_shows_at_every_precision() {
                 // What a table of angles that ends does is tested beside the table.
                 Mutation::RopeFar => assert_eq!(divergence, 0.0, "nothing is that far"),
                 Mutation::PromptLength => assert_eq!(divergence, 0.0, "prompts of 30 tokens"),
+                Mutation::PrefixLength => assert_eq!(divergence, 0.0, "nothing is kept"),
                 _ => assert!(divergence > 2e-2, "{precision:?} {name}: {divergence:e}"),
             }
         }

@@ -112,6 +112,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
         threads: ask.threads.unwrap_or(processors).max(1),
         max_context: prompt_ids.len() as u32 + ask.new_tokens,
         max_batch: 1,
+        prefix_cache: false,
     };
 
     set_threads(load.threads);

@@ -93,6 +93,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                         new_tokens: 16,
                         concurrency: if tokens { 1 } else { value },
                         load_percent: None,
+                        shared_percent: None,
                         requests,
                         duration_s: 0.0,
                         measured_by: None,
@@ -200,6 +201,7 @@ fn verify() -> BTreeMap<String, VerifyRecord> {
                 argmax_agreement: Some(1.0),
                 batches: vec![1, 4, 8],
                 isa_limit: None,
+                prefix_cache: false,
             };
             (speed.0.to_owned(), record)
         })

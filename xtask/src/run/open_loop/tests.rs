@@ -50,6 +50,7 @@ fn case(requests: u32) -> Case {
         new_tokens: 2,
         concurrency: 1,
         load_percent: Some(50),
+        shared_percent: None,
         requests,
         duration_s: 0.0,
         measured_by: None,

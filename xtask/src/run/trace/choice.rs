@@ -63,7 +63,7 @@ pub fn case<'a>(
     let serial = plan
         .scenarios
         .iter()
-        .filter(|s| s.load == LoadShape::Serial);
+        .filter(|s| s.load == LoadShape::Serial && !s.reuses_prompts());
     let scenario = serial
         .min_by_key(longest)
         .ok_or("this run plans no scenario with one request at a time")?;

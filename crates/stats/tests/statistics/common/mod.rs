@@ -194,6 +194,7 @@ pub fn case(requests: u32) -> Case {
         new_tokens: NEW_TOKENS,
         concurrency: 1,
         load_percent: None,
+        shared_percent: None,
         requests,
         duration_s: 0.0,
         measured_by: None,
@@ -259,6 +260,7 @@ pub fn verified(target: &str) -> VerifyRecord {
         argmax_agreement: Some(1.0),
         batches: vec![1],
         isa_limit: None,
+        prefix_cache: false,
     }
 }
 

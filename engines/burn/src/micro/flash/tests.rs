@@ -27,6 +27,7 @@ fn device(precision: &str) -> Option<Backend> {
             threads: 2,
             max_context: 0,
             max_batch: 0,
+            prefix_cache: false,
         };
         match Backend::open(&load, 1) {
             Ok(opened) => {

@@ -1,0 +1,115 @@
+//! What a prefix cache gives: the time to the first token where prompts share nothing ÷ the time
+//! where they begin alike, of one target in one run and block.
+//!
+//! Deliberately not here: one target against another. That is what every case's comparisons say.
+
+use crate::analysis::{Cell, MetricId};
+use crate::paired::{PairedRatio, paired_ratio};
+
+/// How many times sooner a target's first token comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sooner {
+    /// Share of the prompt that all prompts begin with (%).
+    pub shared_percent: u32,
+    /// Time to the first token with nothing shared ÷ with so much shared: geometric mean over
+    /// blocks.
+    pub ratio: PairedRatio,
+    /// What it would be if the time were in proportion to the tokens that are left to compute.
+    pub in_proportion: f64,
+}
+
+/// Of one target's cells along the shared percentage, ascending. None without a cell where
+/// nothing is shared, and none of a cell that has not the same blocks.
+pub fn sooner(cells: &[&Cell]) -> Vec<Sooner> {
+    let ttft = |cell: &Cell| {
+        let metric = cell.metrics.iter().find(|m| m.id == MetricId::TtftNs)?;
+        Some(metric.by_invocation.clone())
+    };
+    let nothing = cells.iter().find(|cell| cell.axis_value == 0);
+    let Some(without) = nothing.and_then(|cell| ttft(cell)) else {
+        return Vec::new();
+    };
+    let with = cells.iter().filter(|cell| cell.axis_value > 0);
+    let mut all: Vec<Sooner> = with
+        .filter_map(|cell| {
+            let left = 1.0 - f64::from(cell.axis_value) / 100.0;
+            Some(Sooner {
+                shared_percent: cell.axis_value,
+                ratio: paired_ratio(&without, &ttft(cell)?)?,
+                in_proportion: 1.0 / left,
+            })
+        })
+        .collect();
+    all.sort_by_key(|sooner| sooner.shared_percent);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Metric;
+    use schema::record::Status;
+
+    fn cell(shared: u32, ttft: &[f64]) -> Cell {
+        let metric = Metric {
+            id: MetricId::TtftNs,
+            n: 3,
+            value: 0.0,
+            ci95: None,
+            cv_invocations: None,
+            by_invocation: ttft.to_vec(),
+            shape: None,
+            course: None,
+        };
+        Cell {
+            target: "t".into(),
+            scenario: "prefix".into(),
+            case: format!("s{shared}"),
+            axis_value: shared,
+            status: Status::Ok,
+            reason: String::new(),
+            requests: 100,
+            invocations: 3,
+            metrics: vec![metric],
+            rank: None,
+            disturbances: vec![],
+            unwatched: 0,
+        }
+    }
+
+    fn of(cells: &[Cell]) -> Vec<Sooner> {
+        sooner(&cells.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_ratio_is_paired_by_block() {
+        // Blocks differ twofold, the target's own ratio hardly: 8, 10 and 12.5 times.
+        let cells = [
+            cell(90, &[10.0, 10.0, 20.0]),
+            cell(0, &[80.0, 100.0, 250.0]),
+            cell(50, &[80.0, 100.0, 250.0]),
+        ];
+        let [half, most] = of(&cells)[..] else {
+            panic!("two shares");
+        };
+        assert_eq!((half.shared_percent, most.shared_percent), (50, 90));
+        assert!((half.ratio.ratio - 1.0).abs() < 1e-12);
+        assert!((half.in_proportion - 2.0).abs() < 1e-12);
+        assert!((most.ratio.ratio - 10.0).abs() < 1e-9);
+        assert!((most.in_proportion - 10.0).abs() < 1e-9);
+        // ln 1.25 · t(0.975, 2) ÷ √3 = 0.22314 · 4.30265 ÷ 1.73205 = 0.55432
+        let (low, high) = most.ratio.ci95.expect("three blocks");
+        assert!((low - 10.0 * (-0.55432f64).exp()).abs() < 1e-3, "{low}");
+        assert!((high - 10.0 * 0.55432f64.exp()).abs() < 1e-3, "{high}");
+    }
+
+    #[test]
+    fn without_a_cell_that_shares_nothing_nothing_is_said() {
+        assert!(of(&[cell(90, &[1.0, 2.0])]).is_empty());
+        assert!(of(&[cell(0, &[1.0, 2.0])]).is_empty());
+        // Other blocks are no pairs.
+        assert!(of(&[cell(0, &[1.0, 2.0]), cell(90, &[1.0])]).is_empty());
+        let one = of(&[cell(0, &[8.0]), cell(90, &[2.0])]);
+        assert!((one[0].ratio.ratio - 4.0).abs() < 1e-12 && one[0].ratio.ci95.is_none());
+    }
+}
