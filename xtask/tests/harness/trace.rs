@@ -48,7 +48,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     };
     let tracer = xtask::build::tracer(&Checkout::real_repo()).expect("the tracer can be built");
     let dir = tempfile::tempdir().expect("a temporary directory can be made");
-    let cupti = library(dir.path(), "tracer/tests/fake_cupti.c");
+    let cupti = library(dir.path(), "../crates/tracer/tests/fake_cupti.c");
     let driver = library(dir.path(), "tests/harness/driver.c");
     let fake = Checkout::fake_program();
     let target: &Target = &plan.targets[0];
