@@ -13,7 +13,8 @@ mod prompts_asked;
 
 pub(crate) use opening::{begin, create, planned, reopen};
 
-use crate::build::Programs;
+use crate::programs::Programs;
+use crate::build;
 use crate::deadline;
 use crate::exclusive;
 use crate::micro;
@@ -182,7 +183,7 @@ fn to_the_end(
             programs: &opened.programs,
             prompts: &opened.prompts,
         };
-        tracing.of_run(&[], false)?;
+        tracing.of_run(&[], false, || build::tracer(repo))?;
         run = Run::load(&run_dir)?;
     }
     let summary = Summary::of(repo, &run.clone().own_part())?;

@@ -44,6 +44,7 @@ pub mod page;
 pub mod pins;
 pub mod plan;
 pub mod positions;
+pub mod programs;
 pub mod prompts;
 pub mod provenance;
 pub mod publish;

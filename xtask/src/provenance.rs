@@ -1,7 +1,8 @@
 //! Where and with what a run was made: revision, lockfiles, model files,
 //! programs, and the machine's facts.
 
-use crate::build::{self, Programs};
+use crate::build;
+use crate::programs::Programs;
 use crate::machine;
 use crate::model_work;
 use crate::pins;

@@ -2,7 +2,8 @@
 //! where one is lacking, and of its micro suites.
 
 use super::first_look::FirstLook;
-use crate::build::{self, Programs};
+use crate::build;
+use crate::programs::Programs;
 use crate::engine::EngineFailure;
 use crate::micro::MicroPrograms;
 use crate::positions;

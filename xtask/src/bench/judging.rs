@@ -1,7 +1,7 @@
 //! Whether what was timed is right: by whom the timed outputs are judged. How stands in
 //! `run::check`.
 
-use crate::build::Programs;
+use crate::programs::Programs;
 use crate::prompts::Prompts;
 use crate::repo::Repo;
 use crate::run::check::{Judge, check};

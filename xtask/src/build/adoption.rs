@@ -1,7 +1,8 @@
 //! Measures what adopting each built program costs: sizes, dependencies, lines.
 //! Reads what was built; builds, downloads and starts nothing of it.
 
-use super::{Made, Programs, python};
+use super::python;
+use crate::programs::{Made, Programs};
 use crate::engine::Program;
 use crate::repo::Repo;
 use schema::adoption::Adoption;

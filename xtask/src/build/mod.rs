@@ -32,8 +32,8 @@ pub use tracer::{tracer, tracer_file};
 
 use crate::devices;
 use crate::engine::{EngineFailure, Program, isa};
-use crate::micro::MicroPrograms;
 use crate::names;
+use crate::programs::{Made, Programs};
 use crate::repo::Repo;
 use crate::watch;
 use anyhow::{Result, bail};
@@ -43,80 +43,6 @@ use schema::registry::{Build, Direct, Need, Registry, Target};
 use schema::train::TrainBackend;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-
-/// The programs of the targets asked for, or why there is none. Targets of one
-/// engine that are built alike share one.
-#[derive(Clone, Debug, Default)]
-pub struct Programs {
-    /// Target id → program.
-    of: BTreeMap<String, String>,
-    /// Target id → why nothing was compiled for it: what it runs on isn't here.
-    lacking: BTreeMap<String, EngineFailure>,
-    made: BTreeMap<String, Result<Made, EngineFailure>>,
-    /// Target id → its program kept to fewer instructions, as it passed the gate.
-    lower: BTreeMap<String, Program>,
-    /// Those of the micro suites, which no target has.
-    pub micro: MicroPrograms,
-}
-
-/// A program and how it came to be.
-#[derive(Clone, Debug)]
-struct Made {
-    program: Program,
-    engine: String,
-    how: Build,
-    /// `None`: it was there already, or isn't Cargo's.
-    built: Option<Built>,
-}
-
-impl Programs {
-    /// The program of a target that was asked for.
-    pub fn get(&self, target: &Target) -> Result<&Program, &EngineFailure> {
-        if let Some(failure) = self.lacking.get(&target.id) {
-            return Err(failure);
-        }
-        if let Some(lower) = self.lower.get(&target.id) {
-            return Ok(lower);
-        }
-        let made = self.made[&self.of[&target.id]].as_ref();
-        made.map(|made| &made.program)
-    }
-
-    /// As [`Programs::get`], for a target that may not have been asked for.
-    pub fn find(&self, target: &Target) -> Result<&Program, EngineFailure> {
-        if !self.of.contains_key(&target.id) && !self.lacking.contains_key(&target.id) {
-            let reason = "its program was not asked for, so it was not built";
-            return Err(EngineFailure::new(Status::Unavailable, reason));
-        }
-        self.get(target).map_err(Clone::clone)
-    }
-
-    /// A target's program, what it is called and how it came to be; `None` where it
-    /// wasn't asked for or isn't there.
-    pub fn made(&self, target: &Target) -> Option<(&str, &Build, &Program)> {
-        let id = self.of.get(&target.id)?;
-        let made = self.made.get(id)?.as_ref().ok()?;
-        Some((id, &made.how, &made.program))
-    }
-
-    /// The same, each target's program kept to the instructions that it was judged with.
-    pub fn as_judged(mut self, verify: &BTreeMap<String, VerifyRecord>) -> Self {
-        for (target, program) in &self.of {
-            let limit = verify.get(target).and_then(|r| r.isa_limit.as_ref());
-            if let Ok(made) = &self.made[program]
-                && let Some(lower) = made.program.kept_to(limit)
-            {
-                self.lower.insert(target.clone(), lower);
-            }
-        }
-        self
-    }
-
-    /// Whether a target was asked for and its program is there.
-    pub fn has(&self, target: &Target) -> bool {
-        self.of.contains_key(&target.id) && self.get(target).is_ok()
-    }
-}
 
 /// Build the programs of `targets`, each once, but for what has nothing to run on here.
 pub fn build<'a>(

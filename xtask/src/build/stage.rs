@@ -3,7 +3,8 @@
 //! and how long the rest will take.
 
 use super::order::{self, Job, Owner};
-use super::{EngineFailure, Made, Program, Programs, cargo, make, python};
+use super::{EngineFailure, Program, cargo, make, python};
+use crate::programs::{Made, Programs};
 use crate::devices;
 use crate::repo::Repo;
 use crate::watch::eta::{self, Work};

@@ -14,7 +14,8 @@ mod registry;
 mod report;
 mod sbom;
 
-use crate::build::{self, Programs};
+use crate::build;
+use crate::programs::Programs;
 use crate::provenance;
 use crate::repo::Repo;
 use crate::whole::write_whole;

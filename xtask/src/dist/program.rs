@@ -3,7 +3,8 @@
 
 use super::part::Part;
 use super::{crates, registry};
-use crate::build::{Programs, libdevice_files};
+use crate::build::libdevice_files;
+use crate::programs::Programs;
 use crate::repo::Repo;
 use anyhow::{Context, Result};
 use schema::registry::{Need, Target};

@@ -8,7 +8,7 @@ use super::issue::issue;
 use super::load::{CasePrompts, PromptQueue, Stop};
 use super::refusal;
 use crate::appender::Appender;
-use crate::build::Programs;
+use crate::programs::Programs;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::pace::{CAPACITY_ROUNDS, CAPACITY_S};

@@ -27,7 +27,7 @@ pub mod trace;
 pub mod turns;
 pub mod weights;
 
-use crate::build::Programs;
+use crate::programs::Programs;
 use crate::gpu;
 use crate::prompts::Prompts;
 use crate::watch::{self, control};

@@ -4,7 +4,7 @@
 
 use crate::appender::Appender;
 use crate::budget;
-use crate::build::Programs;
+use crate::programs::Programs;
 use crate::engine::EngineFailure;
 use crate::engine::session::{Patience, Session};
 use crate::prompts::Prompts;

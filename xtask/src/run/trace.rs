@@ -9,7 +9,7 @@ use super::issue::issue;
 use super::launch::ready;
 use super::load::{CasePrompts, PromptQueue, Stop};
 use crate::appender::Appender;
-use crate::build::{self, Programs};
+use crate::programs::Programs;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::machine::Gpu;
@@ -62,9 +62,15 @@ pub fn here() -> Result<(), String> {
 
 impl Tracing<'_> {
     /// Trace the targets of the engines named (or all) and say what was seen; those with
-    /// a usable trace only if `again`. Whether all could be traced. `Err` only where
+    /// a usable trace only if `again`. `tracer` makes the library that traces, once there is
+    /// something to trace. Whether all could be traced. `Err` only where
     /// the run's directory can't be written, or on an interrupt.
-    pub fn of_run(&self, engines: &[String], again: bool) -> Result<bool> {
+    pub fn of_run(
+        &self,
+        engines: &[String],
+        again: bool,
+        tracer: impl FnOnce() -> Result<PathBuf, EngineFailure>,
+    ) -> Result<bool> {
         let run = Run::load(self.run_dir)?;
         let chosen = here().and_then(|()| targets(self.plan, &run.verify, engines));
         let chosen = match chosen {
@@ -74,7 +80,7 @@ impl Tracing<'_> {
                 return Ok(true);
             }
         };
-        let tracer = match build::tracer(self.repo) {
+        let tracer = match tracer() {
             Ok(tracer) => tracer,
             Err(failure) => {
                 crate::watch::warn(format!("No kernels traced: {failure}"));

@@ -6,7 +6,7 @@ use super::gate::judge_scores;
 use super::judges;
 use super::question::load_request;
 use super::stories;
-use crate::build::Programs;
+use crate::programs::Programs;
 use crate::engine::session::Session;
 use crate::prompts::{Prompts, read_config};
 use crate::repo::Repo;

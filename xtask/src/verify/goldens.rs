@@ -3,7 +3,7 @@
 //! made is `golden`'s business.
 
 use super::golden::Maker;
-use crate::build::Programs;
+use crate::programs::Programs;
 use crate::positions;
 use crate::repo::Repo;
 use crate::watch;

@@ -1,7 +1,7 @@
 //! Who makes goldens: the registry's reference and the target that it is checked against, each on a
 //! device where the registry has it there and one is here, else on the processor.
 
-use crate::build::Programs;
+use crate::programs::Programs;
 use crate::devices;
 use crate::engine::session::{Patience, Session};
 use anyhow::{Result, bail};

@@ -8,7 +8,7 @@ use super::question::limit;
 use super::target::{not_verified, verify};
 use super::told;
 use crate::appender::Appender;
-use crate::build::Programs;
+use crate::programs::Programs;
 use crate::deadline;
 use crate::engine::session::Patience;
 use crate::positions;

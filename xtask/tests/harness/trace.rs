@@ -8,7 +8,7 @@ use schema::run_files::RunFiles;
 use stats::kernels::classify::Class;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xtask::build::Programs;
+use xtask::programs::Programs;
 use xtask::engine::Program;
 use xtask::machine::Gpu;
 use xtask::prompts::Prompts;
