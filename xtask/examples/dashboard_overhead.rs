@@ -10,8 +10,7 @@ use protocol::clock::now_ns;
 use stats::percentile::percentile;
 use std::process::ExitCode;
 use std::time::Duration;
-use xtask::watch;
-use xtask::watch::event::{Begin, Event, REQUEST_METERS, Sample, Stage};
+use watch::event::{Begin, Event, REQUEST_METERS, Sample, Stage};
 
 fn main() -> ExitCode {
     let argument = |index| std::env::args().nth(index)?.parse::<u64>().ok();

@@ -6,10 +6,10 @@
 //! Every run records the same figure (`sampler_cpu_ns`); this is for a machine on
 //! which nothing has run yet.
 
+use harness::gpu::device_of;
+use harness::telemetry::Sampler;
 use schema::record::{Readings, Telemetry};
 use std::time::Duration;
-use xtask::gpu::device_of;
-use xtask::telemetry::Sampler;
 
 fn main() {
     let argument = |index| std::env::args().nth(index)?.parse::<u32>().ok();

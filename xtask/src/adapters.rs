@@ -3,17 +3,17 @@
 //! same request, one after the other, again and again; what counts is the ratio
 //! within a pair.
 
-use crate::build;
-use crate::engine::Program;
-use crate::engine::start::launch;
-use crate::exclusive;
-use crate::fetch;
-use crate::fetch::brought;
-use crate::names::{self, Kind};
-use crate::prompts::Prompts;
-use crate::repo::Repo;
-use crate::verify::question::threads;
 use anyhow::{Context, Result, bail};
+use base::exclusive;
+use base::names::{self, Kind};
+use base::repo::Repo;
+use harness::engine::Program;
+use harness::engine::start::launch;
+use harness::prompts::Prompts;
+use harness::verify::question::threads;
+use provision::build;
+use provision::fetch;
+use provision::fetch::brought;
 use schema::registry::Target;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -84,14 +84,14 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         let adapter = match programs.get(&target) {
             Ok(program) => program.clone(),
             Err(failure) => {
-                crate::watch::warn(format!("{}: {failure}", engine.id));
+                watch::warn(format!("{}: {failure}", engine.id));
                 continue;
             }
         };
         let direct = match build::direct(repo, &registry, &engine.id, direct) {
             Ok(program) => program,
             Err(failure) => {
-                crate::watch::warn(format!("{}: {failure}", engine.id));
+                watch::warn(format!("{}: {failure}", engine.id));
                 continue;
             }
         };
@@ -103,7 +103,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         bail!("no engine of those has a `direct` program in engines/engines.toml");
     }
     Ok(if worst < RATIO_MIN {
-        crate::watch::error(format!(
+        watch::error(format!(
             "an adapter costs more than {:.0} % of its engine",
             100.0 * (1.0 - RATIO_MIN)
         ));
@@ -140,7 +140,7 @@ fn pairs(
     let mut ratios = Vec::new();
     let mut rates = (Vec::new(), Vec::new());
     for pair in 0..options.pairs {
-        crate::interrupt::check()?;
+        base::interrupt::check()?;
         // Who goes first alternates, so that drift falls on both alike.
         let (ours, theirs) = if pair % 2 == 0 {
             let ours = once(adapter, ask)?;

@@ -13,27 +13,28 @@ mod prompts_asked;
 
 pub(crate) use opening::{begin, create, planned, reopen};
 
-use crate::programs::Programs;
-use crate::build;
-use crate::deadline;
-use crate::exclusive;
-use crate::micro;
-use crate::plan::Choice;
-use crate::prompts::Prompts;
-use crate::repo::Repo;
-use crate::results::Results;
-use crate::run::capacity;
-use crate::run::pending::pending;
-use crate::run::pilot;
-use crate::run::trace::Tracing;
-use crate::summary::{Places, Summary};
-use crate::verify::of_run::verify_targets;
-use crate::watch::event::{Event, Stage};
-use crate::{baselines, calibrate, page, run, shard, twins, watch};
+use crate::calibrate;
 use anyhow::{Context, Result};
+use base::deadline;
+use base::exclusive;
+use base::repo::Repo;
+use harness::micro;
+use harness::plan::Choice;
+use harness::programs::Programs;
+use harness::prompts::Prompts;
+use harness::run::capacity;
+use harness::run::pending::pending;
+use harness::run::pilot;
+use harness::run::trace::Tracing;
+use harness::verify::of_run::verify_targets;
+use harness::{run, twins};
 use judging::check_outputs;
 use model_asked::ModelAsked;
 use opening::Planned;
+use provision::build;
+use runs::results::Results;
+use runs::summary::{Places, Summary};
+use runs::{baselines, page, shard};
 use schema::origin::Shard;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
@@ -41,6 +42,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use watch::event::{Event, Stage};
 
 /// Exit status of a run that `--stop-after` ended: resume it.
 pub const TIME_IS_UP: u8 = 4;
@@ -153,7 +155,7 @@ fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
     if !(is_ours && needs_gpu) {
         return Ok(None);
     }
-    let gpu = crate::machine::Gpu::read();
+    let gpu = harness::machine::Gpu::read();
     let absent = gpu.absent.unwrap_or_else(|| "the driver finds none".into());
     Ok(gpu.devices.is_empty().then(|| {
         format!(

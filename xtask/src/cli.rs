@@ -6,14 +6,18 @@ mod help;
 #[cfg(test)]
 mod predictions;
 
-use crate::repo::Repo;
-use crate::results::Results;
 use crate::{
-    adapters, bench, calibrate, compare, devices, dist, doctor, export, fetch, handicap, list,
-    merge, page, plan, publish, reproduce, say, simulate, test, tidy, trace, train, verify, watch,
+    adapters, bench, calibrate, handicap, list, reproduce, simulate, test, tidy, trace, train,
+    verify,
 };
 use anyhow::Result;
+use base::repo::Repo;
+use base::say;
 use clap::{Args, Parser, Subcommand};
+use harness::{devices, plan};
+use provision::{dist, doctor, fetch};
+use runs::results::Results;
+use runs::{compare, export, merge, page, publish};
 use schema::origin::Shard;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -304,14 +308,14 @@ impl Cli {
             },
             Verb::Verify(args) => {
                 devices::name_in_full(&args.engines);
-                watch::session(args.tui, || verify::command::run(&repo, &args.options()))
+                watch::session(args.tui, || verify::run(&repo, &args.options()))
             }
             Verb::Fetch(options) => fetch::command(&repo, &options).map(done),
             Verb::Build {
                 engines,
                 cuda,
                 json,
-            } => crate::build::command(&repo, &engines, cuda, json),
+            } => provision::build::command(&repo, &engines, cuda, json),
             Verb::Dist(options) => dist::command(&repo, &options),
             Verb::Doctor { json, quick } => {
                 let options = doctor::Options {
@@ -372,8 +376,8 @@ fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
 /// Where status 1 is a verdict, what can't be said has another.
 fn judged(verdict: Result<ExitCode>) -> Result<ExitCode> {
     match verdict.and_then(|code| say::whole().map(|()| code)) {
-        Err(error) if !crate::interrupt::requested() => {
-            crate::watch::error(format!("{error:#}"));
+        Err(error) if !base::interrupt::requested() => {
+            watch::error(format!("{error:#}"));
             Ok(ExitCode::from(2))
         }
         verdict => verdict,
@@ -408,8 +412,8 @@ impl BenchArgs {
 }
 
 impl VerifyArgs {
-    fn options(self) -> verify::command::Options {
-        verify::command::Options {
+    fn options(self) -> verify::Options {
+        verify::Options {
             models: self.model,
             profile: self.profile,
             engines: self.engines,

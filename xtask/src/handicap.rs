@@ -6,11 +6,11 @@
 
 use crate::bench;
 use crate::calibrate::Options;
-use crate::exclusive;
-use crate::plan::Choice;
-use crate::repo::Repo;
-use crate::results::Results;
 use anyhow::{Context, Result};
+use base::exclusive;
+use base::repo::Repo;
+use harness::plan::Choice;
+use runs::results::Results;
 use schema::registry::Handicap;
 use schema::run::Run;
 use site::fmt::{self, Unit};

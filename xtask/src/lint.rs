@@ -2,9 +2,9 @@
 //! scripts. They come by version and hash into environments of their own; where that can't
 //! be, the rules of `tidy` remain. A linter that overlooks a planted mistake fails too.
 
-use crate::build;
-use crate::repo::Repo;
 use anyhow::{Context, Result, bail};
+use base::repo::Repo;
+use provision::build;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -51,7 +51,7 @@ pub fn lint(repo: &Repo) -> Result<bool> {
     )?;
     let scripts = files(
         &repo.root,
-        &[".github", "examples/fleet", "xtask/src/dist"],
+        &[".github", "examples/fleet", "crates/provision/src/dist"],
         "sh",
     )?;
     let others = [".ci/run", "examples/fleet/slurm.sbatch"];

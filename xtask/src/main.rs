@@ -6,10 +6,9 @@
 use clap::Parser;
 use std::process::ExitCode;
 use xtask::cli::Cli;
-use xtask::watch;
 
 fn main() -> ExitCode {
-    xtask::interrupt::install();
+    base::interrupt::install();
     watch::panic::install();
     match Cli::try_parse() {
         Ok(cli) => watch::conclude(cli.run()),

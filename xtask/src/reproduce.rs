@@ -10,18 +10,18 @@
 //! Exit status: 0 where no cell differs, 1 where one does, 2 where it can't be said.
 
 use crate::bench;
-use crate::compare::{Comparison, Format};
-use crate::environment::{self, Difference, Kind};
-use crate::exclusive;
-use crate::fetch;
-use crate::fetch::brought;
-use crate::names::{self, UnknownName};
-use crate::prompts::Prompts;
-use crate::provenance;
-use crate::repo::Repo;
-use crate::results::Results;
-use crate::shard::plan_sha256;
 use anyhow::{Context, Result, bail, ensure};
+use base::exclusive;
+use base::names::{self, UnknownName};
+use base::repo::Repo;
+use harness::environment::{self, Difference, Kind};
+use harness::prompts::Prompts;
+use provision::fetch;
+use provision::fetch::brought;
+use provision::provenance;
+use runs::compare::{Comparison, Format};
+use runs::results::Results;
+use runs::shard::plan_sha256;
 use schema::hash::sha256_hex;
 use schema::micro::scenario_id;
 use schema::origin::{Origin, Reproduced};

@@ -2,9 +2,9 @@
 //! every profile's sizes. The arithmetic is `stats::simulate`'s; here stand which
 //! sizes there are, the table, and the file that the methodology page prints.
 
-use crate::repo::Repo;
-use crate::whole::write_whole;
 use anyhow::Result;
+use base::repo::Repo;
+use base::whole::write_whole;
 use schema::profile::Profile;
 use schema::simulation::{PowerRow, Simulation, SimulationRow};
 use stats::simulate::{DIFFERENCE, LAG1, LOG_STDDEV, Setting, simulate, simulate_launches};

@@ -1,10 +1,10 @@
 //! `cargo xtask test`: every check of this repository, cheapest first, each
 //! named as it begins. It stops at the first that fails.
 
-use crate::engine::isa;
-use crate::repo::Repo;
-use crate::results::Results;
 use anyhow::{Context, Result, bail};
+use base::repo::Repo;
+use harness::engine::isa;
+use runs::results::Results;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     let began = Instant::now();
     let mut steps = 0;
     let mut step = |name: &str, work: &mut dyn FnMut() -> Result<()>| -> Result<()> {
-        crate::interrupt::check()?;
+        base::interrupt::check()?;
         eprintln!("── {name}");
         let began = Instant::now();
         work().with_context(|| format!("check {name:?} failed"))?;
@@ -26,7 +26,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         Ok(())
     };
     let cargo = |args: &[&str]| {
-        run(crate::build::cargo_command()
+        run(provision::build::cargo_command()
             .args(args)
             .envs(test_threads())
             .current_dir(&repo.root))
@@ -64,20 +64,20 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     step("unit and integration tests", &mut || {
         // The harness's packages alone, so that their dependencies have the features,
         // and are the files, that the harness itself was built with.
-        let packages = crate::build::default_packages(repo)?.harness;
+        let packages = provision::build::default_packages(repo)?.harness;
         test_packages(&["test", "--locked", "--quiet"], &packages)?;
         print_fault_matrix(repo)
     })?;
     if !quick {
         // In release, as they are measured: much of what they test computes.
         step("the engines' own tests", &mut || {
-            let packages = crate::build::default_packages(repo)?.engines;
+            let packages = provision::build::default_packages(repo)?.engines;
             test_packages(&["test", "--release", "--locked", "--quiet"], &packages)
         })?;
     }
     if all_engines {
         step("the tests of engines that take long to build", &mut || {
-            crate::build::test_engines(repo, &repo.registry()?)
+            provision::build::test_engines(repo, &repo.registry()?)
         })?;
         step("the gate on every target that a CPU runs", &mut || {
             xtask(&["verify"])
@@ -86,7 +86,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
     step("the engines' Python tests", &mut || python_tests(repo))?;
     if !quick {
         step("a training, twice and after a kill", &mut || {
-            crate::build::test_trainer(repo, &repo.registry()?)
+            provision::build::test_trainer(repo, &repo.registry()?)
         })?;
         step("the gate sees every mutant", &mut || {
             xtask(&["verify", "--mutants"])
@@ -163,7 +163,7 @@ fn print_fault_matrix(repo: &Repo) -> Result<()> {
 /// `test_*.py` beside each Python engine, with the project's environment where
 /// it has been made (more is tested there), else with the system's Python.
 fn python_tests(repo: &Repo) -> Result<()> {
-    let venv = crate::build::venv_dir(repo).join("bin/python");
+    let venv = provision::build::venv_dir(repo).join("bin/python");
     let python = if venv.exists() {
         venv
     } else {
@@ -300,7 +300,7 @@ fn renders_equal(repo: &Repo, pages: &Path) -> Result<()> {
     type Files = BTreeMap<PathBuf, Vec<u8>>;
     let published = Results::at(&repo.published_dir());
     let render = |dir: &Path| -> Result<Files> {
-        crate::page::site(repo, &published, dir)?;
+        runs::page::site(repo, &published, dir)?;
         let mut files = Files::new();
         collect(dir, dir, &mut files)?;
         Ok(files)

@@ -7,9 +7,9 @@ mod imports;
 mod source;
 mod workflows;
 
-use crate::repo::Repo;
 use crate::versions;
 use anyhow::{Result, bail};
+use base::repo::Repo;
 use std::path::Path;
 use std::process::ExitCode;
 use xshell::{Shell, cmd};
@@ -128,7 +128,7 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
         if name.ends_with(".rs") {
             complaints.extend(check_rust(name, text));
         }
-        if name.starts_with("xtask/src/") && name.ends_with(".rs") {
+        if is_harness(name) && name.ends_with(".rs") {
             complaints.extend(check_knows_no_engine(name, text, &engines));
         }
         let may_be = name.starts_with(".github/workflows/") || name.starts_with("examples/");
@@ -144,6 +144,20 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
     complaints.extend(hacking::check(root, &names));
     complaints.extend(versions::disagreement(root));
     Ok(complaints)
+}
+
+/// Whether a file is the harness's own code, which knows no engine.
+fn is_harness(name: &str) -> bool {
+    const CRATES: [&str; 6] = [
+        "xtask",
+        "crates/base",
+        "crates/watch",
+        "crates/harness",
+        "crates/provision",
+        "crates/runs",
+    ];
+    let mut dirs = CRATES.iter().map(|dir| format!("{dir}/src/"));
+    dirs.any(|dir| name.starts_with(&dir))
 }
 
 /// How large a tracked file may be.

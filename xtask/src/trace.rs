@@ -1,12 +1,12 @@
 //! `cargo xtask trace`: the kernels of a run's targets, looked at once more.
 
 use crate::bench::reopen;
-use crate::build;
-use crate::exclusive;
-use crate::names::{self, UnknownName};
-use crate::repo::Repo;
-use crate::run::trace::{Tracing, here, targets};
 use anyhow::Result;
+use base::exclusive;
+use base::names::{self, UnknownName};
+use base::repo::Repo;
+use harness::run::trace::{Tracing, here, targets};
+use provision::build;
 use schema::run::Run;
 use std::path::Path;
 use std::process::ExitCode;

@@ -34,7 +34,7 @@ const OTHERS: [&str; 8] = [
     "engines/pytorch/requirements.in",
     "engines/pytorch/requirements.lock",
     "data/cuda-toolkit.lock",
-    "xtask/src/build/cuda.rs",
+    "crates/provision/src/build/cuda.rs",
 ];
 
 /// The files by name, relative to the repository.
@@ -224,7 +224,7 @@ impl Sources {
                 package.version
             );
         }
-        let code = self.text("xtask/src/build/cuda.rs");
+        let code = self.text("crates/provision/src/build/cuda.rs");
         let known = code.lines().find_map(|line| {
             let rest = line.strip_prefix("const WHEELS_CUDA_MAJOR: u32 = ")?;
             rest.strip_suffix(';')
@@ -232,7 +232,7 @@ impl Sources {
         let major = wanted.split('.').next();
         ensure!(
             known == major,
-            "{NAME} has CUDA {wanted}, and xtask/src/build/cuda.rs knows {}",
+            "{NAME} has CUDA {wanted}, and crates/provision/src/build/cuda.rs knows {}",
             known.unwrap_or("none")
         );
         Ok(())

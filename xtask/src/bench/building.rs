@@ -2,19 +2,18 @@
 //! where one is lacking, and of its micro suites.
 
 use super::first_look::FirstLook;
-use crate::build;
-use crate::programs::Programs;
-use crate::engine::EngineFailure;
-use crate::micro::MicroPrograms;
-use crate::positions;
-use crate::repo::Repo;
-use crate::verify::{self, goldens};
-use crate::watch;
-use crate::watch::event;
 use anyhow::Result;
+use base::repo::Repo;
+use harness::engine::EngineFailure;
+use harness::micro::MicroPrograms;
+use harness::positions;
+use harness::programs::Programs;
+use harness::verify::{self, goldens};
+use provision::build;
 use schema::plan::Plan;
 use schema::registry::{Registry, Target};
 use std::collections::{BTreeMap, BTreeSet};
+use watch::event;
 
 /// Most programs that are named before a run.
 const NAMES_MAX: usize = 6;

@@ -6,11 +6,12 @@ use super::building::Building;
 use super::first_look::FirstLook;
 use super::opening::{Planned, headline};
 use super::{Asked, Options, forecast, preflight};
-use crate::repo::Repo;
-use crate::run::pending::pending;
-use crate::watch::words::about;
-use crate::{devices, fetch, micro, shard};
 use anyhow::{Context, Result};
+use base::repo::Repo;
+use harness::run::pending::pending;
+use harness::{devices, micro};
+use provision::fetch;
+use runs::shard;
 use schema::micro::{MicroLog, PlannedSuite};
 use schema::model::{Model, Source};
 use schema::plan::{Launch, Plan};
@@ -18,6 +19,7 @@ use schema::registry::Registry;
 use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::Path;
+use watch::words::about;
 
 /// What a dry run ends with.
 const END: &str = "A dry run: nothing was built, fetched, measured, locked or written.\n";
@@ -230,7 +232,7 @@ fn suites(plan: &Plan, logs: &[MicroLog], ours: impl Fn(u32) -> bool) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::pending::tests::plan;
+    use harness::plan::example::plan;
 
     #[test]
     fn cells_launches_and_samples_are_counted() {

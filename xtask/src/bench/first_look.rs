@@ -4,11 +4,12 @@
 //! page compares with it, and its report is not the report.
 
 use super::{Options, create, measure, planned};
-use crate::plan::profile_targets;
-use crate::repo::{FIRST_LOOK_DIR, Repo};
-use crate::results::Results;
-use crate::{interrupt, page, watch};
 use anyhow::Result;
+use base::interrupt;
+use base::repo::{FIRST_LOOK_DIR, Repo};
+use harness::plan::profile_targets;
+use runs::page;
+use runs::results::Results;
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
 use std::path::{Path, PathBuf};
@@ -117,7 +118,7 @@ fn banner(left: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Choice;
+    use harness::plan::Choice;
     use std::time::Duration;
 
     #[test]

@@ -2,18 +2,18 @@
 //! after by what published runs took.
 
 use super::Options;
-use crate::run::expected;
-use crate::run::pending::Pending;
-use crate::watch::emit;
-use crate::watch::event::{Event, Stage};
-use crate::watch::words::about;
-use crate::{budget, micro};
 use anyhow::{Result, bail};
+use harness::run::expected;
+use harness::run::pending::Pending;
+use harness::{budget, micro};
 use schema::budget::{Budget, Pilot};
 use schema::micro::MicroLog;
 use schema::plan::Plan;
 use schema::profile::Profile;
 use std::io::IsTerminal;
+use watch::emit;
+use watch::event::{Event, Stage};
+use watch::words::about;
 
 /// Outputs to be judged for each prompt: where targets agree theirs is one. Published runs of
 /// some 20 targets had so many.
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_profile_says_how_long_it_measures() {
-        let repo = crate::repo::Repo::find().unwrap();
+        let repo = base::repo::Repo::find().unwrap();
         let mut profile = repo.profile("smoke").unwrap();
         assert_eq!(measures_s(&profile), None);
         profile.budget_s = 600.0;
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn judging_takes_each_prompt_once_whatever_the_targets() {
-        let mut plan = crate::run::pending::tests::plan();
+        let mut plan = harness::plan::example::plan();
         let case = plan.scenarios[0].cases[0].clone();
         plan.scenarios[0].cases.truncate(1);
         let pilot = Pilot {

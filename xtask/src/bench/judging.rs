@@ -1,12 +1,11 @@
 //! Whether what was timed is right: by whom the timed outputs are judged. How stands in
 //! `run::check`.
 
-use crate::programs::Programs;
-use crate::prompts::Prompts;
-use crate::repo::Repo;
-use crate::run::check::{Judge, check};
-use crate::watch;
 use anyhow::Result;
+use base::repo::Repo;
+use harness::programs::Programs;
+use harness::prompts::Prompts;
+use harness::run::check::{Judge, check};
 use schema::record::{Status, VerifyRecord};
 use schema::registry::{Registry, Target};
 use schema::run::Run;

@@ -2,10 +2,10 @@
 //! A dry run looks too, but keeps it in a directory that is gone at its end.
 
 use super::Options;
-use crate::fetch::brought::{self, Places, Seen};
-use crate::fetch::{self, Bar, Verify};
-use crate::repo::Repo;
 use anyhow::Result;
+use base::repo::Repo;
+use provision::fetch::brought::{self, Places, Seen};
+use provision::fetch::{self, Bar, Verify};
 use tempfile::TempDir;
 
 /// What a run is asked for, its model by id.

@@ -4,21 +4,22 @@
 use super::building::Building;
 use super::first_look::FirstLook;
 use super::{Opened, Options, forecast, preflight, prompts_asked};
-use crate::devices;
-use crate::exclusive;
-use crate::micro;
-use crate::names;
-use crate::plan;
-use crate::prompts::Prompts;
-use crate::provenance::{binaries, provenance};
-use crate::repo::Repo;
-use crate::results::Results;
-use crate::verify::goldens;
-use crate::verify::question::threads;
-use crate::watch::event::{Event, Stage};
-use crate::whole::write_json;
-use crate::{fetch, machine, shard, watch};
 use anyhow::{Context, Error, Result, bail};
+use base::exclusive;
+use base::names;
+use base::repo::Repo;
+use base::whole::write_json;
+use harness::devices;
+use harness::machine;
+use harness::micro;
+use harness::plan;
+use harness::prompts::Prompts;
+use harness::verify::goldens;
+use harness::verify::question::threads;
+use provision::fetch;
+use provision::provenance::{binaries, provenance};
+use runs::results::Results;
+use runs::shard;
 use schema::budget::Budget;
 use schema::hash::sha256_hex;
 use schema::micro::MicroRegistry;
@@ -29,6 +30,7 @@ use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::run_files::RunFiles;
 use std::path::Path;
+use watch::event::{Event, Stage};
 
 /// A new run as it is asked for: decided, while nothing is locked, built or written yet.
 pub(crate) struct Planned {
@@ -342,7 +344,7 @@ fn title(plan: &Plan) -> String {
 
 /// `gpu` where there is a GPU and a target to run on it, else `cpu`.
 fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
-    if crate::machine::Gpu::read().devices.is_empty() {
+    if harness::machine::Gpu::read().devices.is_empty() {
         return Ok("cpu".into());
     }
     let backends = repo.profile("gpu")?.backends;

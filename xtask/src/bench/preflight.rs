@@ -1,14 +1,13 @@
 //! What can refuse a run and is cheap to ask, asked before a byte is downloaded or compiled: lengths,
 //! disk, access, and whether its golden can be made. Names are looked up before.
 
-use crate::build;
-use crate::fetch::{self, Hub, human_bytes};
-use crate::names::Refused;
-use crate::positions;
-use crate::repo::Repo;
-use crate::verify::{architecture, goldens, judges};
-use crate::watch;
 use anyhow::Result;
+use base::names::Refused;
+use base::repo::Repo;
+use harness::positions;
+use harness::verify::{architecture, goldens, judges};
+use provision::build;
+use provision::fetch::{self, Hub, human_bytes};
 use schema::golden::{POSITIONS, USUAL_POSITIONS};
 use schema::plan::Plan;
 use schema::registry::{Registry, Target};
@@ -228,7 +227,7 @@ fn listed(numbers: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::pending::tests::plan;
+    use harness::plan::example::plan;
     use std::path::PathBuf;
 
     #[test]

@@ -4,12 +4,12 @@
 //! takes what is here.
 
 use super::Options;
-use crate::fetch;
-use crate::names::Refused;
-use crate::own_prompts::{File, encode};
-use crate::plan::{self, Choice};
-use crate::repo::Repo;
 use anyhow::Result;
+use base::names::Refused;
+use base::repo::Repo;
+use harness::own_prompts::{File, encode};
+use harness::plan::{self, Choice};
+use provision::fetch;
 use schema::profile::Profile;
 use schema::registry::Target;
 use schema::scenario::{PromptSource, Scenario};

@@ -3,12 +3,12 @@
 
 use super::truth::Truth;
 use super::{Effort, Instrument};
-use crate::engine::session::{Patience, Session};
-use crate::run::issue::issue;
-use crate::run::load::{CasePrompts, PromptQueue, Stop};
-use crate::run::open_loop::Offered;
-use crate::verify::question::load_request;
 use anyhow::{Context, Result, bail};
+use harness::engine::session::{Patience, Session};
+use harness::run::issue::issue;
+use harness::run::load::{CasePrompts, PromptQueue, Stop};
+use harness::run::open_loop::Offered;
+use harness::verify::question::load_request;
 use schema::calibration::{Level, ScheduleLag};
 use schema::plan::Case;
 use schema::record::{RecordEvent, RequestRecord};

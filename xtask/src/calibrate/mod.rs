@@ -8,12 +8,12 @@ mod levels;
 mod report;
 mod truth;
 
-use crate::build;
-use crate::engine::Program;
-use crate::exclusive;
-use crate::repo::Repo;
-use crate::whole::write_json;
 use anyhow::{Context, Result, bail};
+use base::exclusive;
+use base::repo::Repo;
+use base::whole::write_json;
+use harness::engine::Program;
+use provision::build;
 use schema::calibration::Calibration;
 use schema::registry::{self, Registry, Target};
 use std::path::Path;
@@ -92,14 +92,14 @@ pub fn of_run(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<()> {
     };
     let calibration =
         Instrument::ready(repo, registry, known).and_then(|instrument| instrument.calibrate(QUICK));
-    crate::interrupt::check()?;
+    base::interrupt::check()?;
     match calibration {
         Ok(calibration) => {
             eprintln!("{}", report::line(&calibration));
             write_json(&path, &calibration)
         }
         Err(error) => {
-            crate::watch::warn(format!(
+            watch::warn(format!(
                 "The harness could not be calibrated, and the report says so: {error:#}"
             ));
             Ok(())

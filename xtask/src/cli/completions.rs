@@ -3,8 +3,8 @@
 //! takes any string, and says by itself what isn't known.
 
 use super::Cli;
-use crate::repo::Repo;
 use anyhow::Result;
+use base::repo::Repo;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, CommandFactory};
 pub(super) use clap_complete::Shell;

@@ -1,7 +1,7 @@
 //! The first page of `--help`: the verbs by what they are for, each with its first sentence.
 
 use super::Verb;
-use crate::table::{WIDTH_MAX, fitted};
+use base::table::{WIDTH_MAX, fitted};
 use clap::builder::Styles;
 use clap::{Command, Subcommand};
 

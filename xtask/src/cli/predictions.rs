@@ -3,9 +3,9 @@
 
 use super::{Cli, Verb};
 use crate::bench;
-use crate::repo::Repo;
-use crate::results::Results;
+use base::repo::Repo;
 use clap::Parser;
+use runs::results::Results;
 use schema::hypothesis::{At, Claim, Hypothesis, Place};
 use schema::micro::scenario_id;
 use schema::plan::Plan;

@@ -3,12 +3,12 @@
 
 mod rows;
 
-use crate::repo::Repo;
-use crate::results::Results;
-use crate::table::{WIDTH_MAX, fitted};
 use anyhow::Result;
+use base::repo::Repo;
+use base::table::{WIDTH_MAX, fitted};
 use clap::ValueEnum;
 use rows::Row;
+use runs::results::Results;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 

@@ -1,12 +1,11 @@
 //! One item of each kind: its fields in JSON, which keep their names, and its cells in a
 //! table.
 
-use crate::fetch;
-use crate::plan::profile_targets;
-use crate::repo::Repo;
-use crate::results::Results;
-use crate::watch;
 use anyhow::Result;
+use base::repo::Repo;
+use harness::plan::profile_targets;
+use provision::fetch;
+use runs::results::Results;
 use schema::device::Device;
 use schema::micro::scenario_id;
 use schema::model::Source;

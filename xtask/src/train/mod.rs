@@ -6,16 +6,16 @@
 mod export;
 mod install;
 
-use crate::build;
-use crate::engine::Program;
-use crate::engine::start::launch;
-use crate::names::{self, Kind};
-use crate::repo::Repo;
-use crate::whole::write_json;
 use anyhow::{Context, Result, bail, ensure};
+use base::names::{self, Kind};
+use base::repo::Repo;
+use base::whole::write_json;
 use clap::Args;
+use harness::engine::Program;
+use harness::engine::start::launch;
 use models::training::{Job, RunDir};
 use models::{Architecture, ModelSpec};
+use provision::build;
 use schema::train::{TrainBackend, TrainRegistry};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -195,7 +195,7 @@ fn train(program: &Program, run: &RunDir, tui: bool) -> Result<()> {
     let status = launch(command)
         .and_then(|mut child| child.wait())
         .with_context(|| format!("{} can't be started", program.argv[0]))?;
-    if !status.success() || crate::interrupt::requested() {
+    if !status.success() || base::interrupt::requested() {
         bail!(
             "the training ended early ({status}): go on with `cargo xtask train --resume {}`",
             run.0.display()

@@ -2,16 +2,16 @@
 //! that is deliberately wrong in one way; each must fail under the limits of *every*
 //! precision.
 
-use super::golden::Maker;
-use super::goldens;
-use super::judges;
-use super::question::{BATCHES, Question, default_patience, threads};
-use super::target::verify;
-use crate::build;
-use crate::engine::Program;
-use crate::repo::Repo;
 use anyhow::{Result, bail};
+use base::repo::Repo;
+use harness::engine::Program;
+use harness::verify::golden::Maker;
+use harness::verify::goldens;
+use harness::verify::judges;
+use harness::verify::question::{BATCHES, Question, default_patience, threads};
+use harness::verify::target::verify;
 use models::ModelSpec;
+use provision::build;
 use schema::parity::Limit;
 use schema::record::Status;
 use schema::registry::{Registry, Target};
@@ -52,7 +52,7 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
             .iter()
             .filter(|(precision, _)| mutant.precision == "f32" || **precision == mutant.precision);
         for (precision, limit) in judged_by {
-            crate::interrupt::check()?;
+            base::interrupt::check()?;
             let verdict = match seen(repo, mutant, program, limit)? {
                 Some((model, why)) => format!("seen on {model}: {why}"),
                 None => {
@@ -64,7 +64,7 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
         }
     }
     if survivors > 0 {
-        crate::watch::error(format!("{survivors} mutants passed the gate"));
+        watch::error(format!("{survivors} mutants passed the gate"));
         return Ok(ExitCode::from(3));
     }
     println!("the gate sees every mutant at every precision");

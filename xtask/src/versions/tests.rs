@@ -77,7 +77,7 @@ fn another_cuda_is_noticed() {
     let said = changed(lock, "nvidia-cuda-crt==13.0", "nvidia-cuda-crt==13.1");
     assert!(said.contains("nvidia-cuda-crt 13.1"), "{said}");
     let said = changed(
-        "xtask/src/build/cuda.rs",
+        "crates/provision/src/build/cuda.rs",
         "MAJOR: u32 = 13",
         "MAJOR: u32 = 12",
     );

@@ -2,17 +2,17 @@
 //! kept of them, and what each bad one is told. No network.
 
 use crate::hub::{COMMIT, FakeHub, File};
+use base::names::Refused;
+use base::shelf::{INDEX, WEIGHTS, brought};
 use models::{ModelFile, ModelSpec, Origin};
+use provision::fetch::brought::{Places, Seen, look};
+use provision::fetch::{How, Hub, Options, Silent, Verify, fetch, keep, make};
 use schema::model::{Models, Source};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
-use xtask::fetch::brought::{Places, Seen, look};
-use xtask::fetch::{How, Hub, Options, Silent, Verify, fetch, keep, make};
-use xtask::names::Refused;
-use xtask::shelf::{INDEX, WEIGHTS, brought};
 
 const SHARDS: [&str; 2] = [
     "model-00001-of-00002.safetensors",
@@ -116,7 +116,7 @@ impl Scene {
         }
     }
 
-    fn fetch(&self, id: &str) -> anyhow::Result<Vec<xtask::fetch::FetchedFile>> {
+    fn fetch(&self, id: &str) -> anyhow::Result<Vec<provision::fetch::FetchedFile>> {
         fetch(
             &self.models(),
             &[id.to_owned()],

@@ -2,8 +2,8 @@
 
 use crate::hub::COMMIT;
 use crate::world::{WEIGHTS, World, child, models, weights};
+use provision::fetch::{Silent, fetch};
 use std::time::Duration;
-use xtask::fetch::{Silent, fetch};
 
 #[test]
 fn not_found_names_repository_revision_and_file() {

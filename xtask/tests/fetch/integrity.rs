@@ -2,8 +2,8 @@
 
 use crate::hub::Fault;
 use crate::world::{WEIGHTS, World, fetch_into, list, models, weights};
+use provision::fetch::{How, Options, Verify};
 use schema::model::Source;
-use xtask::fetch::{How, Options, Verify};
 
 #[test]
 fn a_partial_file_of_other_bytes_is_seen_by_the_hash() {

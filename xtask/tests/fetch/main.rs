@@ -8,9 +8,9 @@ mod integrity;
 mod world;
 
 use hub::Fault;
+use provision::fetch::{How, Options, Verify, missing};
 use std::path::Path;
 use world::{WEIGHTS, World, child, fetch_into, models, weights};
-use xtask::fetch::{How, Options, Verify, missing};
 
 #[test]
 fn files_arrive_are_recorded_and_asked_for_once() {

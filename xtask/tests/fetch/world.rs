@@ -2,12 +2,12 @@
 //! and this program again as a child.
 
 use crate::hub::{COMMIT, FakeHub, File};
+use provision::fetch::{FetchedFile, Hub, Options, Silent, Verify, fetch};
 use schema::model::{HubFile, Model, Models, Source};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use xtask::fetch::{FetchedFile, Hub, Options, Silent, Verify, fetch};
 
 pub const WEIGHTS: &str = "model.safetensors";
 

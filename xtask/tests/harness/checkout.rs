@@ -1,21 +1,21 @@
 //! A checkout in a temporary directory whose only engine is `fake`, itself the
 //! reference; and `cargo xtask` run in it.
 
+use base::repo::Repo;
+use harness::engine::Program;
+use runs::results::Results;
 use schema::record::Status;
 use schema::run::Run;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use xtask::engine::Program;
-use xtask::repo::Repo;
-use xtask::results::Results;
 
 /// The embedded model, made once for all tests.
 fn models_dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
         let repo = Repo::at(root());
-        xtask::fetch::ensure(&repo, &["tiny-llama".to_owned()])
+        provision::fetch::ensure(&repo, &["tiny-llama".to_owned()])
             .expect("the embedded model can be made");
         repo.models_dir
     })
@@ -31,7 +31,7 @@ pub fn fake_micro() -> &'static Path {
             "id = \"fake-micro\"\nbuild = { kind = \"cargo\", package = \"fake-bench\", bin = \"fake-micro\" }",
         )
         .expect("it is a program");
-        let program = xtask::build::micro(&repo, &registry, &program);
+        let program = provision::build::micro(&repo, &registry, &program);
         program.expect("it can be built").files[0].clone()
     })
 }
@@ -45,7 +45,7 @@ fn fake() -> &'static Path {
         let targets = registry.targets();
         let fake = targets.iter().find(|target| target.engine == "fake");
         let fake = fake.expect("fake is in the registry");
-        let programs = xtask::build::build(&repo, &registry, [fake]).expect("it is known");
+        let programs = provision::build::build(&repo, &registry, [fake]).expect("it is known");
         programs.get(fake).expect("fake can be built").files[0].clone()
     })
 }

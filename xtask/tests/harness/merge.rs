@@ -4,12 +4,12 @@
 use crate::checkout::{Checkout, text};
 use crate::compare::xtask;
 use crate::synthetic::{Synthetic, hash};
+use runs::results::Results;
 use schema::budget::{Budget, OverBudget};
 use schema::record::Status;
 use schema::run::{Run, RunHeader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use xtask::results::Results;
 
 const TARGETS: [&str; 2] = ["x.cpu.f32", "y.cpu.f32"];
 

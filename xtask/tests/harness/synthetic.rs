@@ -1,6 +1,7 @@
 //! Runs made up to the nanosecond and written as records, so that what is said of two
 //! of them can be checked without timing anything.
 
+use harness::plan::SplitMix64;
 use schema::hash::sha256_hex;
 use schema::origin::{Origin, Shard};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
@@ -15,7 +16,6 @@ use schema::scenario::{Axis, LoadShape};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use xtask::plan::SplitMix64;
 
 /// A run of one serial case, p10, all well.
 pub struct Synthetic {

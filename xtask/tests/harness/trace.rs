@@ -2,17 +2,17 @@
 //! scripted CUPTI and a preloaded stand-in for the driver.
 
 use crate::checkout::{Checkout, text};
+use harness::engine::Program;
+use harness::machine::Gpu;
+use harness::programs::Programs;
+use harness::prompts::Prompts;
+use harness::run::trace::Tracing;
 use schema::kernels::{KernelTrace, TracedLaunch};
 use schema::registry::Target;
 use schema::run_files::RunFiles;
 use stats::kernels::classify::Class;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xtask::programs::Programs;
-use xtask::engine::Program;
-use xtask::machine::Gpu;
-use xtask::prompts::Prompts;
-use xtask::run::trace::Tracing;
 
 /// A library from a C file of this package.
 fn library(dir: &Path, source: &str) -> PathBuf {
@@ -46,7 +46,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
         programs: &Programs::default(),
         prompts: &prompts,
     };
-    let tracer = xtask::build::tracer(&Checkout::real_repo()).expect("the tracer can be built");
+    let tracer = provision::build::tracer(&Checkout::real_repo()).expect("the tracer can be built");
     let dir = tempfile::tempdir().expect("a temporary directory can be made");
     let cupti = library(dir.path(), "../crates/tracer/tests/fake_cupti.c");
     let driver = library(dir.path(), "tests/harness/driver.c");

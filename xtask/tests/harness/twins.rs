@@ -40,7 +40,7 @@ fn two_targets_run_twice_and_the_noise_floor_is_known() {
 
     let targets: BTreeSet<String> = checkout.cells(&run).into_iter().map(|c| c.0).collect();
     assert_eq!(targets.len(), 2, "a twin is no target: {targets:?}");
-    let repo = xtask::repo::Repo::at(checkout.path(""));
+    let repo = base::repo::Repo::at(checkout.path(""));
     let scenarios = repo.scenarios().expect("the scenarios are valid");
     let analysis = stats::analyse(&run, &scenarios, "fake.cpu.f32");
     for comparison in &analysis.comparisons {

@@ -1,0 +1,183 @@
+//! One measurement at a time on a machine, because two would measure each other, and one
+//! process at a time in a run's directory.
+//!
+//! Both are locks of the kernel (flock(2)) that end with their process, however it ends, so
+//! none is ever stale. They say nothing of other machines, nor of containers that share
+//! neither /tmp nor the run's directory.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The machine's lock is a file of this name here, whoever measures and from whichever checkout.
+/// TMPDIR, which is often one's own, only where there is no such directory.
+const MACHINE: (&str, &str) = ("/tmp", "llm-engine-bench.lock");
+/// Names another file, for tests, which measure side by side.
+const MACHINE_ENV: &str = "BENCH_LOCK";
+
+/// Hold the machine for as long as the file is held; refused where another run does.
+pub fn machine() -> Result<File> {
+    let named = std::env::var_os(MACHINE_ENV).filter(|path| !path.is_empty());
+    let (dir, name) = MACHINE;
+    let usual = || match Path::new(dir).is_dir() {
+        true => Path::new(dir).join(name),
+        false => std::env::temp_dir().join(name),
+    };
+    machine_at(&named.map_or_else(usual, PathBuf::from))
+}
+
+fn machine_at(path: &Path) -> Result<File> {
+    let file = open(path).with_context(|| {
+        format!(
+            "{} can't be opened, the lock by which one run measures at a time; remove it if nobody uses it",
+            path.display()
+        )
+    })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!(
+            "another run is measuring on this machine ({}): two at once would measure each other; wait for it",
+            holder(&file, path)
+        ),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("{} can't be locked", path.display()))
+        }
+    }
+}
+
+/// Hold a run's directory for as long as the file is held; refused where another process
+/// writes into it.
+pub fn run(dir: &Path) -> Result<File> {
+    let file = File::open(dir).with_context(|| format!("{} can't be opened", dir.display()))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => bail!(
+            "another process is writing this run ({}): wait for it, or end it",
+            holder(&file, dir)
+        ),
+        // Some network file systems have no locks; the machine's lock remains.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
+
+/// Open a file that may be another user's, in a directory where everybody may write: a link
+/// is not followed, nothing is written, and whoever makes it lets all others read it.
+fn open(path: &Path) -> Result<File> {
+    // Without O_CREAT, which the kernel refuses for a file of somebody else's in a sticky
+    // directory (fs.protected_regular). A pipe that has no writer is not waited for.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let there = || OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let made = || -> std::io::Result<File> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).open(path)?;
+        file.set_permissions(PermissionsExt::from_mode(0o644))?;
+        Ok(file)
+    };
+    let file = match there() {
+        Err(error) if error.kind() == ErrorKind::NotFound => match made() {
+            // Another one made it just now.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => there()?,
+            made => made?,
+        },
+        there => there?,
+    };
+    if !file.metadata()?.is_file() {
+        bail!("it is no plain file");
+    }
+    Ok(file)
+}
+
+/// Who holds a lock, as far as the kernel says it.
+fn holder(file: &File, path: &Path) -> String {
+    let path = path.display();
+    let pid = file.metadata().ok().and_then(|data| {
+        let id = (libc::major(data.dev()), libc::minor(data.dev()), data.ino());
+        pid_of(&std::fs::read_to_string("/proc/locks").ok()?, id)
+    });
+    match pid {
+        Some(pid) => format!("process {pid} holds {path}"),
+        None => format!("{path} is locked"),
+    }
+}
+
+/// In /proc/locks, the process that holds the flock on a file (device's major and minor
+/// number, inode): `1: FLOCK  ADVISORY  WRITE 708 08:01:1234 0 EOF`.
+fn pid_of(locks: &str, (major, minor, inode): (u32, u32, u64)) -> Option<u32> {
+    let file = format!("{major:02x}:{minor:02x}:{inode}");
+    let mut holders = locks.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, of, ..] = words[..] else {
+            return None;
+        };
+        // 0 or less: a process of another container.
+        (of == file).then(|| pid.parse().ok().filter(|&pid| pid > 0))?
+    });
+    holders.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why it was refused, to this very process.
+    fn refused(held: Result<File>) -> String {
+        let why = held.expect_err("it is held").to_string();
+        assert!(!why.contains('\n'), "{why}");
+        why
+    }
+
+    #[test]
+    fn a_machine_is_held_once_and_then_free_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = machine_at(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644, "every user may open it");
+        let why = refused(machine_at(&path));
+        assert!(why.contains("another run is measuring"), "{why}");
+        drop(first);
+        drop(machine_at(&path).unwrap());
+        // Another user's: it can't be written, and needn't be.
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
+        machine_at(&path).unwrap();
+    }
+
+    #[test]
+    fn what_somebody_planted_is_no_lock_and_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, victim) = (dir.path().join("link"), dir.path().join("victim"));
+        std::fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        let dangling = dir.path().join("dangling");
+        std::os::unix::fs::symlink(dir.path().join("new"), &dangling).unwrap();
+        for planted in [&link, &dangling, &dir.path().to_owned()] {
+            let why = format!("{:#}", machine_at(planted).unwrap_err());
+            assert!(why.contains("can't be opened"), "{why}");
+        }
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
+        assert!(!dir.path().join("new").exists());
+    }
+
+    #[test]
+    fn a_run_is_written_by_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = run(dir.path()).unwrap();
+        let why = refused(run(dir.path()));
+        assert!(why.contains("another process is writing this run"), "{why}");
+        drop(first);
+        run(dir.path()).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_kernel_says_who_holds_it() {
+        let locks = "1: POSIX  ADVISORY  WRITE 7 08:01:12 0 EOF\n\
+            2: FLOCK  ADVISORY  WRITE 708 08:01:12 0 EOF\n\
+            2: -> FLOCK  ADVISORY  WRITE 9 08:01:13 0 EOF\n\
+            3: FLOCK  ADVISORY  WRITE 0 fd:1a:13 0 EOF\n";
+        assert_eq!(pid_of(locks, (8, 1, 12)), Some(708));
+        assert_eq!(pid_of(locks, (8, 1, 13)), None, "it only waits");
+        assert_eq!(pid_of(locks, (0xfd, 0x1a, 13)), None, "of elsewhere");
+    }
+}

@@ -1,0 +1,21 @@
+//! What every other crate of the benchmark stands on: where things lie in a checkout, names, files
+//! written whole, random numbers, interrupts, and what is printed.
+
+// First, because the others print with its macros.
+#[macro_use]
+pub mod say;
+
+pub mod appender;
+pub mod cpu_time;
+pub mod deadline;
+pub mod exclusive;
+pub mod interrupt;
+pub mod names;
+pub mod nix_shell;
+pub mod pace;
+pub mod random;
+pub mod repo;
+pub mod shelf;
+pub mod table;
+pub mod text;
+pub mod whole;

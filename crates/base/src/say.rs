@@ -1,0 +1,82 @@
+//! What the harness prints. The standard library's macros panic where nobody reads what
+//! they print; a benchmark of an hour must not end because of a pipe, and `export | head`
+//! is no fault. So `println!` and its kin are these here, in every crate of the harness.
+//!
+//! A closed pipe is quiet: a verb goes on to its end and has the exit status that it would
+//! have had. That another write to stdout failed (a full disk) is told once, at the end.
+//! SIGPIPE stays ignored: with its default disposition an engine that dies would take the
+//! harness with it.
+
+use std::fmt::Arguments;
+use std::io::{Error, ErrorKind, Result, Write, stderr, stdout};
+use std::sync::Mutex;
+
+/// Print a line on stdout.
+#[macro_export]
+macro_rules! println {
+    () => { $crate::say::out(cfg!(test), format_args!("\n")) };
+    ($($what:tt)*) => { $crate::say::out(cfg!(test), format_args!("{}\n", format_args!($($what)*))) };
+}
+
+/// Print on stdout.
+#[macro_export]
+macro_rules! print {
+    ($($what:tt)*) => { $crate::say::out(cfg!(test), format_args!($($what)*)) };
+}
+
+/// Print a line on stderr.
+#[macro_export]
+macro_rules! eprintln {
+    ($($what:tt)*) => { $crate::say::err(cfg!(test), format_args!("{}\n", format_args!($($what)*))) };
+}
+
+/// Print on stderr.
+#[macro_export]
+macro_rules! eprint {
+    ($($what:tt)*) => { $crate::say::err(cfg!(test), format_args!($($what)*)) };
+}
+
+/// Why something that was printed didn't arrive, where somebody was there to read it.
+static LOST: Mutex<Option<Error>> = Mutex::new(None);
+
+/// Print on stdout; what [`whole`] says of it comes later.
+pub fn out(in_test: bool, text: Arguments) {
+    match in_test {
+        // Tests catch what this one prints.
+        true => std::print!("{text}"),
+        false => bytes(text.to_string().as_bytes()),
+    }
+}
+
+/// The same for what is no text.
+pub fn bytes(bytes: &[u8]) {
+    let mut out = stdout().lock();
+    keep(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+/// Print on stderr; nobody can be told that it failed.
+pub fn err(in_test: bool, text: Arguments) {
+    match in_test {
+        true => std::eprint!("{text}"),
+        false => drop(stderr().write_all(text.to_string().as_bytes())),
+    }
+}
+
+fn keep(written: Result<()>) {
+    let lost = written.err().filter(|e| e.kind() != ErrorKind::BrokenPipe);
+    if let Some(error) = lost {
+        let mut lost = LOST.lock().unwrap_or_else(|lock| lock.into_inner());
+        lost.get_or_insert(error);
+    }
+}
+
+/// An error, once, where stdout didn't take all that was printed.
+pub fn whole() -> anyhow::Result<()> {
+    let mut lost = LOST.lock().unwrap_or_else(|lock| lock.into_inner());
+    match lost.take() {
+        None => Ok(()),
+        Some(error) => anyhow::bail!(
+            "not all of the output could be written to stdout: {error}; make room, or send it elsewhere"
+        ),
+    }
+}

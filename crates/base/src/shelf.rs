@@ -1,0 +1,107 @@
+//! The models that the user brought, where they are kept: `<models dir>/<id>/model.json` says what
+//! a model is and where its files come from, `model.lock` beside it holds their hashes, as
+//! `data/models.lock` does for the models of the list. Nothing of it is this repository's.
+//!
+//! How a model is looked at and kept is `fetch`'s business.
+
+use anyhow::{Result, bail};
+use models::ModelFile;
+use schema::error::read_json;
+use schema::model::{Model, Source};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The weights that targets name and references read, in one file.
+pub const WEIGHTS: &str = ModelFile::Safetensors.name();
+/// The index of the same weights in shards.
+pub const INDEX: &str = "model.safetensors.index.json";
+
+/// The file that says what a model is.
+pub const MODEL: &str = "model.json";
+const LOCK: &str = "model.lock";
+
+/// `model.json`: a model that the user brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Brought {
+    /// As a row of `data/models.toml` would say it.
+    pub model: Model,
+    /// The directory that it was copied from; it stands in no record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<PathBuf>,
+}
+
+/// All that were brought, in the order of their ids.
+pub fn brought(models_dir: &Path) -> Result<Vec<Model>> {
+    let entries = std::fs::read_dir(models_dir).into_iter().flatten();
+    let mut ids: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    ids.sort();
+    let found = ids.iter().map(|id| get(models_dir, id));
+    let found: Vec<Option<Brought>> = found.collect::<Result<_>>()?;
+    Ok(found.into_iter().flatten().map(|b| b.model).collect())
+}
+
+/// The one of that id, if it was brought.
+pub fn get(models_dir: &Path, id: &str) -> Result<Option<Brought>> {
+    let path = models_dir.join(id).join(MODEL);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let brought: Brought = read_json(&path)?;
+    brought.model.check(&path)?;
+    let is_ours = matches!(
+        brought.model.source,
+        Source::Hub { .. } | Source::Directory { .. }
+    );
+    if brought.model.id != id || !is_ours {
+        bail!(
+            "{}: is not what a model that was brought has there; delete its directory and bring it again",
+            path.display()
+        );
+    }
+    Ok(Some(brought))
+}
+
+/// The lock of a model that was brought.
+pub fn lock(models_dir: &Path, id: &str) -> PathBuf {
+    models_dir.join(id).join(LOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::whole::write_json;
+
+    fn model(id: &str, file: &str) -> Brought {
+        Brought {
+            model: Model {
+                id: id.into(),
+                name: "Mine".into(),
+                parameters: 1,
+                size_mb: 1,
+                positions: 0,
+                gated: false,
+                about: String::new(),
+                source: Source::Directory {
+                    files: vec![file.into()],
+                },
+            },
+            from: Some("/somewhere".into()),
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_is_an_error_with_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("x")).unwrap();
+        let path = dir.path().join("x").join(MODEL);
+        std::fs::write(&path, "{}").unwrap();
+        let error = brought(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("model.json:1"), "{error}");
+        write_json(&path, &model("y", "a")).unwrap();
+        let error = brought(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("delete its directory"), "{error}");
+    }
+}

@@ -1,0 +1,268 @@
+//! Sharing out a run's time. Pure: estimates in, cells that don't fit out.
+//!
+//! The sample floor stands, so a cell is measured whole or not at all. Time is
+//! shared by max–min fairness over targets (and twins, see `twins.rs`): one that
+//! needs less than its share leaves the rest to the others; one that needs more gives
+//! up cells until it fits, in an order that is the same for all. What whole cells leave of
+//! the shares raises all shares alike. The baseline gives up nothing: every ratio needs it.
+
+use base::pace::{self, warm_ups};
+use schema::budget::{OverBudget, Pilot, Round};
+use schema::plan::{Case, Plan, PlannedScenario};
+use schema::scenario::LoadShape;
+use schema::twin::original;
+use std::collections::BTreeSet;
+
+/// The shapes of all cases, each once, in order of work: what a pilot tries.
+pub fn shapes(plan: &Plan) -> Vec<Round> {
+    let mut shapes: Vec<Round> = Vec::new();
+    for case in plan.scenarios.iter().flat_map(|s| &s.cases) {
+        if !shapes.iter().any(|round| same(round, case)) {
+            shapes.push(Round {
+                prompt_tokens: case.prompt_tokens_usual(),
+                new_tokens: case.new_tokens,
+                concurrency: case.concurrency,
+                round_s: 0.0,
+            });
+        }
+    }
+    shapes.sort_by_key(|r| (r.prompt_tokens + r.new_tokens) * r.concurrency);
+    shapes
+}
+
+/// Whether a round that was timed is one of a case's requests.
+pub fn same(round: &Round, case: &Case) -> bool {
+    (round.prompt_tokens, round.new_tokens, round.concurrency)
+        == (
+            case.prompt_tokens_usual(),
+            case.new_tokens,
+            case.concurrency,
+        )
+}
+
+/// What all cells of the plan would take a target (s) that it is verified for; `None` where its pilot
+/// failed.
+pub fn planned_s(plan: &Plan, pilot: &Pilot) -> Option<f64> {
+    let cells = cells(plan, pilot)?;
+    Some(total_s(plan, pilot, &cells))
+}
+
+/// The most each target may take (`None`: all fit), and the cells that must go.
+pub fn share_out(plan: &Plan, pilots: &[Pilot], budget_s: f64, baseline: &str) -> Shared {
+    let exempt: f64 = pilots
+        .iter()
+        .filter(|pilot| pilot.target == baseline)
+        .map(|pilot| pilot.planned_s)
+        .sum();
+    let others: Vec<&Pilot> = pilots
+        .iter()
+        .filter(|pilot| pilot.target != baseline)
+        .collect();
+    let costs = others.iter().map(|pilot| pilot.planned_s).collect();
+    let time_s = (budget_s - exempt).max(0.0);
+    let Some(fair_s) = fair_share(costs, time_s) else {
+        return (None, Vec::new());
+    };
+    let at = |share_s: f64| -> Vec<OverBudget> {
+        let too_long = others.iter().filter(|pilot| pilot.planned_s > share_s);
+        too_long
+            .flat_map(|pilot| give_up(plan, pilot, share_s, budget_s))
+            .collect()
+    };
+    let fits = |over: &[OverBudget]| {
+        let kept = others.iter().map(|pilot| kept_s(plan, pilot, over));
+        kept.sum::<f64>() <= time_s
+    };
+    let mut best = (fair_s, at(fair_s));
+    let (mut low, mut high) = (fair_s, time_s.max(fair_s));
+    for _ in 0..RAISES {
+        let share_s = f64::midpoint(low, high);
+        let over = at(share_s);
+        if !fits(&over) {
+            high = share_s;
+            continue;
+        }
+        low = share_s;
+        if over.len() < best.1.len() {
+            best = (share_s, over);
+        }
+    }
+    (Some(best.0), best.1)
+}
+
+/// Halvings of what a share could be raised by: a thousandth of a second of an hour.
+const RAISES: u32 = 22;
+
+/// What a target's cells take (s), less those in `over`; 0 without a pilot's rounds.
+pub fn kept_s(plan: &Plan, pilot: &Pilot, over: &[OverBudget]) -> f64 {
+    let mut kept = cells(plan, pilot).unwrap_or_default();
+    kept.retain(|cell| {
+        !over.iter().any(|o| {
+            o.target == pilot.target && o.scenario == cell.scenario.id && o.case == cell.case.id
+        })
+    });
+    total_s(plan, pilot, &kept)
+}
+
+/// What [`share_out`] decides.
+pub type Shared = (Option<f64>, Vec<OverBudget>);
+
+/// The level L with Σ min(cost, L) = budget; `None` where all costs fit.
+fn fair_share(mut costs: Vec<f64>, budget_s: f64) -> Option<f64> {
+    costs.sort_by(f64::total_cmp);
+    let mut left = budget_s;
+    for (index, cost) in costs.iter().enumerate() {
+        let level = left / (costs.len() - index) as f64;
+        if *cost > level {
+            return Some(level);
+        }
+        left -= cost;
+    }
+    None
+}
+
+/// One cell of a target and what it takes over all invocations, loading aside.
+#[derive(Clone, Copy)]
+struct CellCost<'a> {
+    scenario: &'a PlannedScenario,
+    case: &'a Case,
+    run_s: f64,
+}
+
+fn cells<'a>(plan: &'a Plan, pilot: &Pilot) -> Option<Vec<CellCost<'a>>> {
+    let mut cells = Vec::new();
+    if !pilot.failure.is_empty() || pilot.rounds.is_empty() {
+        return None;
+    }
+    for scenario in plan
+        .scenarios
+        .iter()
+        .filter(|s| s.runs(original(&pilot.target)))
+    {
+        for case in scenario.measured_cases() {
+            // A pilot that did not fail lacks only what its target isn't verified for.
+            let Some(launch_s) = launch_s(plan, pilot, scenario, case) else {
+                continue;
+            };
+            let run_s = f64::from(plan.invocations) * launch_s;
+            cells.push(CellCost {
+                scenario,
+                case,
+                run_s,
+            });
+        }
+    }
+    Some(cells)
+}
+
+/// What a case takes of one launch (s), loading aside; `None` where the pilot lacks its shape.
+pub(crate) fn launch_s(
+    plan: &Plan,
+    pilot: &Pilot,
+    scenario: &PlannedScenario,
+    case: &Case,
+) -> Option<f64> {
+    let round = pilot.rounds.iter().find(|round| same(round, case))?;
+    Some(case_s(scenario, case, plan.warmup_requests, round.round_s))
+}
+
+/// One case of one invocation (s): the requests the load generator will issue.
+fn case_s(scenario: &PlannedScenario, case: &Case, warmup: u32, round_s: f64) -> f64 {
+    let users = f64::from(case.concurrency);
+    let share = f64::from(case.load_percent.unwrap_or(100)) / 100.0;
+    // A load of 110 % is served at 100 %.
+    let timed_s = f64::from(case.requests) / users * round_s / share.min(1.0);
+    let timed_s = timed_s.max(case.duration_s);
+    let untimed = match scenario.load {
+        LoadShape::Serial if scenario.turns => {
+            warm_ups(warmup, round_s) + pace::untimed_in_turns(timed_s, round_s)
+        }
+        LoadShape::Serial => warm_ups(warmup, round_s),
+        LoadShape::ClosedLoop if case.concurrency == 1 => warm_ups(warmup.max(1), round_s),
+        // Warm-up before, and fillers that hold up the load until the end.
+        LoadShape::ClosedLoop => f64::from(warmup).max(users) + users,
+        LoadShape::Batch => users,
+        // A full house before, arrivals that warm up, and fillers that hold up the load.
+        LoadShape::Poisson | LoadShape::ConstantRate => 2.0 * users + f64::from(warmup),
+    };
+    timed_s + untimed / users * round_s
+}
+
+/// Cells and the processes they need: one per scenario and invocation, or one for all scenarios
+/// that may share it; and one per case where each case needs a fresh one.
+fn total_s(plan: &Plan, pilot: &Pilot, cells: &[CellCost]) -> f64 {
+    let (fresh, others): (Vec<&CellCost>, Vec<&CellCost>) = cells
+        .iter()
+        .partition(|cell| cell.scenario.needs_fresh_process());
+    let scenarios = |may_share: bool| {
+        let of = others.iter().map(|cell| cell.scenario);
+        let of = of.filter(|scenario| scenario.may_share_process() == may_share);
+        of.map(|s| s.id.as_str()).collect::<BTreeSet<_>>().len()
+    };
+    let shared = match plan.one_process {
+        true => scenarios(true).min(1),
+        false => scenarios(true),
+    };
+    let launches = fresh.len() + scenarios(false) + shared;
+    let run_s: f64 = cells.iter().map(|cell| cell.run_s).sum();
+    capacity_s(pilot, cells) + run_s + launches as f64 * f64::from(plan.invocations) * pilot.load_s
+}
+
+/// The capacity stage that open loops need (s): a process for each shape.
+fn capacity_s(pilot: &Pilot, cells: &[CellCost]) -> f64 {
+    let open = || cells.iter().filter(|cell| cell.scenario.load.is_open());
+    let needed = |round: &&Round| open().any(|cell| same(round, cell.case));
+    let shapes = pilot.rounds.iter().filter(needed);
+    shapes
+        .map(|round| pilot.load_s + pace::capacity_s(round.round_s))
+        .sum()
+}
+
+/// What a target has no time for. Every target keeps cells in the same order, as many
+/// as fit, so that those that are left stand beside each other.
+fn give_up(plan: &Plan, pilot: &Pilot, share_s: f64, budget_s: f64) -> Vec<OverBudget> {
+    let mut wanted = cells(plan, pilot).unwrap_or_default();
+    wanted.sort_by_key(|cell| precedence(cell));
+    let mut kept: Vec<CellCost> = Vec::new();
+    let mut over = Vec::new();
+    for cell in wanted {
+        kept.push(cell);
+        if total_s(plan, pilot, &kept) <= share_s {
+            continue;
+        }
+        kept.pop();
+        over.push(OverBudget {
+            target: pilot.target.clone(),
+            scenario: cell.scenario.id.clone(),
+            case: cell.case.id.clone(),
+            estimate_s: cell.run_s,
+            reason: format!(
+                "about {:.0} s by the pilot; the target's share of the profile's {:.0} min is {:.0} s, and all its cells would take {:.0} s",
+                cell.run_s,
+                budget_s / 60.0,
+                share_s,
+                pilot.planned_s
+            ),
+        });
+    }
+    over
+}
+
+/// Which cell is kept first, whatever the target: a case of every scenario before a
+/// second of any (a comparison with a hole in it says less than one with fewer
+/// sizes), one user before many, little work before much.
+fn precedence(cell: &CellCost) -> (usize, u8, u32) {
+    let cases = &cell.scenario.cases;
+    let position = cases.iter().position(|case| case.id == cell.case.id);
+    let load = match cell.scenario.load {
+        LoadShape::Serial => 0,
+        LoadShape::ClosedLoop => 1,
+        LoadShape::Batch => 2,
+        LoadShape::Poisson | LoadShape::ConstantRate => 3,
+    };
+    let tokens = (cell.case.prompt_tokens + cell.case.new_tokens) * cell.case.concurrency;
+    (position.unwrap_or(cases.len()), load, tokens)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! A program's events as they are read, and everything that can be wrong with them
+//! turned into one [`EngineFailure`].
+
+use super::EngineFailure;
+use super::process::Process;
+use super::unread::Output;
+use protocol::wire::{Done, Failure, FailureKind, Scored};
+use schema::record::Status;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::{Duration, Instant};
+
+/// Read one event; a deadline without one is a failure.
+pub(crate) fn next_event<E: DeserializeOwned>(
+    process: &mut Process,
+    deadline: Instant,
+    doing: &str,
+) -> Result<(E, u64), EngineFailure> {
+    let began = Instant::now();
+    event_before(process, deadline, doing)?.ok_or_else(|| {
+        let waited_s = began.elapsed().as_secs();
+        EngineFailure::new(
+            Status::Timeout,
+            format!("nothing came for {waited_s} s while {doing}"),
+        )
+    })
+}
+
+/// Read one event; `None` at the deadline. Waits in short steps so that an interrupt
+/// is noticed.
+pub(super) fn event_before<E: DeserializeOwned>(
+    process: &mut Process,
+    deadline: Instant,
+    doing: &str,
+) -> Result<Option<(E, u64)>, EngineFailure> {
+    let mut is_gone = false;
+    loop {
+        if let Some(why) = watch::control::given_up() {
+            return Err(EngineFailure::new(Status::NotRun, why));
+        }
+        let step = deadline.min(Instant::now() + Duration::from_millis(200));
+        match process.read(step) {
+            Some(Output::Line { read_ns, bytes }) => {
+                return match serde_json::from_slice(&bytes) {
+                    Ok(event) => Ok(Some((event, read_ns))),
+                    Err(error) => Err(EngineFailure::new(
+                        Status::ProtocolError,
+                        format!(
+                            "wrote a line that is no event: {:?} ({error})",
+                            excerpt(&bytes)
+                        ),
+                    )),
+                };
+            }
+            Some(Output::TooLong) => {
+                return Err(EngineFailure::new(
+                    Status::ProtocolError,
+                    "wrote a line of more than 16 MiB",
+                ));
+            }
+            Some(Output::End) => return Err(ended(process, doing)),
+            None if is_gone => return Err(ended(process, doing)),
+            None => {
+                // What it said last may still be on its way: once more.
+                is_gone = process.has_ended();
+                if !is_gone && Instant::now() >= deadline {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+fn ended(process: &mut Process, doing: &str) -> EngineFailure {
+    let status = process.finish(Duration::from_secs(5));
+    process.died(&format!("while {doing}"), status)
+}
+
+pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailure> {
+    let expected = new_tokens as usize;
+    let text_alone = done.output_ids.is_empty() && done.output_text.is_some();
+    if (text_alone || done.output_ids.len() == expected) && done.token_ns.len() == expected {
+        return Ok(());
+    }
+    Err(EngineFailure::new(
+        Status::ProtocolError,
+        format!(
+            "answered request {} with {} tokens and {} stamps where {expected} were asked for",
+            done.id,
+            done.output_ids.len(),
+            done.token_ns.len()
+        ),
+    ))
+}
+
+/// What a score asked for.
+pub(super) struct Asked {
+    /// Of each position, how many ids.
+    pub(super) positions: Vec<usize>,
+    /// How many of the most likely ids at each.
+    pub(super) top: usize,
+}
+
+pub(super) fn check_scored(scored: &Scored, asked: &Asked) -> Result<(), EngineFailure> {
+    let positions = asked.positions.len();
+    let top_ok = asked.top == 0
+        || scored.top_ids.len() == positions
+            && scored.top_ids.iter().all(|ids| ids.len() == asked.top)
+            && scored.top_logprobs.len() == positions
+            && scored.top_logprobs.iter().all(|of| of.len() == asked.top);
+    let lengths = scored.logprobs.iter().map(Vec::len);
+    if top_ok && scored.argmax.len() == positions && lengths.eq(asked.positions.iter().copied()) {
+        return Ok(());
+    }
+    Err(EngineFailure::new(
+        Status::ProtocolError,
+        format!(
+            "`scored` {} does not answer the {positions} positions it was asked for",
+            scored.id
+        ),
+    ))
+}
+
+pub(super) fn not_in_flight(id: u64) -> EngineFailure {
+    EngineFailure::new(
+        Status::ProtocolError,
+        format!("answered id {id}, which is not in flight (unknown, or answered before)"),
+    )
+}
+
+pub(super) fn refusal(failure: Failure) -> EngineFailure {
+    EngineFailure::new(status_of(failure.kind), failure.message)
+}
+
+/// What a failure by the program's own word is in a record.
+pub(crate) fn status_of(kind: FailureKind) -> Status {
+    match kind {
+        FailureKind::Oom => Status::Oom,
+        FailureKind::Unsupported => Status::Unsupported,
+        FailureKind::Unavailable => Status::Unavailable,
+        FailureKind::BadRequest => Status::ProtocolError,
+        FailureKind::Internal => Status::Crashed,
+    }
+}
+
+pub(crate) fn unexpected(wanted: &str, event: &impl Serialize) -> EngineFailure {
+    let text = serde_json::to_string(event).unwrap_or_default();
+    EngineFailure::new(
+        Status::ProtocolError,
+        format!(
+            "{wanted} was due, but it said {:?}",
+            excerpt(text.as_bytes())
+        ),
+    )
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]);
+    text.into_owned()
+}

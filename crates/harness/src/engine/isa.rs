@@ -1,0 +1,240 @@
+//! Which instructions a program's library may use: what the registry's ladder for it says
+//! on this processor, what the user says, and the step down after an illegal instruction.
+
+use super::{EngineFailure, Program};
+use crate::machine::Processor;
+use base::repo::Repo;
+use schema::record::IsaLimit;
+use schema::registry::isa::{IsaLadder, IsaLevel};
+use schema::registry::{Build, Registry};
+
+/// A ladder as a program stands on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Isa {
+    ladder: IsaLadder,
+    /// What the processor advertises.
+    advertised: Vec<&'static str>,
+    /// `None`: the library takes what it finds.
+    limit: Option<IsaLimit>,
+    /// The user set the variable, so it stays.
+    is_given: bool,
+}
+
+impl Isa {
+    /// Where a program stands before it was ever started. `given` is the variable's value
+    /// in our own environment.
+    fn new(ladder: &IsaLadder, processor: &Processor, given: Option<String>) -> Self {
+        let given = given.filter(|value| !value.is_empty());
+        let is_given = given.is_some();
+        let of = |value: String, why: String| IsaLimit {
+            variable: ladder.variable.clone(),
+            value,
+            why,
+        };
+        let limit = match given {
+            Some(value) => Some(of(value, "set by the user".into())),
+            None => ladder.level_without(&processor.pretended).map(|level| {
+                let why = format!(
+                    "the processor advertises {}, but {}",
+                    processor.pretended.join(", "),
+                    processor.why
+                );
+                of(level.value.clone(), why)
+            }),
+        };
+        Self {
+            ladder: ladder.clone(),
+            advertised: processor.advertised.clone(),
+            limit,
+            is_given,
+        }
+    }
+
+    /// One level lower, after an illegal instruction; `None` where the user chose, or where
+    /// no lower level takes anything from this processor.
+    fn lower(&self) -> Option<Self> {
+        if self.is_given {
+            return None;
+        }
+        let now = self.limit.as_ref().map(|limit| limit.value.as_str());
+        let IsaLevel { value, .. } = self.ladder.level_below(now, &self.advertised)?;
+        let why = match now {
+            None => "it died of an illegal instruction without a limit".to_owned(),
+            Some(value) => format!("it died of an illegal instruction at {value}"),
+        };
+        let limit = IsaLimit {
+            variable: self.ladder.variable.clone(),
+            value: value.clone(),
+            why,
+        };
+        Some(Self {
+            limit: Some(limit),
+            ..self.clone()
+        })
+    }
+}
+
+/// How a program that is made like this stands here; `None` where no ladder is for it.
+pub fn of(repo: &Repo, registry: &Registry, how: &Build) -> Option<Isa> {
+    let requirements = match how {
+        // Requirements that can't be read are said by who installs them.
+        Build::Python { requirements, .. } => {
+            std::fs::read_to_string(repo.root.join(requirements)).unwrap_or_default()
+        }
+        _ => String::new(),
+    };
+    let mut ladders = registry.isa_ladders.iter();
+    let ladder = ladders.find(|ladder| ladder.is_for(how, &requirements))?;
+    Some(here(ladder))
+}
+
+fn here(ladder: &IsaLadder) -> Isa {
+    let given = std::env::var(&ladder.variable).ok();
+    Isa::new(ladder, Processor::here(), given)
+}
+
+/// What every library of the registry is kept to on this machine: for programs that aren't
+/// started as engines, such as their tests.
+pub fn limits(registry: &Registry) -> Vec<IsaLimit> {
+    let ladders = registry.isa_ladders.iter();
+    ladders.filter_map(|ladder| here(ladder).limit).collect()
+}
+
+impl Program {
+    /// The same program on its ladder.
+    pub fn with_isa(mut self, isa: Option<Isa>) -> Self {
+        self.isa = isa;
+        self
+    }
+
+    /// What its library is kept to.
+    pub fn isa_limit(&self) -> Option<&IsaLimit> {
+        self.isa.as_ref()?.limit.as_ref()
+    }
+
+    /// The same program kept to one level less, where `failure` is an illegal instruction
+    /// and there is such a level.
+    pub fn after(&self, failure: &EngineFailure) -> Option<Self> {
+        if !failure.is_illegal_instruction() {
+            return None;
+        }
+        let lower = self.isa.as_ref()?.lower()?;
+        Some(self.clone().with_isa(Some(lower)))
+    }
+
+    /// The same program kept to what a judgement found it to need; `None` where that is no
+    /// other than now, or the user chose.
+    pub fn kept_to(&self, limit: Option<&IsaLimit>) -> Option<Self> {
+        let isa = self.isa.as_ref()?;
+        let is_other = !isa.is_given && limit.is_some() && limit != isa.limit.as_ref();
+        is_other.then(|| {
+            let limit = limit.cloned();
+            self.clone().with_isa(Some(Isa {
+                limit,
+                ..isa.clone()
+            }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::record::Status;
+    use schema::registry::Need;
+    use std::path::Path;
+
+    fn ladder() -> IsaLadder {
+        let level = |value: &str, without: &[&str]| IsaLevel {
+            value: value.into(),
+            without: without.iter().map(|flag| (*flag).to_owned()).collect(),
+        };
+        IsaLadder {
+            library: "lib".into(),
+            variable: "LIB_MAX".into(),
+            need: Need::Libtorch,
+            package: None,
+            levels: vec![
+                level("C", &["amx_tile", "amx_bf16"]),
+                level("B", &["avx512_fp16"]),
+                level("A", &["avx512f"]),
+            ],
+        }
+    }
+
+    fn pretender() -> Processor {
+        Processor {
+            advertised: vec!["avx512f", "amx_tile"],
+            pretended: vec!["amx_tile"],
+            why: "it describes no tiles".into(),
+            ..Processor::default()
+        }
+    }
+
+    fn program(processor: &Processor, given: Option<&str>) -> Program {
+        let argv = vec!["p".to_owned()];
+        let program = Program::new(argv, vec![], Path::new("/r"), Path::new("/b"));
+        let isa = Isa::new(&ladder(), processor, given.map(str::to_owned));
+        program.with_isa(Some(isa))
+    }
+
+    fn sigill() -> EngineFailure {
+        EngineFailure {
+            signal: Some(libc::SIGILL),
+            ..EngineFailure::new(Status::Crashed, "x")
+        }
+    }
+
+    fn value(program: &Program) -> Option<&str> {
+        program.isa_limit().map(|limit| limit.value.as_str())
+    }
+
+    #[test]
+    fn where_an_extension_pretends_the_library_is_kept_from_it() {
+        let kept = program(&pretender(), None);
+        let limit = kept.isa_limit().unwrap();
+        assert_eq!(
+            limit.to_string(),
+            "LIB_MAX=C: the processor advertises amx_tile, but it describes no tiles"
+        );
+        let set: Vec<_> = kept.variables().collect();
+        assert_eq!(set, [("LIB_MAX", "C")]);
+        let good = Processor {
+            pretended: vec![],
+            ..pretender()
+        };
+        let free = program(&good, None);
+        assert_eq!((value(&free), free.variables().count()), (None, 0));
+    }
+
+    #[test]
+    fn what_the_user_set_stays_and_is_recorded() {
+        let given = program(&pretender(), Some("ALL"));
+        assert_eq!(value(&given), Some("ALL"));
+        assert_eq!(given.isa_limit().unwrap().why, "set by the user");
+        assert_eq!(given.after(&sigill()), None);
+        let other = program(&pretender(), None).isa_limit().cloned();
+        assert_eq!(given.kept_to(other.as_ref()), None);
+        let empty = program(&pretender(), Some(""));
+        assert_eq!(value(&empty), Some("C"));
+    }
+
+    #[test]
+    fn after_an_illegal_instruction_it_goes_one_level_down() {
+        let first = program(&pretender(), None);
+        let lower = first.after(&sigill()).unwrap();
+        // B takes nothing from this processor.
+        assert_eq!(value(&lower), Some("A"));
+        let why = &lower.isa_limit().unwrap().why;
+        assert_eq!(why, "it died of an illegal instruction at C");
+        assert_eq!(lower.after(&sigill()), None);
+        let other = EngineFailure::new(Status::Crashed, "exited with status 1");
+        assert_eq!(first.after(&other), None);
+        assert_eq!(first.clone().with_isa(None).after(&sigill()), None);
+        // Later launches are kept to what the judgement was made with.
+        let later = first.kept_to(lower.isa_limit()).unwrap();
+        assert_eq!(value(&later), Some("A"));
+        assert_eq!(first.kept_to(first.isa_limit()), None);
+        assert_eq!(first.kept_to(None), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! Talking to an engine: a process on the other end of two pipes.
+//!
+//! `start` starts it with what it may see, `process` owns the rest of the operating system's
+//! side (pipes, death), `unread` holds what it says, `life` is how a program begins and ends,
+//! `session` the protocol, `isa` which instructions its library may use. None knows which
+//! engine it is.
+
+pub(crate) mod events;
+pub mod isa;
+pub(crate) mod life;
+pub mod process;
+pub mod session;
+pub mod start;
+mod unread;
+
+use schema::record::Status;
+use std::path::{Path, PathBuf};
+
+/// A program that speaks the protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Command line.
+    pub argv: Vec<String>,
+    /// The same for a record: with paths relative to the repository, because where
+    /// a checkout lay is nobody's business and would differ on every machine.
+    pub argv_recorded: Vec<String>,
+    /// Variables it needs beside the user's, such as where its shared
+    /// libraries lie. Not recorded: they are paths of this machine.
+    pub env: Vec<(String, String)>,
+    /// Variables of the user's that it sees beside those that every program does: names, or
+    /// the beginning of names before a `*`.
+    pub passed: Vec<String>,
+    /// Which instructions its library may use, where that can be said.
+    pub isa: Option<isa::Isa>,
+    /// The files whose content is the program: the binary, or all of a script's modules.
+    pub files: Vec<PathBuf>,
+}
+
+impl Program {
+    /// A program of this repository, which builds into `build_dir`.
+    pub fn new(argv: Vec<String>, files: Vec<PathBuf>, root: &Path, build_dir: &Path) -> Self {
+        let relative = |word: &String| {
+            let path = Path::new(word);
+            let in_build = path
+                .strip_prefix(build_dir)
+                .map(|rest| Path::new("target").join(rest));
+            match (in_build, path.strip_prefix(root)) {
+                (Ok(path), _) => path.display().to_string(),
+                (_, Ok(path)) => path.display().to_string(),
+                _ => word.clone(),
+            }
+        };
+        let argv_recorded = argv.iter().map(relative).collect();
+        Self {
+            argv,
+            argv_recorded,
+            env: Vec::new(),
+            passed: Vec::new(),
+            isa: None,
+            files,
+        }
+    }
+
+    /// The same program with variables set.
+    pub fn with_env(mut self, env: Vec<(String, String)>) -> Self {
+        self.env = env;
+        self
+    }
+
+    /// The same program, which also sees these variables of the user's.
+    pub fn with_passed(mut self, passed: Vec<String>) -> Self {
+        self.passed = passed;
+        self
+    }
+
+    /// All variables that it is started with beside the user's.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let limit = self.isa_limit().into_iter();
+        let limit = limit.map(|limit| (limit.variable.as_str(), limit.value.as_str()));
+        let env = self.env.iter();
+        env.map(|(name, value)| (name.as_str(), value.as_str()))
+            .chain(limit)
+    }
+
+    /// What identifies the program in a record.
+    pub fn sha256(&self) -> std::io::Result<String> {
+        let mut bytes = Vec::new();
+        for file in &self.files {
+            bytes.extend(std::fs::read(file)?);
+        }
+        Ok(schema::hash::sha256_hex(&bytes))
+    }
+}
+
+/// Characters of a reason, at most.
+const REASON_CHARS_MAX: usize = 1000;
+
+/// Why an engine gave no answer: the status its record gets, and one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineFailure {
+    /// For the record.
+    pub status: Status,
+    /// What, where, why.
+    pub reason: String,
+    /// The signal that killed its process, if one did.
+    pub signal: Option<i32>,
+}
+
+impl EngineFailure {
+    /// A failure of that status. Its reason may be in the engine's words: it becomes a line
+    /// that no terminal obeys.
+    pub fn new(status: Status, reason: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason: base::text::line(&reason.into(), REASON_CHARS_MAX),
+            signal: None,
+        }
+    }
+
+    /// Whether the processor refused an instruction.
+    pub fn is_illegal_instruction(&self) -> bool {
+        self.signal == Some(libc::SIGILL)
+    }
+}
+
+impl std::fmt::Display for EngineFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.status.id(), self.reason)
+    }
+}
+
+impl std::error::Error for EngineFailure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_a_line_that_no_terminal_obeys() {
+        let said = "\u{1b}[2Jout of\n  memory\u{7}";
+        let failure = EngineFailure::new(Status::Oom, said);
+        assert_eq!(failure.to_string(), "oom: out of memory");
+        let flood = EngineFailure::new(Status::Oom, "x ".repeat(1 << 20));
+        assert_eq!(flood.reason.chars().count(), REASON_CHARS_MAX);
+    }
+
+    #[test]
+    fn a_record_says_nothing_of_where_the_checkout_lay() {
+        let argv = [
+            "/home/me/repo/target/venv/bin/python",
+            "/home/me/repo/engines/x.py",
+            "--fast",
+        ];
+        let argv = argv.map(str::to_owned).to_vec();
+        let (root, build_dir) = (
+            Path::new("/home/me/repo"),
+            Path::new("/home/me/repo/target"),
+        );
+        let program = Program::new(argv.clone(), vec![], root, build_dir);
+        assert_eq!(
+            program.argv_recorded,
+            ["target/venv/bin/python", "engines/x.py", "--fast"]
+        );
+        let elsewhere = Program::new(
+            argv,
+            vec![],
+            Path::new("/srv"),
+            Path::new("/home/me/repo/target"),
+        );
+        assert_eq!(elsewhere.argv_recorded[0], "target/venv/bin/python");
+    }
+}

@@ -1,0 +1,371 @@
+//! What differs between the surroundings of two runs, item by item: the plan, the
+//! code, its locks, the model's files, the programs, the machine. Pure, and in
+//! words; what follows from a difference is decided by `compare`, `merge` and
+//! `reproduce`, by its kind.
+
+use crate::machine::Ceilings;
+use schema::launch_log::LaunchLog;
+use schema::pins::Pins;
+use schema::plan::Plan;
+use schema::provenance::Provenance;
+use schema::run::Run;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a run lacks.
+const ABSENT: &str = "absent";
+
+/// Facts of what the measured code runs on and what is allowed of it. The rest of
+/// the facts (kernel, compilers, free memory…) can matter too, but doesn't make it
+/// another machine.
+const MACHINE: [&str; 16] = [
+    "arch",
+    "cpu_model",
+    "cpus",
+    "cpu_cores",
+    "cpu_flags",
+    "cpu_limit",
+    "last_level_cache_bytes",
+    "governor",
+    "driver",
+    "gpus",
+    "gpu",
+    "gpu_memory_bytes",
+    "gpu_power_limit_mw",
+    "gpu_sm_clock_mhz_max",
+    "gpu_memory_clock_mhz_max",
+    "gpu_mig",
+];
+
+/// One thing that isn't the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What kind of thing.
+    pub kind: Kind,
+    /// What, e.g. `kernel` or `lockfile Cargo.lock`.
+    pub item: String,
+    /// In the first run.
+    pub before: String,
+    /// In the second.
+    pub after: String,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Items and values are what others recorded.
+        let said = format!("{}: {} → {}", self.item, self.before, self.after);
+        f.write_str(&base::text::plain(&said).replace('\n', " "))
+    }
+}
+
+/// What a difference is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// What was to be measured.
+    Plan,
+    /// The model's files.
+    Model,
+    /// The prompts cut from them and the seed.
+    Prompts,
+    /// The revision of this repository.
+    Revision,
+    /// Whether the checkout differed from its revision.
+    Dirty,
+    /// A lockfile.
+    Lockfile,
+    /// What an engine says of itself: version and build.
+    Engine,
+    /// The libtorch that programs are linked with.
+    Libtorch,
+    /// What else stood around the programs: the flake's shell, Python, CUDA toolkit.
+    Tools,
+    /// The bytes of a target's program.
+    Program,
+    /// What it ran on.
+    Machine,
+    /// Any other fact.
+    Other,
+}
+
+/// All that differs between two runs, in the order of [`Kind`].
+pub fn runs(a: &Run, b: &Run) -> Vec<Difference> {
+    let mut all = plans(&a.header.plan, &b.header.plan);
+    all.extend(provenances(&a.header.provenance, &b.header.provenance));
+    all.extend(engines(&a.launches, &b.launches));
+    all.sort_by_key(|difference| difference.kind);
+    all
+}
+
+/// What differs between two plans, in a few numbers; the cells are `compare`'s.
+fn plans(a: &Plan, b: &Plan) -> Vec<Difference> {
+    let items = |plan: &Plan| {
+        let numbers = [
+            ("profile", plan.profile.clone()),
+            ("model", plan.model.clone()),
+            ("seed", plan.seed.to_string()),
+            ("threads", plan.threads.to_string()),
+            ("invocations", plan.invocations.to_string()),
+            ("warmup_requests", plan.warmup_requests.to_string()),
+        ];
+        let named = numbers.map(|(name, value)| (name.to_owned(), value));
+        let own = plan.prompts.iter();
+        let own = own.map(|prompts| ("prompts of the user's".to_owned(), prompts.name()));
+        let requests = plan.scenarios.iter().flat_map(|scenario| {
+            scenario.cases.iter().map(|case| {
+                (
+                    format!("length of {}/{}", scenario.id, case.id),
+                    format!("{} requests, {} s", case.requests, case.duration_s),
+                )
+            })
+        });
+        named.into_iter().chain(own).chain(requests).collect()
+    };
+    let (a, b): (BTreeMap<String, String>, BTreeMap<String, String>) = (items(a), items(b));
+    // A case that only one plan has is a cell without a counterpart, not a length.
+    let both = |item: &str| a.contains_key(item) && b.contains_key(item);
+    let differences = maps(Kind::Plan, "", &a, &b);
+    differences.into_iter().filter(|d| both(&d.item)).collect()
+}
+
+/// What differs between where and with what two runs were made.
+pub fn provenances(a: &Provenance, b: &Provenance) -> Vec<Difference> {
+    let mut all = Vec::new();
+    let text = |value: Option<String>| value.unwrap_or_else(|| ABSENT.into());
+    let mut one = |kind, item: &str, before: Option<String>, after: Option<String>| {
+        if before != after {
+            all.push(Difference {
+                kind,
+                item: item.to_owned(),
+                before: text(before),
+                after: text(after),
+            });
+        }
+    };
+    let (revision, dirty) = (&a.git_revision, a.git_dirty);
+    one(
+        Kind::Revision,
+        "git revision",
+        revision.clone(),
+        b.git_revision.clone(),
+    );
+    let said = |dirty: Option<bool>| Some(if dirty? { "changed" } else { "clean" }.to_owned());
+    one(Kind::Dirty, "checkout", said(dirty), said(b.git_dirty));
+    all.extend(hashes(
+        Kind::Lockfile,
+        "lockfile ",
+        &a.lockfiles,
+        &b.lockfiles,
+    ));
+    all.extend(hashes(Kind::Model, "", &a.model_files, &b.model_files));
+    all.extend(hashes(
+        Kind::Program,
+        "program of ",
+        &a.binaries,
+        &b.binaries,
+    ));
+    all.extend(pins(&a.pins, &b.pins));
+    all.extend(facts(&a.facts, &b.facts));
+    all
+}
+
+fn pins(a: &Pins, b: &Pins) -> Vec<Difference> {
+    let items = |pins: &Pins| -> BTreeMap<String, String> {
+        let items = pins.items().into_iter();
+        items
+            .filter_map(|(item, value)| Some((item.to_owned(), value?)))
+            .collect()
+    };
+    let mut all = maps(Kind::Tools, "", &items(a), &items(b));
+    for difference in &mut all {
+        if difference.item == Pins::LIBTORCH {
+            difference.kind = Kind::Libtorch;
+        }
+    }
+    all
+}
+
+fn facts(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Difference> {
+    let mut all = maps(Kind::Other, "", a, b);
+    all.retain(|difference| !Ceilings::FACTS.contains(&difference.item.as_str()));
+    for difference in &mut all {
+        match difference.item.as_str() {
+            "prompts_sha256" => {
+                difference.kind = Kind::Prompts;
+                shorten(difference);
+            }
+            "cpu_flags" => {
+                difference.kind = Kind::Machine;
+                only_the_differing_words(difference);
+            }
+            item if MACHINE.contains(&item) => difference.kind = Kind::Machine,
+            _ => {}
+        }
+    }
+    all
+}
+
+/// The engines' own words on version and build, and what their libraries were kept to, of
+/// targets that both runs launched.
+fn engines(a: &[LaunchLog], b: &[LaunchLog]) -> Vec<Difference> {
+    let said = |logs: &[LaunchLog]| {
+        let mut said: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+        for log in logs {
+            let Some(ready) = &log.ready else { continue };
+            let of = said.entry(log.launch.target.clone()).or_default();
+            let version = ("version".to_owned(), ready.version.clone());
+            let limit = log.launch.isa_limit.iter();
+            let limit = limit.map(|limit| (limit.variable.clone(), limit.value.clone()));
+            let build = ready.build.clone().into_iter().chain(limit);
+            for (key, value) in std::iter::once(version).chain(build) {
+                of.entry(key).or_default().insert(value);
+            }
+        }
+        said
+    };
+    let joined = |words: &BTreeMap<String, BTreeSet<String>>| -> BTreeMap<String, String> {
+        let join = |values: &BTreeSet<String>| {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            values.join(" and ")
+        };
+        words.iter().map(|(k, v)| (k.clone(), join(v))).collect()
+    };
+    let (a, b) = (said(a), said(b));
+    a.iter()
+        .filter_map(|(target, before)| Some((target, before, b.get(target)?)))
+        .flat_map(|(target, before, after)| {
+            let prefix = format!("{target} ");
+            maps(Kind::Engine, &prefix, &joined(before), &joined(after))
+        })
+        .collect()
+}
+
+fn hashes(
+    kind: Kind,
+    prefix: &str,
+    a: &BTreeMap<String, String>,
+    b: &BTreeMap<String, String>,
+) -> Vec<Difference> {
+    let mut all = maps(kind, prefix, a, b);
+    all.iter_mut().for_each(shorten);
+    all
+}
+
+fn maps(
+    kind: Kind,
+    prefix: &str,
+    a: &BTreeMap<String, String>,
+    b: &BTreeMap<String, String>,
+) -> Vec<Difference> {
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let value = |map: &BTreeMap<String, String>, key: &String| {
+        map.get(key).cloned().unwrap_or_else(|| ABSENT.into())
+    };
+    keys.into_iter()
+        .filter(|key| a.get(*key) != b.get(*key))
+        .map(|key| Difference {
+            kind,
+            item: format!("{prefix}{key}"),
+            before: value(a, key),
+            after: value(b, key),
+        })
+        .collect()
+}
+
+/// As much of a hash as tells it apart.
+fn shorten(difference: &mut Difference) {
+    for text in [&mut difference.before, &mut difference.after] {
+        if let Some(short) = text.get(..12) {
+            *text = short.to_owned();
+        }
+    }
+}
+
+/// Of two long lists, the words that only one has.
+fn only_the_differing_words(difference: &mut Difference) {
+    let words =
+        |text: &str| -> BTreeSet<String> { text.split_whitespace().map(str::to_owned).collect() };
+    let (before, after) = (words(&difference.before), words(&difference.after));
+    let only = |these: &BTreeSet<String>, those: &BTreeSet<String>| {
+        let only: Vec<&str> = these.difference(those).map(String::as_str).collect();
+        match only.is_empty() {
+            true => "none of its own".to_owned(),
+            false => only.join(" "),
+        }
+    };
+    difference.before = only(&before, &after);
+    difference.after = only(&after, &before);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::pins::Pin;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let owned = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+        pairs.iter().map(owned).collect()
+    }
+
+    fn pin(version: &str) -> Option<Pin> {
+        Some(Pin {
+            version: Some(version.into()),
+            from: "a.lock".into(),
+            sha256: None,
+        })
+    }
+
+    #[test]
+    fn every_difference_is_an_item_of_its_kind() {
+        let a = Provenance {
+            git_revision: Some("abc".into()),
+            git_dirty: Some(false),
+            lockfiles: map(&[("Cargo.lock", "0123456789abcdef")]),
+            facts: map(&[("kernel", "6.1"), ("cpu_flags", "avx sse"), ("cpus", "2")]),
+            pins: Pins {
+                libtorch: pin("2.9.0"),
+                cuda_toolkit: pin("12.8.93"),
+                ..Pins::default()
+            },
+            ..Provenance::default()
+        };
+        let b = Provenance {
+            git_dirty: Some(true),
+            lockfiles: map(&[("Cargo.lock", "fedcba9876543210")]),
+            facts: map(&[
+                ("kernel", "6.2"),
+                ("cpu_flags", "sse avx avx512f"),
+                ("cpus", "2"),
+                ("flops_f32_per_s", "530000000000"),
+            ]),
+            pins: Pins {
+                nix_shell: Some("cpu".into()),
+                libtorch: pin("2.8.0"),
+                cuda_toolkit: pin("12.8.93"),
+                ..Pins::default()
+            },
+            ..Provenance::default()
+        };
+        let found: Vec<(Kind, String)> = provenances(&a, &b)
+            .into_iter()
+            .map(|d| (d.kind, d.to_string()))
+            .collect();
+        let expected = [
+            (Kind::Revision, "git revision: abc → absent"),
+            (Kind::Dirty, "checkout: clean → changed"),
+            (
+                Kind::Lockfile,
+                "lockfile Cargo.lock: 0123456789ab → fedcba987654",
+            ),
+            (
+                Kind::Libtorch,
+                "libtorch: 2.9.0 from a.lock → 2.8.0 from a.lock",
+            ),
+            (Kind::Tools, "nix shell: absent → cpu"),
+            (Kind::Machine, "cpu_flags: none of its own → avx512f"),
+            (Kind::Other, "kernel: 6.1 → 6.2"),
+        ];
+        assert_eq!(found, expected.map(|(kind, text)| (kind, text.to_owned())));
+        assert_eq!(provenances(&a, &a), []);
+    }
+}

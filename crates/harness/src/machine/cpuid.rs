@@ -1,0 +1,370 @@
+//! What an x86 processor says of itself in CPUID: which vector extensions it advertises, and
+//! which of them it can't mean, since it doesn't say what using them takes.
+//!
+//! Judging a snapshot is pure. Nothing is tried here: see `instructions`.
+
+use std::sync::OnceLock;
+
+/// The registers of a leaf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leaf {
+    /// EAX.
+    pub a: u32,
+    /// EBX.
+    pub b: u32,
+    /// ECX.
+    pub c: u32,
+    /// EDX.
+    pub d: u32,
+}
+
+/// The leaves that matter; zero where the processor has them not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last leaf.
+    pub leaf_max: u32,
+    /// Leaf 1: basic features.
+    pub basic: Leaf,
+    /// Leaf 7, subleaf 0: extended features.
+    pub extended: Leaf,
+    /// Leaf 7, subleaf 1: more of them.
+    pub extended_1: Leaf,
+    /// Leaf 0x1D, subleaf 0: how many palettes of tiles there are.
+    pub palettes: Leaf,
+    /// Leaf 0x1D, subleaf 1: the first palette.
+    pub palette_1: Leaf,
+    /// XCR0: the register states that the operating system keeps.
+    pub xcr0: u64,
+}
+
+/// What a palette says of its tiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Palette {
+    /// Its number; 0 is none at all.
+    pub id: u8,
+    /// How many tiles.
+    pub tiles: u16,
+    /// Bytes of a row.
+    pub row_bytes: u16,
+    /// Rows of a tile.
+    pub rows: u16,
+}
+
+impl Palette {
+    /// Whether a tile of it can hold anything.
+    pub fn is_usable(self) -> bool {
+        self.id > 0 && self.tiles > 0 && self.row_bytes > 0 && self.rows > 0
+    }
+}
+
+/// What a processor advertises, and what of it only pretends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Processor {
+    /// Flags, as the Linux kernel spells them.
+    pub advertised: Vec<&'static str>,
+    /// Those of them that can't be used.
+    pub pretended: Vec<&'static str>,
+    /// Why not; empty where nothing pretends.
+    pub why: String,
+    /// The tiles it describes.
+    pub palette: Palette,
+}
+
+/// The leaf that describes the tiles of AMX.
+const TILES: u32 = 0x1d;
+
+/// XCR0: registers of SSE and AVX; those of AVX-512 too; tiles.
+const VECTORS: u64 = 0b110;
+const WIDE: u64 = 0b1110_0110;
+const TILE_STATE: u64 = 0b11 << 17;
+
+/// Every flag: the register it stands in, its bit, and the states it takes.
+type Flag = (&'static str, fn(&Snapshot) -> u32, u32, u64);
+
+/// From old to new. Intel, Software Developer's Manual, volume 2A, CPUID.
+const FLAGS: [Flag; 16] = [
+    ("sse2", |s| s.basic.d, 26, 0),
+    ("avx", |s| s.basic.c, 28, VECTORS),
+    ("f16c", |s| s.basic.c, 29, VECTORS),
+    ("fma", |s| s.basic.c, 12, VECTORS),
+    ("avx2", |s| s.extended.b, 5, VECTORS),
+    ("avx_vnni", |s| s.extended_1.a, 4, VECTORS),
+    ("avx512f", |s| s.extended.b, 16, WIDE),
+    ("avx512bw", |s| s.extended.b, 30, WIDE),
+    ("avx512vl", |s| s.extended.b, 31, WIDE),
+    ("avx512_vnni", |s| s.extended.c, 11, WIDE),
+    ("avx512_bf16", |s| s.extended_1.a, 5, WIDE),
+    ("avx512_fp16", |s| s.extended.d, 23, WIDE),
+    ("amx_tile", |s| s.extended.d, 24, TILE_STATE),
+    ("amx_int8", |s| s.extended.d, 25, TILE_STATE),
+    ("amx_bf16", |s| s.extended.d, 22, TILE_STATE),
+    ("amx_fp16", |s| s.extended_1.a, 21, TILE_STATE),
+];
+
+impl Snapshot {
+    /// What follows from it.
+    pub fn judge(&self) -> Processor {
+        let is_advertised = |(_, register, bit, state): &&Flag| {
+            register(self) >> bit & 1 == 1 && self.xcr0 & state == *state
+        };
+        let advertised: Vec<&Flag> = FLAGS.iter().filter(is_advertised).collect();
+        let palette = self.palette();
+        let pretends = |flag: &&&Flag| flag.3 == TILE_STATE && !palette.is_usable();
+        let pretended = advertised.iter().filter(pretends).map(|flag| flag.0);
+        let pretended: Vec<&str> = pretended.collect();
+        let why = match (pretended.is_empty(), self.leaf_max < TILES) {
+            (true, _) => String::new(),
+            (false, true) => format!(
+                "CPUID ends at leaf {:#x} and so describes no tiles (leaf {TILES:#x})",
+                self.leaf_max
+            ),
+            (false, false) => format!("CPUID leaf {TILES:#x} describes no tiles"),
+        };
+        Processor {
+            advertised: advertised.iter().map(|flag| flag.0).collect(),
+            pretended,
+            why,
+            palette,
+        }
+    }
+
+    /// The first palette, as a library reads it.
+    fn palette(&self) -> Palette {
+        if self.leaf_max < TILES || self.palettes.a == 0 {
+            return Palette::default();
+        }
+        let low = |register: u32| (register & 0xffff) as u16;
+        Palette {
+            id: 1,
+            tiles: (self.palette_1.b >> 16) as u16,
+            row_bytes: low(self.palette_1.b),
+            rows: low(self.palette_1.c),
+        }
+    }
+
+    /// This processor's; `None` where it is no x86.
+    #[cfg(target_arch = "x86_64")]
+    pub fn read() -> Option<Self> {
+        use std::arch::x86_64::__cpuid_count;
+        let leaf_max = __cpuid_count(0, 0).eax;
+        // Some processors answer a leaf beyond their last with the last one's values.
+        let leaf = |leaf: u32, subleaf: u32| {
+            if leaf > leaf_max {
+                return Leaf::default();
+            }
+            let found = __cpuid_count(leaf, subleaf);
+            Leaf {
+                a: found.eax,
+                b: found.ebx,
+                c: found.ecx,
+                d: found.edx,
+            }
+        };
+        let subleaf = |number: u32, of: Leaf| match of.a {
+            0 => Leaf::default(),
+            _ => leaf(number, 1),
+        };
+        let (basic, extended, palettes) = (leaf(1, 0), leaf(7, 0), leaf(TILES, 0));
+        Some(Self {
+            leaf_max,
+            basic,
+            extended,
+            extended_1: subleaf(7, extended),
+            palettes,
+            palette_1: subleaf(TILES, palettes),
+            xcr0: xcr0(basic),
+        })
+    }
+
+    /// This processor's; `None` where it is no x86.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn read() -> Option<Self> {
+        None
+    }
+}
+
+/// Zero where the operating system doesn't let programs ask.
+#[cfg(target_arch = "x86_64")]
+fn xcr0(basic: Leaf) -> u64 {
+    const OSXSAVE: u32 = 1 << 27;
+    if basic.c & OSXSAVE == 0 {
+        return 0;
+    }
+    let (low, high): (u32, u32);
+    // SAFETY: the bit above says that `xgetbv` may be executed here; it reads a register.
+    unsafe {
+        std::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+impl Processor {
+    /// This machine's, read once; where it is no x86, nothing is known of it.
+    pub fn here() -> &'static Self {
+        static HERE: OnceLock<Processor> = OnceLock::new();
+        HERE.get_or_init(|| Snapshot::read().map(|s| s.judge()).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Sapphire Rapids as Intel describes it: one palette of 8 tiles, 16 rows of 64 bytes.
+    fn with_amx() -> Snapshot {
+        Snapshot {
+            leaf_max: 0x20,
+            basic: Leaf {
+                c: 1 << 12 | 1 << 28 | 1 << 29,
+                d: 1 << 26,
+                ..Leaf::default()
+            },
+            extended: Leaf {
+                a: 2,
+                b: 1 << 5 | 1 << 16 | 1 << 30 | 1 << 31,
+                c: 1 << 11,
+                d: 0b1111 << 22,
+            },
+            extended_1: Leaf {
+                a: 1 << 4 | 1 << 5,
+                ..Leaf::default()
+            },
+            palettes: Leaf {
+                a: 1,
+                ..Leaf::default()
+            },
+            palette_1: Leaf {
+                a: 1024 << 16 | 8192,
+                b: 8 << 16 | 64,
+                c: 16,
+                d: 0,
+            },
+            xcr0: WIDE | TILE_STATE | 1,
+        }
+    }
+
+    const AMX: [&str; 3] = ["amx_tile", "amx_int8", "amx_bf16"];
+
+    #[test]
+    fn a_processor_that_describes_its_tiles_pretends_nothing() {
+        let good = with_amx().judge();
+        assert!(AMX.iter().all(|flag| good.advertised.contains(flag)));
+        assert!(good.advertised.contains(&"avx512_fp16"));
+        assert!(!good.advertised.contains(&"amx_fp16"));
+        assert_eq!(
+            (good.pretended.as_slice(), good.why.as_str()),
+            (&[][..], "")
+        );
+        let palette = Palette {
+            id: 1,
+            tiles: 8,
+            row_bytes: 64,
+            rows: 16,
+        };
+        assert_eq!(good.palette, palette);
+    }
+
+    #[test]
+    fn amx_pretends_where_cpuid_ends_before_the_tiles() {
+        // The palette's leaves as an Intel processor answers them beyond its last leaf.
+        let cut = Snapshot {
+            leaf_max: 0x1c,
+            ..with_amx()
+        };
+        let judged = cut.judge();
+        assert_eq!(judged.pretended, AMX);
+        assert_eq!(
+            judged.why,
+            "CPUID ends at leaf 0x1c and so describes no tiles (leaf 0x1d)"
+        );
+        assert_eq!(judged.palette, Palette::default());
+    }
+
+    #[test]
+    fn amx_pretends_where_the_leaf_of_the_tiles_is_empty() {
+        let no_palette = Snapshot {
+            palettes: Leaf::default(),
+            palette_1: Leaf::default(),
+            ..with_amx()
+        };
+        let empty_palette = Snapshot {
+            palette_1: Leaf::default(),
+            ..with_amx()
+        };
+        for snapshot in [no_palette, empty_palette] {
+            let judged = snapshot.judge();
+            assert_eq!(judged.pretended, AMX);
+            assert_eq!(judged.why, "CPUID leaf 0x1d describes no tiles");
+        }
+    }
+
+    #[test]
+    fn without_amx_nothing_has_to_describe_tiles() {
+        // A Zen 4: its CPUID ends at leaf 0x10.
+        let mut zen = Snapshot {
+            leaf_max: 0x10,
+            palettes: Leaf::default(),
+            palette_1: Leaf::default(),
+            xcr0: WIDE | 1,
+            ..with_amx()
+        };
+        zen.extended.d = 0;
+        let judged = zen.judge();
+        assert_eq!(judged.pretended, [""; 0]);
+        assert!(judged.advertised.contains(&"avx512_bf16"));
+        assert_eq!(Snapshot::default().judge(), Processor::default());
+    }
+
+    #[test]
+    fn what_the_operating_system_does_not_keep_is_not_advertised() {
+        let no_tiles = Snapshot {
+            xcr0: WIDE | 1,
+            leaf_max: 0x1c,
+            ..with_amx()
+        };
+        let judged = no_tiles.judge();
+        assert_eq!(judged.pretended, [""; 0]);
+        assert!(judged.advertised.contains(&"avx512f"));
+        let narrow = Snapshot {
+            xcr0: VECTORS | 1,
+            ..with_amx()
+        };
+        let advertised = narrow.judge().advertised;
+        assert_eq!(
+            advertised,
+            ["sse2", "avx", "f16c", "fma", "avx2", "avx_vnni"]
+        );
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn this_processor_advertises_what_the_standard_library_detects() {
+        let here = Processor::here();
+        let has = |flag| here.advertised.contains(&flag);
+        assert!(has("sse2"), "every 64-bit x86 has it: {here:?}");
+        assert_eq!(has("avx2"), is_x86_feature_detected!("avx2"));
+        assert_eq!(has("avx512_vnni"), is_x86_feature_detected!("avx512vnni"));
+        assert_eq!(has("avx512_bf16"), is_x86_feature_detected!("avx512bf16"));
+        assert_eq!(has("fma"), is_x86_feature_detected!("fma"));
+    }
+
+    #[test]
+    fn every_flag_that_a_ladder_of_the_registry_names_is_known_here() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let path = root.join("engines/engines.toml");
+        let registry = schema::registry::Registry::load(&path).expect("it is valid");
+        assert!(!registry.isa_ladders.is_empty());
+        for flag in registry
+            .isa_ladders
+            .iter()
+            .flat_map(|ladder| &ladder.levels)
+            .flat_map(|level| &level.without)
+        {
+            let mut known = FLAGS.iter().map(|(known, ..)| known);
+            assert!(
+                known.any(|known| known == flag),
+                "{flag} is in no CPUID leaf"
+            );
+        }
+    }
+}

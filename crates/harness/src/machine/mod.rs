@@ -1,0 +1,74 @@
+//! This machine: what it has, and what it could do at best.
+//!
+//! Reading changes nothing and asks no network. Whatever can't be read is absent, never zero and
+//! never a failure. [`facts`] takes a few milliseconds and a few `--version`s; the ceilings take
+//! seconds and are measured only on demand ([`ceilings()`]).
+
+mod bandwidth;
+mod ceilings;
+mod cpu;
+mod cpuid;
+mod flops;
+mod gpu;
+mod int8;
+mod measured;
+mod memory;
+pub mod packages;
+mod parallel;
+mod system;
+mod tools;
+
+pub use ceilings::{Ceilings, ceilings};
+pub use cpu::{Cache, Cpu};
+pub use cpuid::{Palette, Processor};
+pub use gpu::{Gpu, GpuDevice};
+pub use measured::Measured;
+pub use memory::Memory;
+pub use packages::install_command;
+pub use system::{PackageManager, System};
+pub use tools::{Tool, Tools, is_here};
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The machine and its tools in a run's provenance. Keys that can't be read are
+/// left out. Numbers in keys that end in a unit are plain decimals.
+pub fn facts(repo: &Path) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    Cpu::read().add_facts(&mut facts);
+    Memory::read().add_facts(&mut facts);
+    System::read().add_facts(&mut facts);
+    Gpu::read().add_facts(&mut facts);
+    Tools::read_compilers(repo).add_facts(&mut facts);
+    facts
+}
+
+/// Insert `key` where there is a value.
+fn put(facts: &mut BTreeMap<String, String>, key: &str, value: Option<impl ToString>) {
+    if let Some(value) = value {
+        facts.insert(key.to_owned(), value.to_string());
+    }
+}
+
+/// A small file under /proc or /sys, trimmed; `None` if it can't be read or is empty.
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_never_empty_strings() {
+        let dir = tempfile::tempdir().unwrap();
+        let facts = facts(dir.path());
+        assert!(facts.contains_key("cpus"));
+        assert!(
+            facts.values().all(|value| !value.trim().is_empty()),
+            "{facts:?}"
+        );
+    }
+}

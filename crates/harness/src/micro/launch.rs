@@ -1,0 +1,287 @@
+//! One process of a micro suite from start to end: each case is prepared, its output
+//! judged, timed, and its output judged again; and the record file of all that.
+
+use super::output::{References, judge, load, prepare};
+use super::session::Session;
+use super::{Context, Outcome, told};
+use crate::engine::session::Patience;
+use crate::engine::{EngineFailure, Program};
+use crate::telemetry::{peak_rss_bytes, reset_peak_rss};
+use anyhow::Result;
+use base::appender::Appender;
+use protocol::clock::now_ns;
+use protocol::micro::wire::Time;
+use schema::micro::record::{MicroFailed, MicroReady, MicroStart};
+use schema::micro::{DIR, MicroEvent, MicroLaunch, MicroSample, PlannedSuite, SuiteCase, Variant};
+use schema::record::{End, Status};
+
+/// Samples of the first look at how long a case takes.
+const LOOKS: u32 = 3;
+
+/// Which launch.
+pub(super) struct Wanted<'a> {
+    pub(super) suite: &'a PlannedSuite,
+    pub(super) launch: &'a MicroLaunch,
+    /// Ids of the cases that are left.
+    pub(super) cases: &'a [String],
+    pub(super) patience: Patience,
+    /// Those of them that an earlier launch of the variant has measured.
+    pub(super) measured: &'a [String],
+    pub(super) program: Result<&'a Program, EngineFailure>,
+    /// Whether the program may be started once more, kept to fewer instructions, where it
+    /// dies of one before anything is measured.
+    pub(super) may_lower: bool,
+}
+
+/// Make it. `Err` only where the record can't be written.
+pub(super) fn launch(
+    context: &Context,
+    wanted: &Wanted,
+    references: &mut References,
+) -> Result<Outcome> {
+    let (suite, launch) = (wanted.suite, wanted.launch);
+    let variant = suite
+        .variant(&launch.variant)
+        .expect("the plan names its variants");
+    let program = wanted.program.clone();
+    let mut record = Record::create(context, wanted)?;
+    record.event(MicroEvent::Launch(MicroStart {
+        suite: suite.id.clone(),
+        variant: launch.variant.clone(),
+        invocation: launch.invocation,
+        attempt: record.attempt,
+        cases: wanted.cases.to_vec(),
+        argv: program
+            .as_ref()
+            .map(|p| p.argv_recorded.clone())
+            .unwrap_or_default(),
+        isa_limit: program.as_ref().ok().and_then(|p| p.isa_limit().cloned()),
+        start_ns: program.as_ref().map_or(0, |_| now_ns()),
+    }))?;
+    let (failure, stderr_tail) = match program {
+        Err(ref failure) => (Some(failure.clone()), String::new()),
+        Ok(program) => run(context, wanted, variant, program, references, &mut record)?,
+    };
+    let may_lower = wanted.may_lower && record.done.is_empty() && record.lost.is_empty();
+    let lower = match (program, &failure) {
+        (Ok(program), Some(failure)) if may_lower => program.after(failure),
+        _ => None,
+    };
+    let is_of_cases =
+        |failure: &&EngineFailure| failure.status != Status::NotRun && lower.is_none();
+    if let Some(failure) = failure.as_ref().filter(is_of_cases) {
+        // The case it died of, or all of them where it never got to one.
+        let left = wanted.cases.iter().filter(|case| !record.knows(case));
+        let left: Vec<String> = left.cloned().collect();
+        let blamed = match record.began {
+            true => left.into_iter().take(1).collect(),
+            false => left,
+        };
+        for case in blamed {
+            record.failed(&case, failure)?;
+        }
+    }
+    let end = End {
+        status: failure.as_ref().map_or(Status::Ok, |f| f.status),
+        reason: failure.map(|f| f.reason).unwrap_or_default(),
+        stderr_tail,
+        end_ns: now_ns(),
+    };
+    record.event(MicroEvent::End(end.clone()))?;
+    record.file.sync()?;
+    Ok(Outcome {
+        end,
+        done: record.done,
+        failed: record.lost,
+        lower,
+    })
+}
+
+/// Start it and go through its cases; how it failed as a whole, if it did, and the last
+/// lines of its stderr.
+fn run(
+    context: &Context,
+    wanted: &Wanted,
+    variant: &Variant,
+    program: &Program,
+    references: &mut References,
+    record: &mut Record,
+) -> Result<(Option<EngineFailure>, String)> {
+    let load = load(context.plan, context.model_dir, wanted.suite, variant);
+    let mut session = match Session::open(program, &load, wanted.patience) {
+        Err((failure, tail)) => return Ok((Some(failure), tail)),
+        Ok(session) => session,
+    };
+    record.event(MicroEvent::Ready(MicroReady {
+        version: session.hello.version.clone(),
+        build: session.hello.build.clone(),
+        notes: session.hello.notes.clone(),
+        ready_ns: session.ready_ns,
+    }))?;
+    record.began = true;
+    for id in wanted.cases {
+        let Some(case) = wanted.suite.cases.iter().find(|case| case.id == *id) else {
+            continue;
+        };
+        // The baseline gives up nothing, because every ratio needs it; and what was
+        // measured once is within the budget.
+        let look = variant.id != wanted.suite.baseline && !wanted.measured.contains(id);
+        let cell = (variant, case, look);
+        told::case(wanted.suite, id);
+        match measure(context, wanted.suite, cell, &mut session, references) {
+            Ok(sample) => {
+                told::timed(&sample);
+                record.done(sample)?;
+            }
+            // By its own word, and alive: the other cases are another matter.
+            Err(failure) if is_of_case(&failure) && !session.has_ended() => {
+                record.failed(id, &failure)?;
+            }
+            Err(failure) => {
+                let tail = session.abort();
+                return Ok((Some(failure), tail));
+            }
+        }
+    }
+    Ok(match session.close() {
+        (Ok(()), _) => (None, String::new()),
+        (Err(failure), tail) => (Some(failure), tail),
+    })
+}
+
+/// Whether a process may go on after it.
+fn is_of_case(failure: &EngineFailure) -> bool {
+    !matches!(failure.status, Status::NotRun | Status::Timeout)
+}
+
+fn measure(
+    context: &Context,
+    suite: &PlannedSuite,
+    (variant, case, look): (&Variant, &SuiteCase, bool),
+    session: &mut Session,
+    references: &mut References,
+) -> Result<MicroSample, EngineFailure> {
+    let reference = references.get(context, suite, case)?;
+    let limit = suite.limits.get(&variant.precision).copied();
+    let limit = limit.unwrap_or_default(); // the plan has one for every precision
+    let prepared = session.prepare(prepare(case))?;
+    let file = context.scratch.join("output.f64");
+    let check = |session: &mut Session| {
+        let values = session.output(&file)?;
+        judge(reference, prepared.work, &values, limit)
+            .map(|error| (error, values.len() as u64))
+            .map_err(|why| EngineFailure::new(Status::WrongOutput, why))
+    };
+    let (error_before, values) = check(session)?;
+    if look {
+        within_budget(suite, session)?;
+    }
+    // From here to the last sample, so that neither the cases before nor the copies made
+    // for the harness count.
+    let is_reset = reset_peak_rss(session.pid());
+    let timed = session.time(Time {
+        samples: suite.samples,
+        sample_ns: suite.sample_ns,
+        warmup_ns: suite.warmup_ns,
+    })?;
+    let peak = is_reset.then(|| peak_rss_bytes(session.pid()));
+    let (error_after, _) = check(session)?;
+    Ok(MicroSample {
+        case: case.id.clone(),
+        work: prepared.work,
+        first_call_ns: prepared.first_call_ns,
+        calls: timed.calls,
+        ns: timed.ns,
+        start_ns: timed.start_ns,
+        end_ns: timed.end_ns,
+        values,
+        error_max: error_before.max(error_after),
+        peak_rss_bytes_timed: peak.flatten(),
+    })
+}
+
+/// A first look at what the samples will take, by the best of a few that aren't kept:
+/// whatever else is at work makes a call longer, never shorter.
+fn within_budget(suite: &PlannedSuite, session: &mut Session) -> Result<(), EngineFailure> {
+    if suite.cell_ns == 0 {
+        return Ok(());
+    }
+    let look = session.time(Time {
+        samples: LOOKS,
+        sample_ns: 0,
+        warmup_ns: 0,
+    })?;
+    let best = look.ns.iter().min().copied().unwrap_or_default();
+    let of_sample = (best / look.calls).max(suite.sample_ns);
+    let all_ns = of_sample.saturating_mul(u64::from(suite.samples));
+    if all_ns <= suite.cell_ns {
+        return Ok(());
+    }
+    let s = |ns: u64| ns as f64 / 1e9;
+    Err(EngineFailure::new(
+        Status::OverBudget,
+        format!(
+            "{} readings of it would take {:.1} s, and a launch has {:.1} s for a case",
+            suite.samples,
+            s(all_ns),
+            s(suite.cell_ns)
+        ),
+    ))
+}
+
+/// The record file, and what it says of the cases so far.
+struct Record {
+    file: Appender,
+    attempt: u32,
+    began: bool,
+    of: MicroLaunch,
+    done: Vec<String>,
+    lost: Vec<String>,
+}
+
+impl Record {
+    fn create(context: &Context, wanted: &Wanted) -> Result<Self> {
+        let launch = wanted.launch;
+        let dir = context.run_dir.join(DIR).join(&launch.suite);
+        let named = |attempt: u32| {
+            let suffix = match attempt {
+                0 => String::new(),
+                n => format!(".a{n}"),
+            };
+            let (variant, block) = (&launch.variant, launch.invocation);
+            dir.join(format!("{variant}.i{block}{suffix}.jsonl"))
+        };
+        let (file, attempt) = Appender::create_next(0, named)?;
+        Ok(Self {
+            file,
+            attempt,
+            began: false,
+            of: launch.clone(),
+            done: Vec::new(),
+            lost: Vec::new(),
+        })
+    }
+
+    fn event(&mut self, event: MicroEvent) -> Result<()> {
+        self.file.append(&event)
+    }
+
+    fn knows(&self, case: &String) -> bool {
+        self.done.contains(case) || self.lost.contains(case)
+    }
+
+    fn done(&mut self, sample: MicroSample) -> Result<()> {
+        self.done.push(sample.case.clone());
+        self.event(MicroEvent::Case(sample))
+    }
+
+    fn failed(&mut self, case: &str, failure: &EngineFailure) -> Result<()> {
+        told::failed(&self.of, case, failure.status, &failure.reason);
+        self.lost.push(case.to_owned());
+        self.event(MicroEvent::Failed(MicroFailed {
+            case: case.to_owned(),
+            status: failure.status,
+            reason: failure.reason.clone(),
+        }))
+    }
+}

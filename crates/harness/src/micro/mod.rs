@@ -1,0 +1,349 @@
+//! The micro suites: the pieces below the engines, each timed in a process of its own.
+//!
+//! `plan` decides (pure), `programs` builds, `session` is the protocol's other side,
+//! `output` judges what a call gave, `told` is what all this tells, `launch` is one
+//! process from start to end. Here stands the order: everything that isn't on disk yet,
+//! block by block. Deliberately not here: statistics (`stats::micro`).
+
+mod launch;
+mod output;
+mod plan;
+mod programs;
+mod session;
+mod told;
+mod values;
+
+pub use plan::plan;
+pub use programs::MicroPrograms;
+
+use crate::engine::Program;
+use crate::engine::session::Patience;
+use anyhow::Result;
+use base::repo::Repo;
+use output::References;
+use schema::micro::{MicroLaunch, MicroLog, PlannedSuite};
+use schema::plan::Plan;
+use schema::record::{End, Status};
+use schema::run::{Run, RunHeader};
+use schema::twin::original;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+use watch::{
+    self, emit,
+    event::{Event, Stage},
+};
+
+/// What all launches share.
+pub(crate) struct Context<'a> {
+    /// The plan.
+    pub(crate) plan: &'a Plan,
+    /// The run's directory.
+    pub(crate) run_dir: &'a Path,
+    /// The model's directory.
+    pub(crate) model_dir: &'a Path,
+    /// The programs.
+    pub(crate) programs: &'a MicroPrograms,
+    /// Where outputs are handed over; nothing in it outlives the run.
+    pub(crate) scratch: &'a Path,
+}
+
+/// Suite, name of the launch (a variant's, or its twin's) and case.
+type Cell = (String, String, String);
+
+/// What is known of the run's cells so far.
+struct Known {
+    /// Failed at: not tried again in this run, because a cell needs every launch. What
+    /// a twin lost is its own: it costs the noise floor, and not the baseline.
+    lost: BTreeSet<Cell>,
+    /// Measured at least once, so that how long it takes needs no look any more; a
+    /// twin's count as its original's.
+    measured: BTreeSet<Cell>,
+    /// (Suite, variant) → its program kept to fewer instructions, after it died of one.
+    lower: BTreeMap<(String, String), Program>,
+}
+
+/// Measure what is left of a run's micro suites. A failure is recorded and the rest
+/// goes on; only what makes recording itself impossible is an error.
+pub fn of_run(
+    repo: &Repo,
+    run_dir: &Path,
+    header: &RunHeader,
+    programs: &MicroPrograms,
+) -> Result<()> {
+    let logs = Run::load(run_dir)?.micro;
+    let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
+    let model_dir = repo.model_dir(&header.plan.model);
+    run(&header.plan, run_dir, &model_dir, programs, &logs, ours)
+}
+
+/// What the micro suites should take (s), less the launches on disk.
+pub fn expected_s(plan: &Plan, logs: &[MicroLog], is_ours: impl Fn(u32) -> bool) -> f64 {
+    let is_done = |launch: &MicroLaunch| {
+        let mut of = logs.iter().filter(|log| is_of(log, launch));
+        of.any(|log| log.end.is_some())
+    };
+    let launches = plan.micro.launches.iter();
+    let left = launches.filter(|launch| is_ours(launch.invocation) && !is_done(launch));
+    let suites = left.filter_map(|launch| plan.micro.suite(&launch.suite));
+    let each = suites.map(|suite| {
+        let cases: Vec<String> = suite.cases.iter().map(|case| case.id.clone()).collect();
+        told::LAUNCH_S + at_least(suite, &cases).as_secs_f64()
+    });
+    each.sum()
+}
+
+fn run(
+    plan: &Plan,
+    run_dir: &Path,
+    model_dir: &Path,
+    programs: &MicroPrograms,
+    logs: &[MicroLog],
+    is_ours: impl Fn(u32) -> bool,
+) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let context = Context {
+        plan,
+        run_dir,
+        model_dir,
+        programs,
+        scratch: scratch.path(),
+    };
+    let mut known = Known {
+        lost: logs
+            .iter()
+            .flat_map(|log| log.failed.iter().map(move |failed| key(log, &failed.case)))
+            .collect(),
+        measured: logs
+            .iter()
+            .flat_map(|log| log.cases.iter().map(move |done| key(log, &done.case)))
+            .map(of_original)
+            .collect(),
+        lower: BTreeMap::new(),
+    };
+    let planned: Vec<(&MicroLaunch, &PlannedSuite)> = plan
+        .micro
+        .launches
+        .iter()
+        .filter(|launch| is_ours(launch.invocation))
+        .filter_map(|launch| Some((launch, plan.micro.suite(&launch.suite)?)))
+        .collect();
+    let is_left = |(launch, suite): &&(&MicroLaunch, &PlannedSuite)| {
+        !cases_left(suite, launch, logs, &known.lost).is_empty()
+    };
+    let left: Vec<_> = planned.iter().filter(is_left).copied().collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    watch::stage(Stage::Micro);
+    eprintln!("Measuring the micro suites: {} launches", left.len());
+    for group in told::groups(&planned, logs, &known.lost) {
+        emit(Event::Group(group));
+    }
+    let mut references = References::default();
+    for (launch, suite) in left {
+        one(&context, suite, launch, logs, &mut known, &mut references)?;
+    }
+    Ok(())
+}
+
+/// One planned launch: as many processes as it takes, since one that dies of a case
+/// leaves others behind.
+fn one(
+    context: &Context,
+    suite: &PlannedSuite,
+    launch: &MicroLaunch,
+    logs: &[MicroLog],
+    known: &mut Known,
+    references: &mut References,
+) -> Result<()> {
+    watch::checkpoint()?;
+    let mut cases = cases_left(suite, launch, logs, &known.lost);
+    if cases.is_empty() {
+        told::dropped(launch);
+        return Ok(());
+    }
+    base::deadline::next_piece(at_least(suite, &cases))?;
+    told::begin(launch);
+    loop {
+        base::interrupt::check()?;
+        let patience = Patience::of(context.plan);
+        let cell = |case: &String| (suite.id.clone(), launch.variant.clone(), case.clone());
+        let measured = cases
+            .iter()
+            .filter(|case| known.measured.contains(&of_original(cell(case))));
+        let measured: Vec<String> = measured.cloned().collect();
+        let of = (suite.id.clone(), original(&launch.variant).to_owned());
+        let is_of = |cell: &Cell| (&cell.0, &cell.1) == (&of.0, &of.1);
+        let variant = suite.variant(&launch.variant);
+        let variant = variant.expect("the plan names its variants");
+        let lower = known.lower.get(&of);
+        let wanted = launch::Wanted {
+            suite,
+            launch,
+            cases: &cases,
+            patience,
+            measured: &measured,
+            program: lower.map_or_else(|| context.programs.get(variant), Ok),
+            may_lower: lower.is_none() && !known.measured.iter().any(is_of),
+        };
+        let outcome = launch::launch(context, &wanted, references)?;
+        if outcome.end.status == Status::NotRun {
+            anyhow::bail!("{}", outcome.end.reason);
+        }
+        if let Some(lower) = outcome.lower {
+            watch::warn(format!(
+                "{} of {}: {}",
+                launch.variant, suite.id, outcome.end.reason
+            ));
+            known.lower.insert(of, lower);
+            continue;
+        }
+        known.lost.extend(outcome.failed.iter().map(cell));
+        let done = outcome.done.iter().map(cell);
+        known.measured.extend(done.map(of_original));
+        let resolved = cases.len();
+        cases.retain(|case| !outcome.done.contains(case) && !outcome.failed.contains(case));
+        let goes_on = !cases.is_empty() && cases.len() < resolved;
+        if !goes_on {
+            told::end(&outcome.end);
+            return Ok(());
+        }
+    }
+}
+
+/// What the cases of a launch take at the very least.
+fn at_least(suite: &PlannedSuite, cases: &[String]) -> Duration {
+    let of_case = suite.warmup_ns + u64::from(suite.samples) * suite.sample_ns;
+    Duration::from_nanos(of_case.saturating_mul(cases.len() as u64))
+}
+
+/// The cases of a launch that are neither on disk nor lost.
+fn cases_left(
+    suite: &PlannedSuite,
+    launch: &MicroLaunch,
+    logs: &[MicroLog],
+    lost: &BTreeSet<Cell>,
+) -> Vec<String> {
+    let done = |case: &str| {
+        let mut of = logs.iter().filter(|log| is_of(log, launch));
+        of.any(|log| log.cases.iter().any(|done| done.case == case))
+    };
+    let is_lost =
+        |case: &str| lost.contains(&(suite.id.clone(), launch.variant.clone(), case.to_owned()));
+    let ids = suite.cases.iter().map(|case| case.id.clone());
+    ids.filter(|case| !done(case) && !is_lost(case)).collect()
+}
+
+fn is_of(log: &MicroLog, launch: &MicroLaunch) -> bool {
+    log.launch.suite == launch.suite
+        && log.launch.variant == launch.variant
+        && log.launch.invocation == launch.invocation
+}
+
+fn key(log: &MicroLog, case: &str) -> Cell {
+    let launch = &log.launch;
+    (
+        launch.suite.clone(),
+        launch.variant.clone(),
+        case.to_owned(),
+    )
+}
+
+fn of_original((suite, variant, case): Cell) -> Cell {
+    let variant = original(&variant).to_owned();
+    (suite, variant, case)
+}
+
+/// How a launch ended: its record's last line, and what became of its cases.
+pub(crate) struct Outcome {
+    /// The last line.
+    pub(crate) end: End,
+    /// Cases with samples.
+    pub(crate) done: Vec<String>,
+    /// Cases that failed.
+    pub(crate) failed: Vec<String>,
+    /// It died of an illegal instruction before anything was measured: what to start next.
+    pub(crate) lower: Option<Program>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::micro::record::{MicroFailed, MicroStart};
+
+    const SUITE: &str = r#"
+id = "s"
+version = 1
+work = "flop"
+limits = {}
+baseline = "base"
+reference = { id = "r", about = "", program = "p", run = "r", backend = "cpu", precision = "f32" }
+variants = []
+cases = [{ id = "x", label = "", params = {} }, { id = "y", label = "", params = {} }]
+samples = 1
+sample_ns = 1
+warmup_ns = 1
+"#;
+
+    fn launch(variant: &str) -> MicroLaunch {
+        MicroLaunch {
+            invocation: 1,
+            suite: "s".into(),
+            variant: variant.into(),
+        }
+    }
+
+    /// A launch of an earlier block that failed at the case `x`.
+    fn failed_at_x(variant: &str) -> MicroLog {
+        MicroLog {
+            file: "f".into(),
+            sha256: String::new(),
+            launch: MicroStart {
+                suite: "s".into(),
+                variant: variant.into(),
+                invocation: 0,
+                attempt: 0,
+                cases: vec!["x".into(), "y".into()],
+                argv: vec![],
+                isa_limit: None,
+                start_ns: 1,
+            },
+            ready: None,
+            cases: vec![],
+            failed: vec![MicroFailed {
+                case: "x".into(),
+                status: Status::Crashed,
+                reason: "a bad day".into(),
+            }],
+            end: None,
+        }
+    }
+
+    #[test]
+    fn what_a_twin_loses_is_its_own() {
+        let suite: PlannedSuite = toml::from_str(SUITE).unwrap();
+        let logs = [failed_at_x("base@twin")];
+        let lost = BTreeSet::from([key(&logs[0], "x")]);
+        let left = |variant: &str| cases_left(&suite, &launch(variant), &logs, &lost);
+        assert_eq!(left("base@twin"), ["y"]);
+        assert_eq!(left("base"), ["x", "y"]);
+        assert_eq!(
+            of_original(key(&logs[0], "x")),
+            ("s".into(), "base".into(), "x".into())
+        );
+    }
+
+    #[test]
+    fn a_launch_that_is_not_made_says_why() {
+        let suite = SUITE.replace(", { id = \"y\", label = \"\", params = {} }", "");
+        let suite: PlannedSuite = toml::from_str(&suite).unwrap();
+        let logs = [failed_at_x("base@twin")];
+        let lost = BTreeSet::from([key(&logs[0], "x")]);
+        let (base, twin) = (launch("base"), launch("base@twin"));
+        let planned = [(&base, &suite), (&twin, &suite)];
+        let groups = told::groups(&planned, &logs, &lost);
+        let said = format!("{groups:?}");
+        assert_eq!(said.matches("a bad day").count(), 1, "{said}");
+    }
+}

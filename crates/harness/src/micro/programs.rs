@@ -1,0 +1,101 @@
+//! The programs of the micro suites that a run plans, or why there is none.
+
+use crate::devices;
+use crate::engine::{self, EngineFailure};
+use anyhow::Result;
+use base::repo::Repo;
+use schema::micro::{MicroPlan, PlannedSuite, Program, Variant};
+use schema::registry::Registry;
+use std::collections::BTreeMap;
+
+/// Each once.
+#[derive(Clone, Debug, Default)]
+pub struct MicroPrograms {
+    /// By program id.
+    made: BTreeMap<String, Result<engine::Program, EngineFailure>>,
+    /// Backend and variant id → why nothing was compiled for it.
+    lacking: BTreeMap<(String, String), EngineFailure>,
+}
+
+fn key(variant: &Variant) -> (String, String) {
+    (variant.backend.clone(), variant.id.clone())
+}
+
+impl MicroPrograms {
+    /// The programs that a plan names, each once, in its order, but for what has nothing to run
+    /// on here. One that `engines/micro.toml` doesn't know is noted as missing.
+    pub fn wanted(
+        &mut self,
+        repo: &Repo,
+        registry: &Registry,
+        plan: &MicroPlan,
+    ) -> Result<Vec<Program>> {
+        let known = repo.micro_registry()?;
+        let mut wanted: Vec<Program> = Vec::new();
+        for variant in plan.suites.iter().flat_map(of_suite) {
+            let of = (variant.backend.as_str(), variant.id.as_str());
+            if devices::keep_lacking(&mut self.lacking, key(variant), registry, of) {
+                continue;
+            }
+            let id = &variant.program;
+            if wanted.iter().any(|program| program.id == *id) || self.made.contains_key(id) {
+                continue;
+            }
+            match known.program(id) {
+                Some(program) => wanted.push(program.clone()),
+                None => self.insert(
+                    id,
+                    Err(EngineFailure::new(
+                        schema::record::Status::Unavailable,
+                        format!("engines/micro.toml has no program {id:?}"),
+                    )),
+                ),
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// What has nothing to run on here, and why.
+    pub fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
+        let lacking = self.lacking.iter();
+        lacking.map(|((_, id), failure)| (id.as_str(), failure))
+    }
+
+    /// These too.
+    pub fn extend(&mut self, others: Self) {
+        self.made.extend(others.made);
+        self.lacking.extend(others.lacking);
+    }
+
+    /// One was built, or why not.
+    pub fn insert(&mut self, id: &str, made: Result<engine::Program, EngineFailure>) {
+        self.made.insert(id.to_owned(), made);
+    }
+
+    /// The program of a variant.
+    pub fn get(&self, variant: &Variant) -> Result<&engine::Program, EngineFailure> {
+        if let Some(failure) = self.lacking.get(&key(variant)) {
+            return Err(failure.clone());
+        }
+        match self.made.get(&variant.program) {
+            Some(made) => made.as_ref().map_err(Clone::clone),
+            None => Err(EngineFailure::new(
+                schema::record::Status::Unavailable,
+                format!("{:?} was not built", variant.program),
+            )),
+        }
+    }
+
+    /// Program id → sha256, of those there are.
+    pub fn sha256(&self) -> Result<BTreeMap<String, String>> {
+        let there = self.made.iter();
+        there
+            .filter_map(|(id, made)| Some((id, made.as_ref().ok()?)))
+            .map(|(id, program)| Ok((id.clone(), program.sha256()?)))
+            .collect()
+    }
+}
+
+fn of_suite(suite: &PlannedSuite) -> impl Iterator<Item = &Variant> {
+    suite.variants.iter().chain([&suite.reference])
+}

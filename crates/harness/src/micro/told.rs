@@ -1,0 +1,116 @@
+//! What measuring the suites tells whoever looks.
+
+use super::{Cell, at_least, cases_left};
+use schema::micro::{MicroLaunch, MicroLog, MicroSample, PlannedSuite, scenario_id};
+use schema::record::{End, Status};
+use std::collections::BTreeSet;
+use watch::emit;
+use watch::event::{Begin, Event, Expected, Group, MICRO_METERS, Mark, Sample};
+use watch::plan::{self, Fate, Planned};
+
+/// What a launch takes beside its samples and their warm-up (s): starting, and what is verified
+/// before and after. Published runs took it on two cores.
+pub(super) const LAUNCH_S: f64 = 1.9;
+
+/// What the suites have to do: the launches planned, of which some are left.
+pub(super) fn groups(
+    planned: &[(&MicroLaunch, &PlannedSuite)],
+    logs: &[MicroLog],
+    lost: &BTreeSet<Cell>,
+) -> Vec<Group> {
+    let failed_of = |launch: &MicroLaunch| {
+        let of = logs.iter().filter(|log| {
+            (&log.launch.suite, &log.launch.variant) == (&launch.suite, &launch.variant)
+        });
+        of.flat_map(|log| &log.failed).next()
+    };
+    let mut groups = plan::groups(planned.iter().map(|(launch, suite)| Planned {
+        group: scenario_id(&launch.suite),
+        item: launch.variant.clone(),
+        fate: match failed_of(launch) {
+            _ if !cases_left(suite, launch, logs, lost).is_empty() => Fate::Left,
+            Some(failed) => {
+                let reason = format!("{}: {}", failed.status.id(), failed.reason);
+                Fate::Not(Mark::Failed, reason)
+            }
+            None => Fate::Done,
+        },
+    }));
+    for (launch, suite) in planned {
+        let left = cases_left(suite, launch, logs, lost);
+        let group = scenario_id(&launch.suite);
+        let groups = groups.iter_mut().filter(|known| known.name == group);
+        let mut items = groups.flat_map(|known| &mut known.items);
+        if let Some(item) = items.find(|item| item.name == launch.variant && !left.is_empty()) {
+            item.expected = Some(Expected {
+                launch_s: LAUNCH_S + at_least(suite, &left).as_secs_f64(),
+                ..Expected::default()
+            });
+        }
+    }
+    groups
+}
+
+/// A launch begins.
+pub(super) fn begin(launch: &MicroLaunch) {
+    emit(Event::Begin(Begin {
+        group: scenario_id(&launch.suite),
+        item: launch.variant.clone(),
+        detail: format!("block {}", launch.invocation + 1),
+        meters: &MICRO_METERS,
+        skippable: false,
+    }));
+}
+
+/// A case of the launch begins.
+pub(super) fn case(suite: &PlannedSuite, case: &str) {
+    emit(Event::Part {
+        name: case.to_owned(),
+        samples: suite.samples,
+    });
+}
+
+/// It was timed: the program tells of its readings when all are taken.
+pub(super) fn timed(sample: &MicroSample) {
+    let mut t_ns = sample.start_ns;
+    for &ns in &sample.ns {
+        t_ns += ns;
+        emit(Event::Sample(Sample {
+            t_ns,
+            timed: true,
+            values: [Some(ns as f64 / sample.calls as f64 / 1e6), None, None],
+            work: sample.calls as f64,
+        }));
+    }
+    emit(Event::PartEnd);
+}
+
+/// A case of a launch has no numbers. That there was no time for it, or that a variant
+/// doesn't have it, is no error.
+pub(super) fn failed(launch: &MicroLaunch, case: &str, status: Status, reason: &str) {
+    if !matches!(
+        status,
+        Status::OverBudget | Status::Unsupported | Status::Unavailable | Status::NotRun
+    ) {
+        let scenario = scenario_id(&launch.suite);
+        watch::error(format!(
+            "{} · {scenario}/{case}: {}: {reason}",
+            launch.variant,
+            status.id()
+        ));
+    }
+}
+
+/// A launch ended.
+pub(super) fn end(end: &End) {
+    emit(Event::ended(end.status, &end.reason));
+}
+
+/// A launch isn't made: all its cases were lost in earlier ones.
+pub(super) fn dropped(launch: &MicroLaunch) {
+    emit(Event::Drop {
+        group: scenario_id(&launch.suite),
+        item: launch.variant.clone(),
+        mark: Mark::Failed,
+    });
+}

@@ -1,0 +1,149 @@
+//! A model's chat template, found beside its files and filled as the library that it was written
+//! for fills it: the same names, trimmed blocks, and no escaping.
+
+use super::file::Message;
+use super::python;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
+use minijinja::{AutoEscape, Environment, Error};
+use serde_json::json;
+use std::path::Path;
+
+/// A template as a file of its own. It wins over the one in [`CONFIG`].
+const FILE: &str = "chat_template.jinja";
+/// Where special tokens stand, and a template may.
+const CONFIG: &str = "tokenizer_config.json";
+/// The template in its environment.
+const NAME: &str = "chat_template";
+/// The special tokens that a template may name.
+const TOKENS: [&str; 4] = ["bos_token", "eos_token", "unk_token", "pad_token"];
+
+/// A template that can be filled.
+pub(super) struct Chat {
+    environment: Environment<'static>,
+    /// Where it stands, for messages.
+    place: String,
+    tokens: Vec<(&'static str, String)>,
+}
+
+impl Chat {
+    /// The template of the model in that directory.
+    pub(super) fn of(dir: &Path, model: &str) -> Result<Self, String> {
+        let read = |name: &str| {
+            let path = dir.join(name);
+            match std::fs::read_to_string(&path) {
+                Ok(text) => Ok(Some(text)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(format!("{}: can't be read: {error}", path.display())),
+            }
+        };
+        let config: serde_json::Value = match read(CONFIG)? {
+            None => json!({}),
+            Some(text) => serde_json::from_str(&text)
+                .map_err(|error| format!("{model}: its {CONFIG} is no JSON: {error}"))?,
+        };
+        let (place, source) = match read(FILE)? {
+            Some(source) => (FILE, Some(source)),
+            None => {
+                let found = in_config(&config["chat_template"]);
+                (CONFIG, found.map_err(|why| format!("{model}: {why}"))?)
+            }
+        };
+        let source = source.ok_or_else(|| {
+            format!(
+                "{model} has no chat template ({FILE}, or `chat_template` in {CONFIG}): give it prompts as text, not as messages"
+            )
+        })?;
+        let tokens = TOKENS
+            .into_iter()
+            .filter_map(|name| Some((name, token(&config[name])?)));
+        Self::new(place, source, tokens.collect()).map_err(|error| {
+            format!(
+                "{model}: its chat template can't be used ({})",
+                said(place, &error)
+            )
+        })
+    }
+
+    fn new(
+        place: &str,
+        source: String,
+        tokens: Vec<(&'static str, String)>,
+    ) -> Result<Self, Error> {
+        let mut environment = Environment::new();
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()?;
+        environment.set_syntax(syntax);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        python::add(&mut environment);
+        environment.add_template_owned(NAME, source)?;
+        Ok(Self {
+            environment,
+            place: place.to_owned(),
+            tokens,
+        })
+    }
+
+    /// The text that a model is to go on with, or why there is none.
+    pub(super) fn render(&self, messages: &[Message]) -> Result<String, String> {
+        let mut view = json!({
+            "messages": messages,
+            "add_generation_prompt": true,
+            // As the library fills them where it is given none.
+            "tools": null,
+            "documents": null,
+        });
+        for (name, token) in &self.tokens {
+            view[*name] = json!(token);
+        }
+        let template = self.environment.get_template(NAME);
+        let rendered = template.and_then(|template| template.render(Value::from(Serde(view))));
+        rendered.map_err(|error| {
+            format!(
+                "the model's chat template refuses it ({})",
+                said(&self.place, &error)
+            )
+        })
+    }
+}
+
+/// What a template said and in which line of it, in one line.
+fn said(place: &str, error: &Error) -> String {
+    let line = error
+        .line()
+        .map_or_else(String::new, |line| format!(", line {line}"));
+    let detail = error.detail().map(str::to_owned);
+    let detail = detail.unwrap_or_else(|| error.kind().to_string());
+    let said = base::text::plain(&detail).replace('\n', " ");
+    format!("{place}{line}: {said}")
+}
+
+/// The template in a configuration: one, or several with names.
+fn in_config(value: &serde_json::Value) -> Result<Option<String>, String> {
+    if let Some(one) = value.as_str() {
+        return Ok(Some(one.to_owned()));
+    }
+    let Some(several) = value.as_array() else {
+        return Ok(None);
+    };
+    let names: Vec<&str> = several.iter().filter_map(|t| t["name"].as_str()).collect();
+    let default = several.iter().find(|t| t["name"] == "default");
+    match default.and_then(|t| t["template"].as_str()) {
+        Some(source) => Ok(Some(source.to_owned())),
+        None => Err(format!(
+            "{CONFIG} names the chat templates {:?} and no default, which is the one that prompts are rendered by",
+            names.join(", ")
+        )),
+    }
+}
+
+/// A special token: its text, or an object that has it.
+fn token(value: &serde_json::Value) -> Option<String> {
+    let text = value.as_str().or_else(|| value["content"].as_str());
+    text.map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! How long contexts may be: what a plan needs, and what its model has. Known before anything is
+//! fetched; what of it is *verified* is the parity gate's business.
+
+use crate::prompts::read_config;
+use anyhow::Result;
+use base::repo::Repo;
+use models::ModelSpec;
+use schema::plan::Plan;
+
+/// The contexts (prompt and new tokens) of a plan's cases, each once, shortest first.
+pub fn of_plan(plan: &Plan) -> Vec<u32> {
+    let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
+    let contexts = cases.map(|case| case.prompt_tokens.saturating_add(case.new_tokens));
+    let mut contexts: Vec<u32> = contexts.collect();
+    contexts.sort_unstable();
+    contexts.dedup();
+    contexts
+}
+
+/// The cases of a plan that need more positions than there are, as `<scenario>/<case>`.
+pub fn too_long(plan: &Plan, positions: u32) -> Vec<String> {
+    let mut ids = Vec::new();
+    for scenario in &plan.scenarios {
+        for case in &scenario.cases {
+            if case.prompt_tokens.saturating_add(case.new_tokens) > positions {
+                ids.push(format!("{}/{}", scenario.id, case.id));
+            }
+        }
+    }
+    ids
+}
+
+/// Positions that a model has: by its generator where it is made here, else by data/models.toml,
+/// else by its config.json where that is here. `None` where nobody knows yet.
+pub fn of_model(repo: &Repo, model: &str) -> Result<Option<u32>> {
+    let whole = |positions: u64| u32::try_from(positions).unwrap_or(u32::MAX);
+    if let Some(spec) = ModelSpec::named(model) {
+        return Ok(Some(whole(spec.max_position as u64)));
+    }
+    let listed = repo.models()?.get(model).map_or(0, |model| model.positions);
+    if listed > 0 {
+        return Ok(Some(listed));
+    }
+    let config = read_config(&repo.model_dir(model)).ok();
+    let declared = config.and_then(|config| config["max_position_embeddings"].as_u64());
+    Ok(declared.map(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::example::plan;
+
+    #[test]
+    fn contexts_are_prompts_and_what_is_written_on_them() {
+        let mut plan = plan();
+        assert_eq!(of_plan(&plan), [26, 516]);
+        assert_eq!(too_long(&plan, 516), [""; 0]);
+        assert_eq!(too_long(&plan, 515), ["s/p500"]);
+        plan.scenarios.push(plan.scenarios[0].clone());
+        assert_eq!(of_plan(&plan), [26, 516], "each once");
+    }
+
+    #[test]
+    fn every_profile_stays_within_its_model() {
+        let repo = Repo::find().unwrap();
+        for profile in repo.profiles().unwrap() {
+            let positions = of_model(&repo, &profile.model).unwrap();
+            let Some(positions) = positions else {
+                panic!(
+                    "{}: nobody knows the positions of its model {}: add `positions` to data/models.toml",
+                    profile.id, profile.model
+                );
+            };
+            for (scenario, sizes) in &profile.scenarios {
+                let longest = sizes.prompt_tokens.iter().max().unwrap_or(&0) + sizes.new_tokens;
+                assert!(
+                    longest <= positions,
+                    "profile {}: {scenario} needs {longest} positions, and {} has {positions}",
+                    profile.id,
+                    profile.model
+                );
+            }
+        }
+    }
+}

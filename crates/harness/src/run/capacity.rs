@@ -1,0 +1,205 @@
+//! The capacity stage: before any open loop, one launch of each of its targets under a
+//! closed loop at the case's concurrency. Requests a second in the steady window is
+//! what the plan's unit-rate arrivals are scaled by. Decided once and written down, so
+//! that a resumed run offers the load it began with; nothing it times is published.
+
+use super::case_prompts::PROMPTS_PER_S;
+use super::issue::issue;
+use super::load::{CasePrompts, PromptQueue, Stop};
+use super::refusal;
+use crate::engine::session::{Patience, Session};
+use crate::engine::{EngineFailure, Program};
+use crate::programs::Programs;
+use crate::prompts::Prompts;
+use crate::verify::question::load_for_cases;
+use anyhow::Result;
+use base::appender::Appender;
+use base::pace::{CAPACITY_ROUNDS, CAPACITY_S};
+use schema::budget::Budget;
+use schema::capacity::{Capacity, find};
+use schema::plan::{Case, Plan};
+use schema::record::{RecordEvent, RequestRecord, Status, VerifyRecord};
+use schema::registry::Target;
+use schema::scenario::LoadShape;
+use stats::window::steady;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What the stage needs.
+pub struct Stage<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The model's directory.
+    pub model_dir: &'a Path,
+    /// The engines' programs.
+    pub programs: &'a Programs,
+    /// Where prompts come from.
+    pub prompts: &'a Prompts,
+    /// Who passed the gate.
+    pub verify: &'a BTreeMap<String, VerifyRecord>,
+    /// Which cells have no time.
+    pub budget: Option<&'a Budget>,
+}
+
+/// Measure every capacity that the plan's open loops need and `known` lacks; all of them.
+pub fn run(stage: &Stage, known: Vec<Capacity>, run_dir: &Path) -> Result<Vec<Capacity>> {
+    let mut all = known;
+    let mut file = None;
+    watch::stage(watch::event::Stage::Capacity);
+    for target in &stage.plan.targets {
+        for case in wanted(stage, target) {
+            watch::checkpoint()?;
+            let Ok(program) = stage.programs.get(target) else {
+                continue;
+            };
+            if find(&all, &target.id, &case).is_some() {
+                continue;
+            }
+            base::deadline::next_piece(std::time::Duration::ZERO)?;
+            watch::begin("capacity", target.id.as_str());
+            let capacity = measure(stage, target, program, &case)?;
+            match capacity.status {
+                Status::Ok => eprintln!("Capacity: {} {}", target.id, words(&capacity)),
+                _ => watch::warn(format!("{}: {}", target.id, capacity.reason)),
+            }
+            watch::end(&capacity.reason);
+            if file.is_none() {
+                file = Some(Appender::open(&run_dir.join("capacity.jsonl"))?);
+            }
+            let file = file.as_mut().expect("just opened");
+            file.append(&capacity)?;
+            file.sync()?;
+            all.push(capacity);
+        }
+    }
+    Ok(all)
+}
+
+/// The open-loop cases of a target that will be timed, one for each kind of work.
+fn wanted(stage: &Stage, target: &Target) -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    let scenarios = stage.plan.scenarios.iter();
+    for scenario in scenarios.filter(|s| s.load.is_open() && s.runs(&target.id)) {
+        for case in &scenario.cases {
+            let over = stage
+                .budget
+                .and_then(|budget| budget.refusal(&target.id, &scenario.id, &case.id));
+            let timed = over.is_none() && refusal(stage.verify, &target.id, case).is_none();
+            let work = |c: &Case| (c.prompt_tokens, c.new_tokens, c.concurrency);
+            if timed && !cases.iter().any(|other| work(other) == work(case)) {
+                cases.push(case.clone());
+            }
+        }
+    }
+    cases
+}
+
+/// `Err` where nothing can be recorded, or the user asked to stop.
+fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Result<Capacity> {
+    let mut capacity = Capacity {
+        target: target.id.clone(),
+        prompt_tokens: case.prompt_tokens,
+        new_tokens: case.new_tokens,
+        concurrency: case.concurrency,
+        status: Status::Ok,
+        reason: String::new(),
+        requests: 0,
+        window_s: 0.0,
+        requests_per_s: 0.0,
+    };
+    let closed = Case {
+        id: "capacity".into(),
+        load_percent: None,
+        shared_percent: None,
+        requests: case.concurrency * CAPACITY_ROUNDS,
+        duration_s: CAPACITY_S,
+        ..case.clone()
+    };
+    let prompts = prompts(stage, &closed)?;
+    let load = load_for_cases(target, stage.model_dir, stage.plan.threads, [&closed]);
+    let timed = Session::open(program, &load, Patience::of(stage.plan))
+        .map_err(|(failure, _)| Stop::Engine(failure))
+        .and_then(|mut session| {
+            let timed = keep_busy(&mut session, stage.plan, &closed, prompts);
+            session.abort();
+            timed
+        });
+    let failed = |failure: EngineFailure| (failure.status, failure.reason);
+    let outcome = match timed {
+        Err(Stop::Record(error)) => return Err(error),
+        Err(Stop::Engine(failure)) => Err(failed(failure)),
+        Ok(requests) => rate(&closed, &requests).ok_or((
+            Status::ProtocolError,
+            "its stamps leave no steady window to take a rate from".to_owned(),
+        )),
+    };
+    match outcome {
+        Err((Status::NotRun, _)) => anyhow::bail!("interrupted"),
+        Err((status, reason)) => {
+            capacity.status = status;
+            capacity.reason = format!("the capacity stage failed: {reason}");
+        }
+        Ok((requests, window_s, requests_per_s)) => {
+            capacity.requests = requests;
+            capacity.window_s = window_s;
+            capacity.requests_per_s = requests_per_s;
+        }
+    }
+    Ok(capacity)
+}
+
+fn keep_busy(
+    session: &mut Session,
+    plan: &Plan,
+    case: &Case,
+    prompts: CasePrompts,
+) -> Result<Vec<RequestRecord>, Stop> {
+    let mut timed = Vec::new();
+    let mut keep = |event| {
+        if let RecordEvent::Request(request) = event
+            && !request.warmup
+        {
+            timed.push(request);
+        }
+        Ok(())
+    };
+    let shape = LoadShape::ClosedLoop;
+    issue(
+        session,
+        shape,
+        case,
+        plan.warmup_requests,
+        None,
+        prompts,
+        &mut keep,
+    )?;
+    Ok(timed)
+}
+
+/// Requests, window (s) and requests a second; `None` where there is no steady window.
+fn rate(case: &Case, timed: &[RequestRecord]) -> Option<(u64, f64, f64)> {
+    let timed: Vec<&RequestRecord> = timed.iter().collect();
+    let window = steady(LoadShape::ClosedLoop, case.concurrency, &timed)?;
+    let requests_per_s = window.tokens_per_s()? / f64::from(case.new_tokens);
+    (requests_per_s > 0.0).then_some((timed.len() as u64, window.busy_ns / 1e9, requests_per_s))
+}
+
+fn prompts(stage: &Stage, case: &Case) -> Result<CasePrompts> {
+    let length = case.prompt_tokens as usize;
+    let count = case.requests as usize + (CAPACITY_S * PROMPTS_PER_S) as usize;
+    let take = |stream, count| stage.prompts.take("capacity", "", stream, length, count);
+    Ok(CasePrompts {
+        untimed: PromptQueue::new(0, take(1, case.concurrency as usize)?),
+        timed: PromptQueue::new(0, take(0, count)?),
+    })
+}
+
+fn words(capacity: &Capacity) -> String {
+    if capacity.status != Status::Ok {
+        return capacity.reason.clone();
+    }
+    format!(
+        "serves {:.2} requests/s ({} → {} tokens, {} in flight)",
+        capacity.requests_per_s, capacity.prompt_tokens, capacity.new_tokens, capacity.concurrency
+    )
+}

@@ -1,0 +1,206 @@
+//! The prompts of a case: cut and tokenised before the clock runs, the same for every target,
+//! and found again by the number that a record has of them. The user's prompts are the plan's.
+
+use super::load::{CasePrompts, PromptQueue};
+use crate::own_prompts::in_order;
+use crate::prompts::Prompts;
+use anyhow::{Context as _, Result};
+use schema::own_prompts::OwnPrompts;
+use schema::plan::{Case, Plan, PlannedScenario};
+use schema::scenario::PromptSource;
+
+/// Timed prompts prepared per second of a case that runs for a duration: more
+/// requests than that and the case ends early, with its floor of samples met.
+pub const PROMPTS_PER_S: f64 = 2000.0;
+/// Untimed prompts prepared per case.
+const UNTIMED_PROMPTS: usize = 64;
+/// Prompt indices of one invocation: none is shared with another.
+const PROMPTS_PER_INVOCATION: u64 = 1_000_000;
+/// Untimed prompts are numbered from here within an invocation.
+const UNTIMED_FROM: u64 = 900_000;
+
+/// Those of one invocation.
+pub(super) fn case_prompts(
+    plan: &Plan,
+    prompts: &Prompts,
+    scenario: &PlannedScenario,
+    case: &Case,
+    invocation: u32,
+) -> Result<CasePrompts> {
+    let cell = CellPrompts::new(plan, prompts, scenario, case)?;
+    let untimed = match own(plan, scenario)? {
+        Some(own) => {
+            let stream = format!("{}/untimed/{invocation}", scenario.id);
+            in_order(own, plan.seed, &stream, UNTIMED_PROMPTS)
+        }
+        None => prompts.take_alike(
+            &scenario.id,
+            &case.id,
+            1 + u64::from(invocation),
+            lengths(case),
+            UNTIMED_PROMPTS,
+        )?,
+    };
+    let first = u64::from(invocation) * PROMPTS_PER_INVOCATION;
+    let timed = cell.of_invocation(invocation).to_vec();
+    Ok(CasePrompts {
+        untimed: PromptQueue::new(first + UNTIMED_FROM, untimed),
+        timed: PromptQueue::new(first, timed),
+    })
+}
+
+/// How long the prompts of a case are, and how much of it all of them begin with.
+fn lengths(case: &Case) -> (usize, usize) {
+    (case.prompt_tokens as usize, case.shared_tokens() as usize)
+}
+
+/// The user's prompts that a scenario asks; `None` where its prompts are generated.
+fn own<'a>(plan: &'a Plan, scenario: &PlannedScenario) -> Result<Option<&'a OwnPrompts>> {
+    if scenario.prompts == PromptSource::Generated {
+        return Ok(None);
+    }
+    let own = plan.own_prompts(scenario);
+    let own = own.with_context(|| format!("the plan has no prompts for {}", scenario.id))?;
+    Ok(Some(own))
+}
+
+/// The timed prompts of a case over all invocations: the same for every target, and the same
+/// whenever they are cut again. All are distinct, but for the user's, which come again where a
+/// case asks for more; these are the same for every case of a scenario.
+pub struct CellPrompts {
+    per_invocation: usize,
+    all: Vec<Vec<u32>>,
+}
+
+impl CellPrompts {
+    /// Cut them.
+    pub fn new(
+        plan: &Plan,
+        prompts: &Prompts,
+        scenario: &PlannedScenario,
+        case: &Case,
+    ) -> Result<Self> {
+        let count = case.requests as usize + (case.duration_s * PROMPTS_PER_S).ceil() as usize;
+        let per_invocation = count.next_multiple_of(case.concurrency as usize);
+        let total = per_invocation * plan.invocations as usize;
+        let all = match own(plan, scenario)? {
+            Some(own) => in_order(own, plan.seed, &scenario.id, total),
+            None => prompts.take_alike(&scenario.id, &case.id, 0, lengths(case), total)?,
+        };
+        Ok(Self {
+            per_invocation,
+            all,
+        })
+    }
+
+    fn of_invocation(&self, invocation: u32) -> &[Vec<u32>] {
+        let first = self.per_invocation * invocation as usize;
+        &self.all[first..first + self.per_invocation]
+    }
+
+    /// The prompt of a record's `prompt` index.
+    pub fn get(&self, index: u64) -> Option<&[u32]> {
+        let (invocation, offset) = (
+            index / PROMPTS_PER_INVOCATION,
+            (index % PROMPTS_PER_INVOCATION) as usize,
+        );
+        let position = self.per_invocation * invocation as usize + offset;
+        (offset < self.per_invocation)
+            .then(|| self.all.get(position).map(Vec::as_slice))
+            .flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::example::plan;
+    use crate::prompts::tests::prompts;
+    use schema::scenario::Axis;
+    use std::collections::BTreeMap;
+
+    /// A plan of three prompts of the user's, asked six times in each of two blocks.
+    fn own_plan() -> Plan {
+        let mut plan = plan();
+        plan.prompts = Some(OwnPrompts {
+            file: "mine.jsonl".into(),
+            sha256: String::new(),
+            tokens: vec![vec![1], vec![2, 2], vec![3, 3, 3]],
+        });
+        let scenario = &mut plan.scenarios[0];
+        scenario.prompts = PromptSource::Own;
+        for case in &mut scenario.cases {
+            (case.requests, case.duration_s) = (6, 0.0);
+            (case.prompt_tokens, case.prompt_tokens_mean) = (3, Some(2));
+        }
+        plan
+    }
+
+    fn cell(plan: &Plan, case: usize) -> CellPrompts {
+        let scenario = &plan.scenarios[0];
+        let text = Prompts::of_tokens((0..400).collect());
+        CellPrompts::new(plan, &text, scenario, &scenario.cases[case]).unwrap()
+    }
+
+    #[test]
+    fn prompts_of_the_users_are_found_again_by_their_index() {
+        let plan = own_plan();
+        let (one, other) = (cell(&plan, 0), cell(&plan, 1));
+        for invocation in 0..plan.invocations {
+            let asked = one.of_invocation(invocation);
+            assert_eq!(asked.len(), 6);
+            assert_eq!(
+                asked,
+                other.of_invocation(invocation),
+                "the same for each case"
+            );
+            let mut times: BTreeMap<&Vec<u32>, u32> = BTreeMap::new();
+            for (offset, prompt) in asked.iter().enumerate() {
+                let index = u64::from(invocation) * PROMPTS_PER_INVOCATION + offset as u64;
+                assert_eq!(one.get(index), Some(prompt.as_slice()));
+                *times.entry(prompt).or_default() += 1;
+            }
+            assert!(times.len() == 3 && times.values().all(|count| *count == 2));
+        }
+        assert_eq!(one.get(6), None, "nobody was asked that");
+        assert_eq!(cell(&plan, 0).all, one.all, "whenever they are cut again");
+    }
+
+    #[test]
+    fn a_plan_without_the_prompts_it_asks_is_an_error() {
+        let mut plan = own_plan();
+        plan.prompts = None;
+        let (scenario, text) = (&plan.scenarios[0], Prompts::of_tokens(vec![0; 9]));
+        let error = CellPrompts::new(&plan, &text, scenario, &scenario.cases[0]);
+        assert!(error.is_err_and(|error| error.to_string().contains("has no prompts")));
+    }
+
+    /// Cut again for the reference's judgement, they are what was sent.
+    #[test]
+    fn prompts_of_all_invocations_begin_alike_and_are_found_again() {
+        let prompts = prompts();
+        let plan = plan();
+        let mut scenario = plan.scenarios[0].clone();
+        scenario.axis = Axis::SharedPercent;
+        let case = Case {
+            id: "s90".into(),
+            prompt_tokens: 40,
+            shared_percent: Some(90),
+            requests: 5,
+            ..scenario.cases[0].clone()
+        };
+        let cell = CellPrompts::new(&plan, &prompts, &scenario, &case).unwrap();
+        let (first, second) = (cell.of_invocation(0), cell.of_invocation(1));
+        assert_eq!((first.len(), second.len()), (5, 5));
+        let beginning = &first[0][..36];
+        assert!(
+            first
+                .iter()
+                .chain(second)
+                .all(|ids| ids[..36] == *beginning)
+        );
+        assert!(!second.contains(&first[0]));
+        let again = CellPrompts::new(&plan, &prompts, &scenario, &case).unwrap();
+        assert_eq!(again.get(PROMPTS_PER_INVOCATION + 2), Some(&*second[2]));
+    }
+}

@@ -1,0 +1,245 @@
+//! After the run: every timed output judged by the reference.
+//!
+//! Each distinct (prompt, output) is teacher-forced through the reference once.
+//! Where every token is the reference's own best, the output *is* the
+//! reference's greedy output; where not, each token must be within the tie width
+//! of the target's precision. Otherwise the cell's times don't count.
+//!
+//! An output that came as text is scored so where it encodes to as many ids as were
+//! generated, and those decode to it again: other ids of the same text can't make
+//! a wrong output right. Where it doesn't, or the reference rejects those ids
+//! (which needn't be the ones that were generated), it is held against the
+//! reference's own greedy text. If it leaves that at a tie, what follows can't be
+//! judged: the request is unchecked.
+
+mod asker;
+
+use super::case_prompts::CellPrompts;
+use super::scenario;
+use crate::engine::Program;
+use crate::prompts::Prompts;
+use crate::verify::output::Output;
+use anyhow::{Context, Result};
+use asker::{Asker, Gap, Put};
+use base::appender::Appender;
+use indicatif::{ProgressBar, ProgressStyle};
+use schema::launch_log::LaunchLog;
+use schema::parity::ParityLimits;
+use schema::record::{CheckRecord, RequestRecord};
+use schema::registry::Target;
+use schema::run::Run;
+use schema::twin::twin_name;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::Path;
+
+/// Who judges.
+pub struct Judge<'a> {
+    /// The target.
+    pub target: &'a Target,
+    /// Its program.
+    pub program: &'a Program,
+    /// Directory of the model's files.
+    pub model_dir: &'a Path,
+}
+
+/// Judge all timed outputs of `run` that have no judgement yet and append the
+/// judgements to `check.jsonl`. Without a judge they are counted as unchecked.
+pub fn check(
+    run: &Run,
+    run_dir: &Path,
+    prompts: &Prompts,
+    limits: &ParityLimits,
+    judge: Option<&Judge>,
+) -> Result<()> {
+    let cells = open_cells(run);
+    if cells.is_empty() {
+        return Ok(());
+    }
+    let mut file = Appender::open(&run_dir.join("check.jsonl"))?;
+    let mut asker = judge.map(|judge| Asker::open(run, judge)).transpose()?;
+    let total: usize = cells.iter().map(|cell| cell.requests.len()).sum();
+    let put = match &mut asker {
+        Some(asker) => put_all(asker, run, prompts, &cells)?,
+        None => cells.iter().map(|_| Vec::new()).collect(),
+    };
+    if let Some(asker) = &asker {
+        let distinct = asker.distinct();
+        eprintln!(
+            "Checking {total} timed outputs, {distinct} of them distinct, with {}",
+            asker.name
+        );
+    }
+    let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(
+        "{bar:24} {pos}/{len} outputs checked {wide_msg}",
+    )?);
+    for (cell, put) in cells.iter().zip(&put) {
+        base::deadline::next_piece(std::time::Duration::ZERO)?;
+        let limit = &limits.precision[&cell.target.precision];
+        let mut record = CheckRecord {
+            target: cell.name.clone(),
+            scenario: cell.scenario.to_owned(),
+            case: cell.case.to_owned(),
+            equal: 0,
+            rescored: 0,
+            wrong: 0,
+            unchecked: 0,
+            tie_width_nats: limit.tie_width_nats,
+            gap_nats_max: 0.0,
+            method: match judge {
+                Some(judge) if cell.gives_text() => format!(
+                    "each distinct text scored by {0}, or held against {0}'s own",
+                    judge.target.id
+                ),
+                Some(judge) => format!("each distinct output scored by {}", judge.target.id),
+                None => "no reference on this machine".into(),
+            },
+        };
+        bar.set_message(cell.name.clone());
+        watch::begin(
+            format!("outputs of {}", cell.scenario),
+            format!("{} {}", cell.name, cell.case),
+        );
+        match &mut asker {
+            Some(asker) => {
+                for output in put {
+                    base::interrupt::check()?;
+                    let gap = asker.gap(output, limit.tie_width_nats);
+                    let gap = gap.with_context(|| {
+                        format!(
+                            "{} stopped judging at {} {}/{}",
+                            asker.name, cell.name, cell.scenario, cell.case
+                        )
+                    })?;
+                    count(&mut record, gap);
+                    bar.inc(1);
+                }
+            }
+            None => record.unchecked = cell.requests.len() as u64,
+        }
+        super::told::checked(&record);
+        watch::end("");
+        file.append(&record)?;
+    }
+    bar.finish_and_clear();
+    if let Some(asker) = asker {
+        asker.close();
+    }
+    file.sync()
+}
+
+/// Put all outputs of `cells` to the reference, cell by cell: it is asked in this order,
+/// so those of one case, whose lengths are equal, are asked together, and an interrupted
+/// check loses no more than a cell and what is in flight.
+fn put_all(
+    asker: &mut Asker,
+    run: &Run,
+    prompts: &Prompts,
+    cells: &[OpenCell],
+) -> Result<Vec<Vec<Put>>> {
+    let mut cut: BTreeMap<(&str, &str), CellPrompts> = BTreeMap::new();
+    let mut all = Vec::with_capacity(cells.len());
+    for cell in cells {
+        base::interrupt::check()?;
+        let planned = scenario(&run.header.plan, cell.scenario);
+        let cell_prompts = match cut.entry((cell.scenario, cell.case)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let case = planned.cases.iter().find(|case| case.id == cell.case);
+                let case = case.context("a record names a case that isn't planned")?;
+                new.insert(CellPrompts::new(&run.header.plan, prompts, planned, case)?)
+            }
+        };
+        let mut of_cell = Vec::with_capacity(cell.requests.len());
+        for request in &cell.requests {
+            let prompt = cell_prompts.get(request.prompt).with_context(|| {
+                format!(
+                    "{} {}/{}: a record has prompt {}, which the plan has not",
+                    cell.name, cell.scenario, cell.case, request.prompt
+                )
+            })?;
+            let output = Output::new(request.output_ids.clone(), request.output_text.clone());
+            of_cell.push(asker.put(prompt, output, request.token_ns.len()));
+        }
+        all.push(of_cell);
+    }
+    Ok(all)
+}
+
+/// Add what the reference says of one output.
+fn count(record: &mut CheckRecord, gap: Option<Gap>) {
+    let Some(gap) = gap else {
+        record.unchecked += 1;
+        return;
+    };
+    record.gap_nats_max = record.gap_nats_max.max(gap);
+    if gap == 0.0 {
+        record.equal += 1;
+    } else if gap <= record.tie_width_nats {
+        record.rescored += 1;
+    } else {
+        record.wrong += 1;
+    }
+}
+
+struct OpenCell<'a> {
+    /// The target's id, or its twin's name.
+    name: String,
+    target: &'a Target,
+    scenario: &'a str,
+    case: &'a str,
+    requests: Vec<&'a RequestRecord>,
+}
+
+impl OpenCell<'_> {
+    fn gives_text(&self) -> bool {
+        let mut requests = self.requests.iter();
+        requests.any(|request| request.output_text.is_some())
+    }
+}
+
+/// Cells with timed requests and no judgement, in plan order.
+fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
+    let plan = &run.header.plan;
+    let mut cells = Vec::new();
+    for planned in &plan.scenarios {
+        for case in &planned.cases {
+            for target in &plan.targets {
+                let both = [
+                    (target.id.clone(), &run.launches),
+                    (twin_name(&target.id), &run.twins),
+                ];
+                for (name, logs) in both {
+                    let key = (name.clone(), planned.id.clone(), case.id.clone());
+                    let requests = timed(logs, &name, &planned.id, &case.id);
+                    if run.checks.contains_key(&key) || requests.is_empty() {
+                        continue;
+                    }
+                    cells.push(OpenCell {
+                        name,
+                        target,
+                        scenario: &planned.id,
+                        case: &case.id,
+                        requests,
+                    });
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// The timed requests under a name, of launches that completed the case.
+fn timed<'a>(
+    logs: &'a [LaunchLog],
+    name: &str,
+    scenario: &str,
+    case: &str,
+) -> Vec<&'a RequestRecord> {
+    logs.iter()
+        .filter(|log| log.launch.target == name && log.launch.scenario == scenario)
+        .filter(|log| log.case_ends.iter().any(|end| end.case == case))
+        .flat_map(|log| &log.requests)
+        .filter(|r| r.case == case && !r.warmup)
+        .collect()
+}

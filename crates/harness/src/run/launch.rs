@@ -1,0 +1,441 @@
+//! One process from start to end: load, the cases of the launch, close; and its
+//! record file, which ends in how it ended.
+
+use super::case_prompts::case_prompts;
+use super::issue::issue;
+use super::load::{CasePrompts, Stop, Window};
+use super::open_loop::Offered;
+use super::pending::Pending;
+use super::residents::{serves, shares};
+use super::scenario;
+use super::told;
+use super::weights::Weights;
+use crate::engine::life::Fallen;
+use crate::engine::session::{Patience, Session};
+use crate::engine::{EngineFailure, Program};
+use crate::gpu;
+use crate::prompts::Prompts;
+use crate::telemetry::{Sampler, peak_rss_bytes, reset_peak_rss};
+use crate::verify::question::load_for_cases;
+use anyhow::Result;
+use base::appender::{Appender, launch_file};
+use protocol::clock::now_ns;
+use protocol::wire::{Batching, Load};
+use schema::capacity::{self, Capacity};
+use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::record::{CaseEnd, End, LaunchRecord, Readings, Ready, RecordEvent, Status};
+use schema::registry::Target;
+use schema::scenario::LoadShape;
+use schema::twin::original;
+use std::collections::VecDeque;
+use std::path::Path;
+use watch::control;
+
+/// Readings written as one line: some 20 s of them.
+const READINGS_PER_LINE: usize = 512;
+
+/// What a launch is made with.
+pub struct Context<'a> {
+    /// Whether the process serves another launch after this one.
+    pub stays: bool,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The run's directory.
+    pub run_dir: &'a Path,
+    /// The model's directory.
+    pub model_dir: &'a Path,
+    /// The engine's program.
+    pub program: &'a Program,
+    /// The target.
+    pub target: &'a Target,
+    /// Where prompts come from.
+    pub prompts: &'a Prompts,
+    /// The weights as the run began with them.
+    pub weights: &'a Weights,
+    /// The longest context (tokens) that the target is verified for.
+    pub positions: u32,
+    /// What scales the open loops.
+    pub capacities: &'a [Capacity],
+}
+
+/// A launch under way; methods fail only where its record can't be written.
+pub(super) struct Running<'a> {
+    context: &'a Context<'a>,
+    launch: &'a Launch,
+    scenario: &'a PlannedScenario,
+    cases: VecDeque<(&'a Case, CasePrompts)>,
+    record: Appender,
+    /// Gone where it failed.
+    engine: Option<Engine>,
+    /// How it failed, and the last lines of its stderr.
+    fallen: Option<(EngineFailure, String)>,
+    /// How all of it ended.
+    end: Option<End>,
+    /// The process that goes on to another launch.
+    stays: Option<Session>,
+}
+
+/// A process that has loaded its model, and who watches it.
+pub(super) struct Engine {
+    pub(super) session: Session,
+    pub(super) sampler: Sampler,
+    /// Whether the process serves other launches too, so that a peak of memory is one of a
+    /// case.
+    shared: bool,
+    /// Whether the peak is known: of the process, or since the case began.
+    knows_peak: bool,
+}
+
+impl Engine {
+    /// A case begins, with a reading.
+    fn begin(&mut self, case: &Case) {
+        self.reset_peak();
+        self.sampler.begin(&case.id);
+    }
+
+    /// A case in turns begins.
+    pub(super) fn begin_turns(&mut self, case: &Case) {
+        self.reset_peak();
+        self.sampler.begin_turns(&case.id);
+    }
+
+    fn reset_peak(&mut self) {
+        self.knows_peak = !self.shared || reset_peak_rss(self.session.pid());
+    }
+}
+
+impl<'a> Running<'a> {
+    /// Begin its record, start the process and have it load; or go on with the one of an
+    /// earlier launch.
+    pub(super) fn begin(
+        context: &'a Context,
+        pending: &'a Pending,
+        resident: Option<Session>,
+    ) -> Result<Self> {
+        let launch = &pending.launch;
+        let scenario = scenario(context.plan, &launch.scenario);
+        let per_case = scenario.load == LoadShape::Batch;
+        let named = |attempt| launch_file(context.run_dir, launch, per_case, attempt);
+        let (mut record, attempt) = Appender::create_next(pending.attempt, named)?;
+        // Cut and tokenised before the clock runs.
+        let cases = launch
+            .cases
+            .iter()
+            .filter_map(|id| scenario.cases.iter().find(|case| case.id == *id))
+            .map(|case| {
+                Ok((
+                    case,
+                    case_prompts(
+                        context.plan,
+                        context.prompts,
+                        scenario,
+                        case,
+                        launch.invocation,
+                    )?,
+                ))
+            })
+            .collect::<Result<VecDeque<_>>>()?;
+        record.event(RecordEvent::Launch(LaunchRecord {
+            target: launch.target.clone(),
+            scenario: launch.scenario.clone(),
+            invocation: launch.invocation,
+            attempt,
+            cases: launch.cases.clone(),
+            argv: context.program.argv_recorded.clone(),
+            isa_limit: context.program.isa_limit().cloned(),
+            start_ns: resident.as_ref().map_or_else(now_ns, Session::start_ns),
+            reused: resident.is_some(),
+        }))?;
+        let mut running = Self {
+            context,
+            launch,
+            scenario,
+            cases,
+            record,
+            engine: None,
+            fallen: None,
+            end: None,
+            stays: None,
+        };
+        let opened = match resident {
+            Some(session) => Ok(session),
+            None => {
+                let own = running.cases.iter().map(|(case, _)| *case).collect();
+                open(context, scenario, own)
+            }
+        };
+        match opened {
+            Err(fallen) => running.fallen = Some(fallen),
+            Ok(session) => {
+                running.record.event(RecordEvent::Ready(ready(&session)))?;
+                let device = gpu::device_of(&context.target.backend);
+                running.engine = Some(Engine {
+                    sampler: Sampler::start(session.pid(), device),
+                    session,
+                    shared: shares(context.plan, scenario, context.target),
+                    knows_peak: false,
+                });
+            }
+        }
+        Ok(running)
+    }
+
+    /// Make all of its cases, nobody beside it.
+    pub(super) fn alone(&mut self) -> Result<()> {
+        if let Some(engine) = &self.engine {
+            engine.session.resume();
+        }
+        match self.cases() {
+            Ok(()) => {}
+            Err(Stop::Engine(failure)) => self.fall(failure),
+            Err(Stop::Record(error)) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Its process, where that serves another launch; once.
+    pub(super) fn stay(&mut self) -> Option<Session> {
+        self.stays.take()
+    }
+
+    /// What was planned.
+    pub(super) fn launch(&self) -> &'a Launch {
+        self.launch
+    }
+
+    /// What it is made with.
+    pub(super) fn context(&self) -> &'a Context<'a> {
+        self.context
+    }
+
+    /// Stop its process where it is.
+    pub(super) fn pause(&self) {
+        if let Some(engine) = &self.engine {
+            engine.session.pause();
+        }
+    }
+
+    /// Whether the user skipped it.
+    pub(super) fn was_skipped(&self) -> bool {
+        let failure = self.fallen.as_ref().map(|(failure, _)| failure);
+        failure.is_some_and(|failure| control::is_skip(failure.status, &failure.reason))
+    }
+
+    /// The most memory its process had (bytes), if that is known.
+    pub(super) fn peak_rss_bytes(&self) -> Option<u64> {
+        peak_rss_bytes(self.engine.as_ref()?.session.pid())
+    }
+
+    /// Its next case, if that is the one asked for.
+    pub(super) fn take_case(&mut self, id: &str) -> Option<(&'a Case, CasePrompts)> {
+        self.cases.pop_front_if(|(case, _)| case.id == id)
+    }
+
+    /// The process, where it hasn't failed, and its record.
+    pub(super) fn at_work(&mut self) -> Option<(&mut Engine, &mut Appender)> {
+        Some((self.engine.as_mut()?, &mut self.record))
+    }
+
+    /// All of its cases, one after the other.
+    fn cases(&mut self) -> Result<(), Stop> {
+        let (context, launch, load) = (self.context, self.launch, self.scenario.load);
+        while let Some((case, prompts)) = self.cases.pop_front() {
+            let Some((engine, record)) = self.at_work() else {
+                return Ok(());
+            };
+            engine.begin(case);
+            told::case(case);
+            let result = issue(
+                &mut engine.session,
+                load,
+                case,
+                context.plan.warmup_requests,
+                offered(context, launch, case),
+                prompts,
+                &mut kept(record),
+            );
+            self.case_over(case, result)?;
+        }
+        Ok(())
+    }
+
+    /// A case is over: its readings go into the record and, where it is complete, its end.
+    pub(super) fn case_over(
+        &mut self,
+        case: &Case,
+        result: Result<Window, Stop>,
+    ) -> Result<(), Stop> {
+        let Some(engine) = &self.engine else {
+            return result.map(drop);
+        };
+        let peak_rss_bytes = match engine.knows_peak {
+            true => peak_rss_bytes(engine.session.pid()),
+            false => None,
+        };
+        // Of a case that failed, too: they may tell why.
+        for readings in engine.sampler.take().chunks(READINGS_PER_LINE) {
+            self.record
+                .event(RecordEvent::Readings(Readings::pack(&case.id, readings)))
+                .map_err(Stop::Record)?;
+        }
+        let window = result.map_err(|stop| because_of_gpu(stop, engine.sampler.gpu_lost()))?;
+        let end = CaseEnd {
+            case: case.id.clone(),
+            start_ns: window.start_ns,
+            end_ns: window.end_ns,
+            peak_rss_bytes,
+        };
+        self.record
+            .event(RecordEvent::CaseEnd(end))
+            .and_then(|()| self.record.sync())
+            .map_err(Stop::Record)?;
+        told::case_end();
+        Ok(())
+    }
+
+    /// It failed: its process goes at once.
+    pub(super) fn fall(&mut self, failure: EngineFailure) {
+        if let Some(engine) = self.engine.take() {
+            self.fallen = Some((failure, engine.session.abort()));
+        }
+    }
+
+    /// End the process where it hasn't failed, and the record; how it ended, as often as
+    /// one asks.
+    pub(super) fn finish(&mut self) -> Result<End> {
+        if let Some(end) = &self.end {
+            return Ok(end.clone());
+        }
+        if let Some(Engine {
+            session, sampler, ..
+        }) = self.engine.take()
+        {
+            drop(sampler);
+            if self.context.stays {
+                self.stays = Some(session);
+            } else if let (Err(failure), tail) = session.close() {
+                self.fallen = Some((failure, tail));
+            }
+        }
+        // What an engine fails at without its model is none of its failures.
+        let fallen = match (
+            self.fallen.take(),
+            self.context.weights.changed(self.context.target),
+        ) {
+            (None, None) => None,
+            (fallen, Some(changed)) => {
+                let tail = fallen.map(|(_, tail)| tail).unwrap_or_default();
+                Some((EngineFailure::new(Status::NotRun, changed), tail))
+            }
+            (fallen, None) => fallen,
+        };
+        let (status, reason, stderr_tail) = match fallen {
+            None => (Status::Ok, String::new(), String::new()),
+            Some((failure, tail)) => (failure.status, failure.reason, tail),
+        };
+        let end = End {
+            status,
+            reason,
+            stderr_tail,
+            end_ns: now_ns(),
+        };
+        self.record.event(RecordEvent::End(end.clone()))?;
+        self.record.sync()?;
+        told::turn(self.launch);
+        told::end(self.launch, &end);
+        self.end = Some(end.clone());
+        Ok(end)
+    }
+}
+
+/// Start a process and have it load for everything that it will serve.
+fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Result<Session, Fallen> {
+    let load = Load {
+        prefix_cache: scenario.reuses_prompts(),
+        ..load_for_cases(
+            context.target,
+            context.model_dir,
+            context.plan.threads,
+            serves(
+                context.plan,
+                scenario,
+                own,
+                context.target,
+                context.positions,
+            ),
+        )
+    };
+    Session::open(context.program, &load, Patience::of(context.plan))
+}
+
+/// Where the requests of a launch go.
+pub(super) fn kept(record: &mut Appender) -> impl FnMut(RecordEvent) -> Result<()> {
+    |event| {
+        if let RecordEvent::Request(request) = &event {
+            told::request(request);
+        }
+        record.event(event)
+    }
+}
+
+/// A failure of the engine after its GPU was lost says so.
+fn because_of_gpu(stop: Stop, lost: Option<String>) -> Stop {
+    match (stop, lost) {
+        (Stop::Engine(failure), Some(lost)) => Stop::Engine(EngineFailure {
+            reason: format!("{} ({lost})", failure.reason),
+            ..failure
+        }),
+        (stop, _) => stop,
+    }
+}
+
+/// What an open-loop case offers: its share of the capacity that this run measured.
+fn offered(context: &Context, launch: &Launch, case: &Case) -> Option<Offered> {
+    let percent = case.load_percent?;
+    let capacity = capacity::find(context.capacities, original(&launch.target), case)?;
+    Some(Offered {
+        rate_per_s: capacity.share(percent),
+        seed: context.plan.seed,
+        name: format!("{}/{}/{}", launch.scenario, case.id, launch.invocation),
+    })
+}
+
+pub(super) fn ready(session: &Session) -> Ready {
+    let batching = match session.hello.capabilities.batching {
+        Batching::None => "none",
+        Batching::StaticEqualLength => "static_equal_length",
+        Batching::Continuous => "continuous",
+    };
+    let mut notes = session.hello.capabilities.notes.clone();
+    notes.extend(session.hello.capabilities.position_gap.clone());
+    Ready {
+        version: session.hello.version.clone(),
+        build: session.hello.build.clone(),
+        batching: batching.into(),
+        notes,
+        hello_ns: session.hello_ns,
+        ready_ns: session.ready_ns,
+        load_ns: session.loaded.load_ns,
+        weight_bytes: session.loaded.weight_bytes,
+        kv_bytes_per_token: session.loaded.kv_bytes_per_token,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_after_the_gpu_was_lost_says_so() {
+        let crash = || Stop::Engine(EngineFailure::new(Status::Crashed, "exited with status 1"));
+        let reason = |stop| match stop {
+            Stop::Engine(failure) => (failure.status, failure.reason),
+            Stop::Record(error) => panic!("{error}"),
+        };
+        let (status, with) = reason(because_of_gpu(crash(), Some("the GPU was lost: x".into())));
+        assert_eq!(status, Status::Crashed);
+        assert_eq!(with, "exited with status 1 (the GPU was lost: x)");
+        let (_, without) = reason(because_of_gpu(crash(), None));
+        assert_eq!(without, "exited with status 1");
+    }
+}

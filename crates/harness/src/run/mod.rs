@@ -1,0 +1,308 @@
+//! Measuring: the plan's launches, one after the other or in turns, each into its own
+//! append-only file.
+//!
+//! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `issue` offers a
+//! load (`load`, `closed_loop`, `serial`, `open_loop`), `case_prompts` cuts what they send, `launch` is one
+//! process from start to end, `residents` are those that stay for the next launch, `turns` are
+//! several that alternate, as many as `memory` has room for, `pending` says what is left to do, `expected` how long each launch should take,
+//! `weights` sees that the model stays, `told` is what all this tells, `check` judges the timed
+//! outputs afterwards, `trace` looks at the kernels of CUDA targets in launches that nobody times.
+
+pub mod capacity;
+mod case_prompts;
+pub mod check;
+mod closed_loop;
+pub mod expected;
+pub mod issue;
+pub mod launch;
+pub mod load;
+mod memory;
+pub mod open_loop;
+pub mod pending;
+pub mod pilot;
+mod residents;
+pub mod serial;
+pub mod told;
+pub mod trace;
+pub mod turns;
+pub mod weights;
+
+use crate::gpu;
+use crate::programs::Programs;
+use crate::prompts::Prompts;
+use anyhow::Result;
+use launch::{Context, Running};
+use pending::Pending;
+use residents::Residents;
+use schema::capacity::Capacity;
+use schema::plan::{Case, Launch, Plan, PlannedScenario};
+use schema::record::{End, NO_PREFIX_CACHE, Status, VerifyRecord};
+use schema::registry::Target;
+use schema::twin::original;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use watch::control;
+use weights::Weights;
+
+/// What the run has found out about its targets before they are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Who passed the gate, and how far.
+    pub verify: &'a BTreeMap<String, VerifyRecord>,
+    /// What scales the open loops.
+    pub capacities: &'a [Capacity],
+}
+
+/// Measure everything in `pending`. A target's failure is recorded and the rest
+/// goes on; only what makes recording itself impossible is an error.
+pub fn run(
+    plan: &Plan,
+    run_dir: &Path,
+    model_dir: &Path,
+    programs: &Programs,
+    prompts: &Prompts,
+    known: &Known,
+    pending: Vec<Pending>,
+) -> Result<()> {
+    let weights = Weights::of(plan, model_dir);
+    let mut lost = Lost::default();
+    let mut residents = Residents::default();
+    let rounds = rounds(plan, &pending);
+    for (at, round) in rounds.iter().enumerate() {
+        let mut contexts = Vec::new();
+        for &item in round {
+            if let Some(status) = lost.of(&item.launch) {
+                told::dropped(&item.launch, status);
+                continue;
+            }
+            let target = plan
+                .targets
+                .iter()
+                .find(|t| t.id == original(&item.launch.target))
+                .expect("the plan names its targets");
+            let Ok(program) = programs.get(target) else {
+                continue;
+            };
+            let later = rounds[at + 1..].iter().flatten().copied();
+            let context = Context {
+                stays: residents::is_needed_again(plan, target, item, later),
+                plan,
+                run_dir,
+                model_dir,
+                program,
+                target,
+                prompts,
+                weights: &weights,
+                positions: positions(known.verify, &target.id),
+                capacities: known.capacities,
+            };
+            contexts.push((context, item));
+        }
+        if let Some((_, first)) = contexts.first() {
+            residents.enter(first.launch.invocation);
+        }
+        let mut left = contexts.as_slice();
+        while !left.is_empty() {
+            watch::checkpoint()?;
+            base::deadline::next_piece(left.iter().map(|(_, item)| at_least(plan, item)).sum())?;
+            control::skippable();
+            let ends = together(left, &mut residents)?;
+            control::skipped(); // nothing runs any more that could be
+            let (done, rest) = left.split_at(ends.len());
+            for ((_, item), end) in done.iter().zip(&ends) {
+                lost.note(&item.launch, end);
+            }
+            let stopped = |end: &&End| {
+                end.status == Status::NotRun && !control::is_skip(end.status, &end.reason)
+            };
+            if let Some(end) = ends.iter().find(stopped) {
+                anyhow::bail!("{}", end.reason);
+            }
+            left = rest;
+        }
+    }
+    Ok(())
+}
+
+/// Make the first of these launches, and as many of the others with it as memory has room
+/// for: all of them may take turns. How each ended.
+fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<Vec<End>> {
+    let mut all: Vec<Running> = Vec::new();
+    for (context, item) in left {
+        if !all.is_empty() && base::interrupt::requested() {
+            break;
+        }
+        let scenario = scenario(context.plan, &item.launch.scenario);
+        let resident = residents::shares(context.plan, scenario, context.target)
+            .then(|| residents.take(&item.launch.target))
+            .flatten();
+        let mut fits = resident.is_some() || memory::has_room(context, &all, residents);
+        while !fits && residents.make_room() {
+            fits = memory::has_room(context, &all, residents);
+        }
+        if !fits && !all.is_empty() {
+            break;
+        }
+        told::begin(&item.launch);
+        let running = Running::begin(context, item, resident)?;
+        if running.was_skipped() {
+            control::skippable(); // the others may go on
+        }
+        if left.len() > 1 {
+            running.pause();
+        }
+        all.push(running);
+    }
+    match all.as_mut_slice() {
+        [one] => one.alone()?,
+        several => turns::run(several)?,
+    }
+    all.into_iter()
+        .map(|mut running| {
+            let end = running.finish()?;
+            if let Some(session) = running.stay() {
+                residents.keep(&running.launch().target, session);
+            }
+            Ok(end)
+        })
+        .collect()
+}
+
+/// The launches as they are made, each round together: those of a block and scenario that take
+/// turns, or one alone. Who uses a GPU doesn't: what others hold in its memory is not theirs
+/// to spare, and its counters tell no processes apart.
+fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
+    let uses_gpu = |item: &&Pending| {
+        let is_it = |target: &&Target| target.id == original(&item.launch.target);
+        let target = plan.targets.iter().find(is_it);
+        target.is_some_and(|target| gpu::is_used_by(&target.backend))
+    };
+    let same = |a: &Pending, b: &Pending| {
+        (a.launch.invocation, &a.launch.scenario) == (b.launch.invocation, &b.launch.scenario)
+    };
+    let mut rounds = Vec::new();
+    for round in pending.chunk_by(same) {
+        let in_turns = scenario(plan, &round[0].launch.scenario).turns;
+        let (alone, together): (Vec<_>, Vec<_>) =
+            round.iter().partition(|item| !in_turns || uses_gpu(item));
+        rounds.extend(alone.into_iter().map(|item| vec![item]));
+        if !together.is_empty() {
+            rounds.push(together);
+        }
+    }
+    rounds
+}
+
+/// Targets and scenarios of which nothing more is measured. A cell needs every invocation,
+/// so after one failure the others would be measured in vain; what the user skips is left
+/// to a resumed run.
+#[derive(Default)]
+struct Lost(BTreeMap<(String, String), Status>);
+
+impl Lost {
+    fn of(&self, launch: &Launch) -> Option<Status> {
+        let key = (launch.target.clone(), launch.scenario.clone());
+        self.0.get(&key).copied()
+    }
+
+    fn note(&mut self, launch: &Launch, end: &End) {
+        if end.status != Status::Ok {
+            let key = (launch.target.clone(), launch.scenario.clone());
+            self.0.insert(key, end.status);
+        }
+    }
+}
+
+/// What the cases of a launch take at the very least, by their own durations.
+fn at_least(plan: &Plan, item: &Pending) -> Duration {
+    let cases = scenario(plan, &item.launch.scenario).cases.iter();
+    let planned = cases.filter(|case| item.launch.cases.contains(&case.id));
+    Duration::from_secs_f64(planned.map(|case| case.duration_s).sum())
+}
+
+/// Why a case of a target may not be timed, if so: the target is not verified, or
+/// not as far as the case goes.
+pub fn refusal(
+    verify: &BTreeMap<String, VerifyRecord>,
+    target: &str,
+    case: &Case,
+) -> Option<String> {
+    let Some(record) = verify.get(target) else {
+        return Some("it was not verified".into());
+    };
+    if record.status != Status::Ok {
+        return Some(record.reason.clone());
+    }
+    if case.shared_percent.is_some() && !record.prefix_cache {
+        return Some(NO_PREFIX_CACHE.into());
+    }
+    let context = case.prompt_tokens + case.new_tokens;
+    match record.verified_positions {
+        Some(positions) if context <= positions => None,
+        positions => Some(format!(
+            "it needs {context} positions, {} are verified",
+            positions.unwrap_or(0)
+        )),
+    }
+}
+
+/// The longest context (tokens) that a target is verified for; 0 = it is not verified.
+pub fn positions(verify: &BTreeMap<String, VerifyRecord>, target: &str) -> u32 {
+    let record = verify
+        .get(target)
+        .filter(|record| record.status == Status::Ok);
+    record
+        .and_then(|record| record.verified_positions)
+        .unwrap_or(0)
+}
+
+/// A scenario of the plan by id.
+pub fn scenario<'a>(plan: &'a Plan, id: &str) -> &'a PlannedScenario {
+    plan.scenarios
+        .iter()
+        .find(|s| s.id == id)
+        .expect("the plan names its scenarios")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::example::plan;
+
+    #[test]
+    fn who_takes_turns_is_measured_together_and_who_uses_a_gpu_alone() {
+        let mut plan = plan();
+        let target = |(id, backend): (&str, &str)| Target {
+            id: id.into(),
+            engine: id.into(),
+            variant: String::new(),
+            backend: backend.into(),
+            precision: "f32".into(),
+            weights: "model.safetensors".into(),
+            hidden: false,
+        };
+        plan.targets = [("a", "cpu"), ("gpu", "vulkan"), ("b", "cpu")]
+            .map(target)
+            .into();
+        let item = |(invocation, target): (u32, &str)| Pending {
+            launch: Launch {
+                invocation,
+                target: target.into(),
+                ..plan.launches[0].clone()
+            },
+            attempt: 0,
+        };
+        let pending = [(0, "a"), (0, "gpu"), (0, "b"), (1, "b"), (1, "a@twin")].map(item);
+        let names = |plan: &Plan| -> Vec<String> {
+            let name = |item: &&Pending| item.launch.target.clone();
+            let rounds = rounds(plan, &pending).into_iter();
+            rounds
+                .map(|round| round.iter().map(name).collect::<Vec<_>>().join(" "))
+                .collect()
+        };
+        assert_eq!(names(&plan), ["a", "gpu", "b", "b", "a@twin"]);
+        plan.scenarios[0].turns = true;
+        assert_eq!(names(&plan), ["gpu", "a b", "b a@twin"]);
+    }
+}

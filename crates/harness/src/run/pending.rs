@@ -1,0 +1,295 @@
+//! What is left to do: the plan less what is on disk. Pure, so that `--resume`
+//! is the same path as a fresh start.
+
+use super::{refusal, scenario};
+use crate::twins;
+use schema::budget::Budget;
+use schema::capacity::{self, Capacity};
+use schema::launch_log::LaunchLog;
+use schema::plan::{Launch, Plan};
+use schema::record::{Status, VerifyRecord};
+use schema::twin::original;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A launch to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pending {
+    /// With only the cases still missing.
+    pub launch: Launch,
+    /// 0, or one more than the last attempt that could be read.
+    pub attempt: u32,
+}
+
+/// The launches still to be made, in the plan's order, those of the budget's twins
+/// among them. `logs` are all records of the run, its twins' included.
+///
+/// Done is a case whose `case_end` is on disk. A launch that failed by the
+/// engine's own doing is not tried again: its failure is the result. One that
+/// was interrupted, or whose harness was killed, is.
+pub fn pending(
+    plan: &Plan,
+    logs: &[LaunchLog],
+    verify: &BTreeMap<String, VerifyRecord>,
+    budget: Option<&Budget>,
+    capacities: &[Capacity],
+) -> Vec<Pending> {
+    let mut lost: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for log in logs {
+        if log
+            .end
+            .as_ref()
+            .is_some_and(|end| !matches!(end.status, Status::Ok | Status::NotRun))
+        {
+            lost.insert((&log.launch.target, &log.launch.scenario));
+        }
+    }
+    let twins = budget.map_or(&[][..], |budget| &budget.twins);
+    let mut pending = Vec::new();
+    for launch in &twins::launches(plan, twins) {
+        if lost.contains(&(launch.target.as_str(), launch.scenario.as_str())) {
+            continue;
+        }
+        let target = original(&launch.target);
+        let scenario = scenario(plan, &launch.scenario);
+        let earlier: Vec<&LaunchLog> = logs
+            .iter()
+            .filter(|log| {
+                log.launch.target == launch.target
+                    && log.launch.scenario == launch.scenario
+                    && log.launch.invocation == launch.invocation
+            })
+            .collect();
+        let cases: Vec<String> = launch
+            .cases
+            .iter()
+            .filter(|id| {
+                let case = scenario
+                    .cases
+                    .iter()
+                    .find(|case| case.id == **id)
+                    .expect("the plan names its cases");
+                let done = earlier
+                    .iter()
+                    .any(|log| log.case_ends.iter().any(|end| end.case == **id));
+                let over = budget
+                    .and_then(|b| b.refusal(&launch.target, &launch.scenario, id))
+                    .is_some();
+                let scaled = !scenario.load.is_open()
+                    || capacity::find(capacities, target, case)
+                        .is_some_and(|capacity| capacity.status == Status::Ok);
+                !done && !over && scaled && refusal(verify, target, case).is_none()
+            })
+            .cloned()
+            .collect();
+        if cases.is_empty() {
+            continue;
+        }
+        // Scenarios with a launch per case share the numbering of attempts.
+        let attempt = earlier
+            .iter()
+            .filter(|log| {
+                log.launch
+                    .cases
+                    .iter()
+                    .any(|case| launch.cases.contains(case))
+            })
+            .map(|log| log.launch.attempt + 1)
+            .max()
+            .unwrap_or(0);
+        pending.push(Pending {
+            launch: Launch {
+                cases,
+                ..launch.clone()
+            },
+            attempt,
+        });
+    }
+    pending
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::plan::example::plan;
+    use schema::record::{CaseEnd, End, LaunchRecord};
+
+    pub(crate) fn verified(positions: u32) -> BTreeMap<String, VerifyRecord> {
+        let record = VerifyRecord {
+            target: "t".into(),
+            model: "m".into(),
+            status: Status::Ok,
+            reason: String::new(),
+            verified_positions: Some(positions),
+            scope: "logits".into(),
+            kl_nats: None,
+            argmax_agreement: None,
+            batches: vec![],
+            isa_limit: None,
+            prefix_cache: false,
+        };
+        BTreeMap::from([("t".to_owned(), record)])
+    }
+
+    fn log(invocation: u32, attempt: u32, done: &[&str], status: Option<Status>) -> LaunchLog {
+        LaunchLog {
+            file: "t/s.jsonl".into(),
+            sha256: String::new(),
+            launch: LaunchRecord {
+                target: "t".into(),
+                scenario: "s".into(),
+                invocation,
+                attempt,
+                cases: vec!["p10".into(), "p500".into()],
+                argv: vec![],
+                isa_limit: None,
+                start_ns: 0,
+                reused: false,
+            },
+            ready: None,
+            requests: vec![],
+            unanswered: vec![],
+            telemetry: vec![],
+            case_ends: done
+                .iter()
+                .map(|case| CaseEnd {
+                    case: (*case).into(),
+                    start_ns: 0,
+                    end_ns: 1,
+                    peak_rss_bytes: None,
+                })
+                .collect(),
+            end: status.map(|status| End {
+                status,
+                reason: String::new(),
+                stderr_tail: String::new(),
+                end_ns: 1,
+            }),
+        }
+    }
+
+    fn left(logs: &[LaunchLog], positions: u32) -> Vec<(u32, u32, Vec<String>)> {
+        pending(&plan(), logs, &verified(positions), None, &[])
+            .into_iter()
+            .map(|p| (p.launch.invocation, p.attempt, p.launch.cases))
+            .collect()
+    }
+
+    fn both() -> Vec<String> {
+        vec!["p10".into(), "p500".into()]
+    }
+
+    #[test]
+    fn a_fresh_run_has_everything_to_do() {
+        assert_eq!(left(&[], 1024), [(0, 0, both()), (1, 0, both())]);
+    }
+
+    #[test]
+    fn a_killed_launch_is_gone_on_with_and_a_finished_one_is_not() {
+        let logs = [
+            log(0, 0, &["p10", "p500"], Some(Status::Ok)),
+            log(1, 0, &["p10"], None),
+        ];
+        assert_eq!(left(&logs, 1024), [(1, 1, vec!["p500".to_owned()])]);
+        let interrupted = [log(0, 0, &[], Some(Status::NotRun))];
+        assert_eq!(left(&interrupted, 1024)[0], (0, 1, both()));
+    }
+
+    #[test]
+    fn a_failure_of_the_engine_is_a_result_and_not_tried_again() {
+        let logs = [log(0, 0, &["p10"], Some(Status::Crashed))];
+        assert_eq!(left(&logs, 1024), []);
+    }
+
+    #[test]
+    fn nothing_is_timed_beyond_what_is_verified() {
+        let short = vec!["p10".to_owned()];
+        assert_eq!(left(&[], 96), [(0, 0, short.clone()), (1, 0, short)]);
+        assert!(pending(&plan(), &[], &BTreeMap::new(), None, &[]).is_empty());
+    }
+
+    #[test]
+    fn prompts_that_begin_alike_are_timed_where_they_are_kept() {
+        let mut plan = plan();
+        for case in &mut plan.scenarios[0].cases {
+            case.shared_percent = Some(0);
+        }
+        let mut verify = verified(1024);
+        assert!(pending(&plan, &[], &verify, None, &[]).is_empty());
+        let why = refusal(&verify, "t", &plan.scenarios[0].cases[0]).unwrap();
+        assert!(why.contains("hello declares no prefix cache"), "{why}");
+        verify.get_mut("t").unwrap().prefix_cache = true;
+        assert_eq!(pending(&plan, &[], &verify, None, &[]).len(), 2);
+    }
+
+    #[test]
+    fn a_twin_is_launched_beside_its_original_and_resumed_by_its_own_records() {
+        let budget = Budget {
+            twins: vec![schema::twin::Twin {
+                target: "t".into(),
+                role: schema::twin::TwinRole::Fastest,
+                cost_s: 1.0,
+            }],
+            ..Budget::default()
+        };
+        let left = |logs: &[LaunchLog]| -> Vec<(u32, String)> {
+            pending(&plan(), logs, &verified(1024), Some(&budget), &[])
+                .into_iter()
+                .map(|p| (p.launch.invocation, p.launch.target))
+                .collect()
+        };
+        let all = left(&[]);
+        assert_eq!(all.len(), 4);
+        assert_eq!(all.iter().filter(|l| l.1 == "t@twin").count(), 2);
+        let mut of_the_twin = log(0, 0, &["p10", "p500"], Some(Status::Ok));
+        of_the_twin.launch.target = "t@twin".into();
+        let rest = left(&[of_the_twin.clone()]);
+        assert_eq!(rest.len(), 3);
+        assert!(!rest.contains(&(0, "t@twin".to_owned())));
+        of_the_twin.end.as_mut().unwrap().status = Status::Crashed;
+        let rest = left(&[of_the_twin]);
+        assert!(rest.iter().all(|l| l.1 == "t"), "its failure is its own");
+    }
+
+    #[test]
+    fn nothing_is_timed_that_there_is_no_time_for() {
+        let budget = Budget {
+            over: vec![schema::budget::OverBudget {
+                target: "t".into(),
+                scenario: "s".into(),
+                case: "p10".into(),
+                estimate_s: 1.0,
+                reason: "slow".into(),
+            }],
+            ..Budget::default()
+        };
+        let left = pending(&plan(), &[], &verified(1024), Some(&budget), &[]);
+        assert_eq!(left[0].launch.cases, ["p500"]);
+    }
+
+    #[test]
+    fn an_open_loop_waits_for_its_capacity_and_goes_without_where_there_is_none() {
+        let mut plan = plan();
+        plan.scenarios[0].load = schema::scenario::LoadShape::Poisson;
+        let capacity = |status| Capacity {
+            target: "t".into(),
+            prompt_tokens: 10,
+            new_tokens: 16,
+            concurrency: 1,
+            status,
+            reason: String::new(),
+            requests: 40,
+            window_s: 2.0,
+            requests_per_s: 20.0,
+        };
+        let left = |capacities: &[Capacity]| -> Vec<Vec<String>> {
+            pending(&plan, &[], &verified(1024), None, capacities)
+                .into_iter()
+                .map(|p| p.launch.cases)
+                .collect()
+        };
+        assert!(left(&[]).is_empty());
+        assert!(left(&[capacity(Status::Crashed)]).is_empty());
+        // The long prompts are other work, whose capacity is not known.
+        assert_eq!(left(&[capacity(Status::Ok)]), [["p10"], ["p10"]]);
+    }
+}

@@ -1,0 +1,269 @@
+//! The pilot: one launch of each verified target, to learn its pace before the
+//! run's time is shared out, and who is fastest and slowest. Nothing it times is
+//! published.
+
+use crate::budget;
+use crate::engine::EngineFailure;
+use crate::engine::session::{Patience, Session};
+use crate::programs::Programs;
+use crate::prompts::Prompts;
+use crate::twins;
+use crate::verify::question::load_for_cases;
+use anyhow::{Context, Result};
+use base::appender::Appender;
+use base::whole::write_json;
+use protocol::clock::now_ns;
+use schema::budget::{Budget, Pilot, Round};
+use schema::plan::Plan;
+use schema::record::{Status, VerifyRecord};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use watch::event::Stage;
+
+/// A first round this long says enough; a shorter one is warm-up for a second.
+const LONG_ROUND_S: f64 = 5.0;
+
+/// What the pilots need.
+pub struct Pilots<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The target that gives up nothing.
+    pub baseline: &'a str,
+    /// The model's directory.
+    pub model_dir: &'a Path,
+    /// The engines' programs.
+    pub programs: &'a Programs,
+    /// Where prompts come from.
+    pub prompts: &'a Prompts,
+    /// Who passed the gate.
+    pub verify: &'a BTreeMap<String, VerifyRecord>,
+}
+
+/// Learn the pace of every verified target and decide what there is no time for,
+/// and who runs twice.
+/// The decision is written once and stands when the run is resumed; so does what each
+/// target showed, where a run is stopped before it can be made.
+pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
+    let plan = &answerable(setting.plan, setting.verify);
+    let path = run_dir.join("pilot.jsonl");
+    let known = known(&path)?;
+    let mut file = Appender::open(&path)?;
+    let mut pilots = Vec::new();
+    watch::stage(Stage::Pilot);
+    super::told::group(
+        "pilot",
+        plan.targets.iter().map(|target| target.id.as_str()),
+    );
+    for target in &plan.targets {
+        watch::checkpoint()?;
+        let verified = setting
+            .verify
+            .get(&target.id)
+            .is_some_and(|record| record.status == Status::Ok);
+        let Ok(program) = setting.programs.get(target) else {
+            continue;
+        };
+        if !verified {
+            continue;
+        }
+        if let Some(pilot) = known.iter().find(|pilot| pilot.target == target.id) {
+            pilots.push(pilot.clone());
+            continue;
+        }
+        base::deadline::next_piece(Duration::ZERO)?;
+        watch::begin("pilot", target.id.as_str());
+        let mut pilot = Pilot {
+            target: target.id.clone(),
+            load_s: 0.0,
+            rounds: Vec::new(),
+            planned_s: 0.0,
+            failure: String::new(),
+        };
+        // Of what it isn't verified for nothing is timed.
+        let positions = super::positions(setting.verify, &target.id);
+        let mut shapes = budget::shapes(plan);
+        let cases = plan.scenarios.iter().flat_map(|scenario| &scenario.cases);
+        let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= positions);
+        shapes.retain(|round| cases.clone().any(|case| budget::same(round, case)));
+        let load = load_for_cases(target, setting.model_dir, plan.threads, cases);
+        let result = Session::open(program, &load, Patience::of(plan))
+            .map_err(|(failure, _)| failure)
+            .and_then(|mut session| {
+                pilot.load_s = seconds(session.start_ns(), session.ready_ns);
+                let tried = rounds(&mut session, setting.prompts, &shapes, &mut pilot.rounds);
+                session.abort();
+                tried
+            });
+        match result {
+            Err(failure) if failure.status == Status::NotRun => anyhow::bail!("interrupted"),
+            Err(failure) => pilot.failure = failure.to_string(),
+            Ok(()) => pilot.planned_s = budget::planned_s(plan, &pilot).unwrap_or_default(),
+        }
+        match pilot.failure.is_empty() {
+            true => eprintln!("Pilot: {} {}", target.id, words(&pilot)),
+            false => watch::warn(format!(
+                "The pilot of {} failed: {}",
+                target.id, pilot.failure
+            )),
+        }
+        watch::end(&pilot.failure);
+        file.append(&pilot)?;
+        file.sync()?;
+        pilots.push(pilot);
+    }
+    let budget = decide(plan, pilots, setting.baseline);
+    for twin in &budget.twins {
+        eprintln!(
+            "Noise floor: {} runs twice in every block, about {:.0} s",
+            twin.target, twin.cost_s
+        );
+    }
+    write_json(&run_dir.join("budget.json"), &budget)?;
+    Ok(budget)
+}
+
+/// The plan without what its targets aren't asked, by the gate's word: no time is shared out to it.
+fn answerable(plan: &Plan, verify: &BTreeMap<String, VerifyRecord>) -> Plan {
+    let mut plan = plan.clone();
+    let keeps = |id: &String| verify.get(id).is_some_and(|record| record.prefix_cache);
+    for scenario in plan.scenarios.iter_mut().filter(|s| s.reuses_prompts()) {
+        let runs = plan.targets.iter().map(|target| target.id.clone());
+        let runs: Vec<String> = runs.filter(|id| scenario.runs(id)).collect();
+        scenario.targets = runs.into_iter().filter(keeps).collect();
+    }
+    // No names would mean all targets.
+    plan.scenarios
+        .retain(|s| !s.reuses_prompts() || !s.targets.is_empty());
+    plan
+}
+
+/// What earlier goes of this run have learnt.
+fn known(path: &Path) -> Result<Vec<Pilot>> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text.with_context(|| format!("{} can't be read", path.display()))?,
+    };
+    // A last line without its end was cut short by a kill.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let pilots = whole.lines().map(serde_json::from_str);
+    let pilots: Result<Vec<Pilot>, _> = pilots.collect();
+    pilots.with_context(|| format!("{} holds what is no pilot", path.display()))
+}
+
+/// Who runs twice, and what there is no time for.
+fn decide(plan: &Plan, pilots: Vec<Pilot>, baseline: &str) -> Budget {
+    let mut twins = match plan.noise_floor {
+        true => twins::choose(&pilots),
+        false => Vec::new(),
+    };
+    let second = twins::pilots(&pilots, &twins);
+    let everyone = [pilots.as_slice(), &second].concat();
+    let (share_s, over) = match plan.budget_s > 0.0 {
+        true => budget::share_out(plan, &everyone, plan.budget_s, baseline),
+        false => (None, Vec::new()),
+    };
+    for (twin, pilot) in twins.iter_mut().zip(&second) {
+        twin.cost_s = budget::kept_s(plan, pilot, &over);
+    }
+    Budget {
+        budget_s: plan.budget_s,
+        share_s,
+        pilots,
+        over,
+        twins,
+    }
+}
+
+fn rounds(
+    session: &mut Session,
+    prompts: &Prompts,
+    shapes: &[Round],
+    done: &mut Vec<Round>,
+) -> Result<(), EngineFailure> {
+    for shape in shapes {
+        let internal = |error: anyhow::Error| EngineFailure::new(Status::NotRun, error.to_string());
+        let texts = prompts
+            .take(
+                "pilot",
+                "pilot",
+                0,
+                shape.prompt_tokens as usize,
+                shape.concurrency as usize,
+            )
+            .map_err(internal)?;
+        let mut round_s = round(session, &texts, shape.new_tokens)?;
+        if round_s < LONG_ROUND_S {
+            round_s = round(session, &texts, shape.new_tokens)?;
+        }
+        done.push(Round { round_s, ..*shape });
+    }
+    Ok(())
+}
+
+fn round(session: &mut Session, texts: &[Vec<u32>], new_tokens: u32) -> Result<f64, EngineFailure> {
+    let start_ns = now_ns();
+    for text in texts {
+        session.send_generate(text.clone(), new_tokens)?;
+    }
+    for _ in texts {
+        session.next_done()?;
+    }
+    Ok(seconds(start_ns, now_ns()))
+}
+
+fn seconds(from_ns: u64, to_ns: u64) -> f64 {
+    to_ns.saturating_sub(from_ns) as f64 / 1e9
+}
+
+fn words(pilot: &Pilot) -> String {
+    if pilot.failure.is_empty() {
+        format!(
+            "loads in {:.1} s, would take {:.0} s in all",
+            pilot.load_s, pilot.planned_s
+        )
+    } else {
+        pilot.failure.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pending::tests::verified;
+    use super::*;
+    use crate::plan::example::plan;
+    use schema::plan::PlannedScenario;
+    use schema::registry::Target;
+    use schema::scenario::Axis;
+
+    #[test]
+    fn no_time_is_shared_out_to_prompts_that_a_target_keeps_nothing_of() {
+        let mut plan = plan();
+        let mut keeps = plan.scenarios[0].clone();
+        (keeps.id, keeps.axis) = ("prefix".into(), Axis::SharedPercent);
+        plan.scenarios.push(keeps);
+        plan.targets = ["t", "u"].map(target).into();
+        let mut verify = verified(1024);
+        let scenarios = |verify: &BTreeMap<String, VerifyRecord>| -> Vec<PlannedScenario> {
+            answerable(&plan, verify).scenarios
+        };
+        let of = scenarios(&verify);
+        assert_eq!(of.len(), 1, "nobody keeps anything");
+        verify.get_mut("t").unwrap().prefix_cache = true;
+        let of = scenarios(&verify);
+        assert_eq!(of[0], plan.scenarios[0], "the other is every target's");
+        assert_eq!(of[1].targets, ["t"]);
+    }
+
+    fn target(id: &str) -> Target {
+        Target {
+            id: id.into(),
+            engine: id.into(),
+            variant: String::new(),
+            backend: "cpu".into(),
+            precision: "f32".into(),
+            weights: "w".into(),
+            hidden: false,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Processes that stay in memory between the launches of a block: a target is started once for
+//! all scenarios that don't need a fresh process. Between two launches it is stopped (SIGSTOP),
+//! so it takes no CPU time from whoever is measured.
+
+use super::pending::Pending;
+use super::scenario;
+use crate::engine::session::Session;
+use crate::gpu;
+use schema::plan::{Case, Plan, PlannedScenario};
+use schema::registry::Target;
+
+/// Who stays, each under its target's id or its twin's name, the longest unused first.
+#[derive(Default)]
+pub(super) struct Residents {
+    block: u32,
+    idle: Vec<(String, Session)>,
+}
+
+impl Residents {
+    /// A block begins, or goes on: processes of another one end.
+    pub(super) fn enter(&mut self, block: u32) {
+        if self.block != block {
+            self.idle.drain(..).for_each(|(_, session)| end(session));
+            self.block = block;
+        }
+    }
+
+    /// The process of `name`, if it stayed.
+    pub(super) fn take(&mut self, name: &str) -> Option<Session> {
+        let at = self.idle.iter().position(|(of, _)| of == name)?;
+        Some(self.idle.remove(at).1)
+    }
+
+    /// Let a process stay, stopped.
+    pub(super) fn keep(&mut self, name: &str, session: Session) {
+        session.pause();
+        self.idle.push((name.to_owned(), session));
+    }
+
+    /// End the one that was used longest ago, to make room; whether there was one.
+    pub(super) fn make_room(&mut self) -> bool {
+        if self.idle.is_empty() {
+            return false;
+        }
+        end(self.idle.remove(0).1);
+        true
+    }
+
+    /// Their process ids.
+    pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.idle.iter().map(|(_, session)| session.pid())
+    }
+}
+
+impl Drop for Residents {
+    fn drop(&mut self) {
+        self.idle.drain(..).for_each(|(_, session)| end(session));
+    }
+}
+
+/// It has served its launches: how it ends is no result of theirs.
+fn end(session: Session) {
+    session.abort();
+}
+
+/// Whether launches of that scenario share a target's process with others of the block. On a
+/// GPU none does: what one holds in its memory is missing to the next.
+pub(super) fn shares(plan: &Plan, scenario: &PlannedScenario, target: &Target) -> bool {
+    plan.one_process && scenario.may_share_process() && !gpu::is_used_by(&target.backend)
+}
+
+/// What a process of `target` must be loaded for that begins with a launch of the cases `own`
+/// of `scenario`. Contexts beyond the `positions` that it is verified for it isn't asked for, and may
+/// have no room for.
+pub(super) fn serves<'a>(
+    plan: &'a Plan,
+    scenario: &PlannedScenario,
+    own: Vec<&'a Case>,
+    target: &Target,
+    positions: u32,
+) -> Vec<&'a Case> {
+    if !shares(plan, scenario, target) {
+        return own;
+    }
+    let shared = plan.scenarios.iter();
+    shared
+        .filter(|s| s.runs(&target.id) && shares(plan, s, target))
+        .flat_map(|s| &s.cases)
+        .filter(|case| case.prompt_tokens + case.new_tokens <= positions)
+        .collect()
+}
+
+/// Whether the process of `item` has another launch to serve in its block, `later` ones being
+/// those after it.
+pub(super) fn is_needed_again<'a>(
+    plan: &Plan,
+    target: &Target,
+    item: &Pending,
+    later: impl IntoIterator<Item = &'a Pending>,
+) -> bool {
+    let mut later = later.into_iter();
+    shares(plan, scenario(plan, &item.launch.scenario), target)
+        && later.any(|other| {
+            (other.launch.invocation, &other.launch.target)
+                == (item.launch.invocation, &item.launch.target)
+                && shares(plan, scenario(plan, &other.launch.scenario), target)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::example::plan;
+    use schema::plan::Launch;
+    use schema::scenario::LoadShape;
+
+    fn target(backend: &str) -> Target {
+        Target {
+            id: "t".into(),
+            engine: "t".into(),
+            variant: String::new(),
+            backend: backend.into(),
+            precision: "f32".into(),
+            weights: "model.safetensors".into(),
+            hidden: false,
+        }
+    }
+
+    /// Beside the serial scenario one with eight users and longer prompts, and one of batches.
+    fn shared() -> Plan {
+        let mut plan = plan();
+        plan.one_process = true;
+        let like = |plan: &Plan, id: &str, load| {
+            let mut scenario = plan.scenarios[0].clone();
+            scenario.id = id.into();
+            scenario.load = load;
+            scenario.cases[0].concurrency = 8;
+            scenario
+        };
+        let users = like(&plan, "users", LoadShape::ClosedLoop);
+        let memory = like(&plan, "memory", LoadShape::Batch);
+        plan.scenarios.extend([users, memory]);
+        plan
+    }
+
+    #[test]
+    fn a_shared_process_is_loaded_for_every_scenario_that_shares_it() {
+        let mut plan = shared();
+        let users = |plan: &Plan, scenario: usize, backend| -> Vec<u32> {
+            let scenario = &plan.scenarios[scenario];
+            let own = vec![&scenario.cases[0]];
+            let cases = serves(plan, scenario, own, &target(backend), 1024);
+            cases.into_iter().map(|case| case.concurrency).collect()
+        };
+        assert_eq!(users(&plan, 0, "cpu"), [1, 1, 8, 1]);
+        assert_eq!(users(&plan, 2, "cpu"), [8], "a batch has its own");
+        assert_eq!(users(&plan, 0, "cuda"), [1], "nobody shares on a GPU");
+        let short = &plan.scenarios[1];
+        let own = vec![&short.cases[0]];
+        let served = serves(&plan, short, own, &target("cpu"), 100);
+        let longest = served.iter().map(|case| case.prompt_tokens).max();
+        assert_eq!(longest, Some(10), "the longer ones are not verified");
+        plan.one_process = false;
+        assert_eq!(users(&plan, 0, "cpu"), [1]);
+    }
+
+    #[test]
+    fn a_process_that_keeps_prompts_serves_its_own_scenario_alone() {
+        let mut plan = shared();
+        let mut keeps = plan.scenarios[0].clone();
+        keeps.id = "prefix".into();
+        keeps.axis = schema::scenario::Axis::SharedPercent;
+        plan.scenarios.push(keeps);
+        let keeps = plan.scenarios.last().unwrap();
+        assert!(!shares(&plan, keeps, &target("cpu")));
+        let own = vec![&keeps.cases[0]];
+        assert_eq!(serves(&plan, keeps, own, &target("cpu"), 1024).len(), 1);
+        let single = &plan.scenarios[0];
+        let served = serves(&plan, single, vec![], &target("cpu"), 1024);
+        assert_eq!(served.len(), 4, "and the others do without it");
+    }
+
+    #[test]
+    fn a_process_stays_for_a_later_launch_of_its_block() {
+        let plan = shared();
+        let item = |invocation, scenario: &str| Pending {
+            launch: Launch {
+                invocation,
+                target: "t".into(),
+                scenario: scenario.into(),
+                cases: vec!["p10".into()],
+            },
+            attempt: 0,
+        };
+        let needed =
+            |later: &[Pending]| is_needed_again(&plan, &target("cpu"), &item(0, "s"), later);
+        assert!(needed(&[item(0, "memory"), item(0, "users")]));
+        assert!(!needed(&[item(0, "memory")]));
+        assert!(!needed(&[item(1, "users")]));
+    }
+}

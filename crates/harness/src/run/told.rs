@@ -1,0 +1,172 @@
+//! What measuring tells whoever looks. Between two requests that is a handful of
+//! numbers into a queue.
+
+use super::pending::Pending;
+use super::{expected, refusal, scenario};
+use schema::budget::Budget;
+use schema::launch_log::LaunchLog;
+use schema::plan::{Case, Launch, Plan};
+use schema::record::{CheckRecord, End, RequestRecord, Status, VerifyRecord};
+use schema::twin::original;
+use std::collections::BTreeMap;
+use watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sample};
+use watch::plan::{self, Fate, Planned};
+use watch::{emit, error};
+
+/// What a run has to do: `planned` launches, of which some are `pending`; and of
+/// the others why, where they aren't done.
+pub fn groups(
+    planned: &[Launch],
+    pending: &[Pending],
+    logs: &[LaunchLog],
+    plan: &Plan,
+    verify: &BTreeMap<String, VerifyRecord>,
+    budget: Option<&Budget>,
+) -> Vec<Group> {
+    let fate = |launch: &Launch| {
+        if pending.iter().any(|p| is_of(&p.launch, launch)) {
+            return Fate::Left;
+        }
+        let failed = logs.iter().find_map(|log| {
+            let end = log.end.as_ref()?;
+            let same = log.launch.target == launch.target && log.launch.scenario == launch.scenario;
+            let failed = !matches!(end.status, Status::Ok | Status::NotRun);
+            (same && failed).then(|| format!("{}: {}", end.status.id(), end.reason))
+        });
+        if let Some(reason) = failed {
+            return Fate::Not(Mark::Failed, reason);
+        }
+        let done = logs.iter().any(|log| {
+            let of = &log.launch;
+            (&of.target, &of.scenario, of.invocation)
+                == (&launch.target, &launch.scenario, launch.invocation)
+                && launch
+                    .cases
+                    .iter()
+                    .any(|case| log.case_ends.iter().any(|end| end.case == *case))
+        });
+        if done {
+            return Fate::Done;
+        }
+        let scenario = scenario(plan, &launch.scenario);
+        let case = scenario.cases.iter().find(|c| launch.cases.contains(&c.id));
+        let case = case.expect("the plan names its cases");
+        let over = || {
+            budget?
+                .refusal(&launch.target, &scenario.id, &case.id)
+                .map(|_| "over_budget".to_owned())
+        };
+        let reason = refusal(verify, original(&launch.target), case).or_else(over);
+        let reason = reason.unwrap_or_else(|| "its capacity is not known".into());
+        Fate::Not(Mark::Refused, reason)
+    };
+    let mut groups = plan::groups(planned.iter().map(|launch| Planned {
+        group: launch.scenario.clone(),
+        item: launch.target.clone(),
+        fate: fate(launch),
+    }));
+    for group in &mut groups {
+        for item in &mut group.items {
+            item.expected = expected::item(plan, budget, pending, &group.name, &item.name);
+        }
+    }
+    groups
+}
+
+/// Whether `a` is `b`, or has some of its cases: scenarios with a launch per case have
+/// several launches of one invocation.
+fn is_of(a: &Launch, b: &Launch) -> bool {
+    (&a.target, &a.scenario, a.invocation) == (&b.target, &b.scenario, b.invocation)
+        && a.cases.iter().any(|case| b.cases.contains(case))
+}
+
+/// A launch begins.
+pub(super) fn begin(launch: &Launch) {
+    emit(Event::Begin(Begin {
+        group: launch.scenario.clone(),
+        item: launch.target.clone(),
+        detail: format!("block {}", launch.invocation + 1),
+        meters: &REQUEST_METERS,
+        skippable: true,
+    }));
+}
+
+/// Launches take turns, and it is this one's.
+pub(super) fn turn(launch: &Launch) {
+    emit(Event::Turn {
+        item: launch.target.clone(),
+    });
+}
+
+/// A case of the launch begins.
+pub(super) fn case(case: &Case) {
+    emit(Event::Part {
+        name: case.id.clone(),
+        samples: case.requests,
+    });
+}
+
+/// A request is done.
+pub(super) fn request(request: &RequestRecord) {
+    let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
+    let (first, last) = (request.token_ns.first(), request.token_ns.last());
+    let gaps = request.token_ns.len().saturating_sub(1);
+    let tpot = first.zip(last).filter(|_| gaps > 0);
+    emit(Event::Sample(Sample {
+        t_ns: request.answered_ns,
+        timed: !request.warmup,
+        values: [
+            tpot.map(|(first, last)| ms(*first, *last) / gaps as f64),
+            first.map(|first| ms(request.scheduled_ns, *first)),
+            last.map(|last| ms(request.scheduled_ns, *last)),
+        ],
+        work: request.token_ns.len() as f64,
+    }));
+}
+
+/// The case is over, and complete.
+pub(super) fn case_end() {
+    emit(Event::PartEnd);
+}
+
+/// A launch ended. A failure is an error; what was skipped or interrupted is none.
+pub(super) fn end(launch: &Launch, end: &End) {
+    let event = Event::ended(end.status, &end.reason);
+    if let Event::End { mark, reason } = &event
+        && *mark == Mark::Failed
+    {
+        error(format!("{} · {}: {reason}", launch.target, launch.scenario));
+    }
+    emit(event);
+}
+
+/// A launch isn't made: an earlier one of the same cells failed or was skipped.
+pub(super) fn dropped(launch: &Launch, status: Status) {
+    emit(Event::Drop {
+        group: launch.scenario.clone(),
+        item: launch.target.clone(),
+        mark: match status {
+            Status::NotRun => Mark::Skipped,
+            _ => Mark::Failed,
+        },
+    });
+}
+
+/// A stage has these items, each done in one go.
+pub(super) fn group<'a>(name: &str, items: impl Iterator<Item = &'a str>) {
+    emit(Event::Group(Group {
+        name: name.to_owned(),
+        items: items.map(|item| Item::waiting(item, 1)).collect(),
+    }));
+}
+
+/// The timed outputs of a cell were judged: wrong ones are an error.
+pub(super) fn checked(record: &CheckRecord) {
+    if record.wrong > 0 {
+        let all = record.equal + record.rescored + record.wrong + record.unchecked;
+        error(format!(
+            "{} · {}/{}: the reference rejects {} of {all} timed outputs, so its times don't count",
+            record.target, record.scenario, record.case, record.wrong
+        ));
+    }
+}

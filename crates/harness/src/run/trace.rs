@@ -1,0 +1,253 @@
+//! Kernel traces: each verified CUDA target of a run launched once more with the tracer
+//! inside (`crates/tracer`), for a few requests of one case. Nothing here is timed: the
+//! requests are recorded so that `stats` can tell which kernels made which token. The
+//! traces lie in the run's directory, apart from its samples.
+
+mod choice;
+
+use super::issue::issue;
+use super::launch::ready;
+use super::load::{CasePrompts, PromptQueue, Stop};
+use crate::engine::session::{Patience, Session};
+use crate::engine::{EngineFailure, Program};
+use crate::machine::Gpu;
+use crate::programs::Programs;
+use crate::prompts::Prompts;
+use crate::verify::question::load_for_cases;
+use anyhow::{Context, Result, bail};
+use base::appender::Appender;
+use base::repo::Repo;
+use choice::case;
+pub use choice::targets;
+use protocol::clock::now_ns;
+use schema::kernels::{REQUESTS_SUFFIX, TRACE_VARIABLE, TRACES_DIR, TracedLaunch, trace_path};
+use schema::plan::{Case, Plan, PlannedScenario};
+use schema::record::{End, LaunchRecord, RecordEvent, Status, VerifyRecord};
+use schema::registry::Target;
+use schema::run::Run;
+use schema::run_files::RunFiles;
+use schema::scenario::LoadShape;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Variable by which the CUDA driver loads a library into a process.
+const INJECTION_VARIABLE: &str = "CUDA_INJECTION64_PATH";
+/// Requests before those that are analysed: graphs are captured and kernels tuned in them.
+const WARMUP_REQUESTS: u32 = 2;
+
+/// What tracing needs of a run.
+pub struct Tracing<'a> {
+    /// The checkout.
+    pub repo: &'a Repo,
+    /// The run's plan.
+    pub plan: &'a Plan,
+    /// Its directory.
+    pub run_dir: &'a Path,
+    /// The engines' programs.
+    pub programs: &'a Programs,
+    /// Where prompts come from.
+    pub prompts: &'a Prompts,
+}
+
+/// Whether this machine has what is traced.
+pub fn here() -> Result<(), String> {
+    let gpu = Gpu::read();
+    match gpu.devices.is_empty() {
+        true => Err(gpu
+            .absent
+            .unwrap_or_else(|| "there is no NVIDIA device".into())),
+        false => Ok(()),
+    }
+}
+
+impl Tracing<'_> {
+    /// Trace the targets of the engines named (or all) and say what was seen; those with
+    /// a usable trace only if `again`. `tracer` makes the library that traces, once there is
+    /// something to trace. Whether all could be traced. `Err` only where
+    /// the run's directory can't be written, or on an interrupt.
+    pub fn of_run(
+        &self,
+        engines: &[String],
+        again: bool,
+        tracer: impl FnOnce() -> Result<PathBuf, EngineFailure>,
+    ) -> Result<bool> {
+        let run = Run::load(self.run_dir)?;
+        let chosen = here().and_then(|()| targets(self.plan, &run.verify, engines));
+        let chosen = match chosen {
+            Ok(chosen) => chosen,
+            Err(why) => {
+                println!("No kernels traced: {why}");
+                return Ok(true);
+            }
+        };
+        let tracer = match tracer() {
+            Ok(tracer) => tracer,
+            Err(failure) => {
+                watch::warn(format!("No kernels traced: {failure}"));
+                return Ok(false);
+            }
+        };
+        let programs = self.programs.clone().as_judged(&run.verify);
+        let mut all = true;
+        for target in chosen {
+            watch::checkpoint()?;
+            let earlier = run
+                .kernels
+                .iter()
+                .find(|l| l.log.launch.target == target.id);
+            if !again && earlier.is_some_and(|l| stats::kernels::analyse(l).is_ok()) {
+                continue;
+            }
+            let Ok(program) = programs.get(target) else {
+                continue; // said when it was built
+            };
+            base::deadline::next_piece(std::time::Duration::ZERO)?;
+            match self.of_target(target, program, &tracer, &run.verify)? {
+                Ok(analysis) => eprintln!("Kernels: {} {}", target.id, words(&analysis)),
+                Err(why) => {
+                    all = false;
+                    watch::warn(format!("No kernels of {}: {why}", target.id));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Launch a target with the tracer inside; what the trace says, or why it says nothing.
+    pub fn of_target(
+        &self,
+        target: &Target,
+        program: &Program,
+        tracer: &Path,
+        verify: &BTreeMap<String, VerifyRecord>,
+    ) -> Result<Result<stats::kernels::KernelAnalysis, String>> {
+        let (scenario, case) = match case(self.plan, verify, &target.id) {
+            Ok(found) => found,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (requests, attempt) = self.free_path(target, scenario, &case);
+        let requests = std::path::absolute(&requests)
+            .with_context(|| format!("{} has no absolute path", requests.display()))?;
+        let mut traced = program.clone();
+        let mut set = |name: &str, value: &Path| {
+            traced.env.push((name.into(), value.display().to_string()));
+        };
+        set(INJECTION_VARIABLE, tracer);
+        set(TRACE_VARIABLE, &trace_path(&requests));
+        let launch = LaunchRecord {
+            target: target.id.clone(),
+            scenario: scenario.id.clone(),
+            invocation: 0,
+            attempt,
+            cases: vec![case.id.clone()],
+            argv: program.argv_recorded.clone(),
+            isa_limit: program.isa_limit().cloned(),
+            start_ns: now_ns(),
+            reused: false,
+        };
+        self.launch(target, &traced, &case, launch, &requests)?;
+        let all = TracedLaunch::load_all(&RunFiles::open(self.run_dir)?)?;
+        let newest = all.iter().find(|l| l.log.launch.target == target.id);
+        let newest = newest.context("the launch that was just recorded is gone")?;
+        Ok(stats::kernels::analyse(newest))
+    }
+
+    /// Where the requests go: a name that nothing has yet, and its attempt.
+    fn free_path(
+        &self,
+        target: &Target,
+        scenario: &PlannedScenario,
+        case: &Case,
+    ) -> (PathBuf, u32) {
+        let dir = self.run_dir.join(TRACES_DIR).join(&target.id);
+        let named = |attempt: u32| {
+            let suffix = match attempt {
+                0 => String::new(),
+                n => format!(".a{n}"),
+            };
+            dir.join(format!(
+                "{}.{}{suffix}{REQUESTS_SUFFIX}",
+                scenario.id, case.id
+            ))
+        };
+        let mut attempt = 0;
+        while named(attempt).exists() || trace_path(&named(attempt)).exists() {
+            attempt += 1;
+        }
+        (named(attempt), attempt)
+    }
+
+    fn launch(
+        &self,
+        target: &Target,
+        program: &Program,
+        case: &Case,
+        launch: LaunchRecord,
+        requests: &Path,
+    ) -> Result<()> {
+        let count = (WARMUP_REQUESTS + case.requests) as usize;
+        let length = case.prompt_tokens as usize;
+        let mut prompts = self.prompts.take("trace", &case.id, 0, length, count)?;
+        let timed = prompts.split_off(WARMUP_REQUESTS as usize);
+        let prompts = CasePrompts {
+            untimed: PromptQueue::new(0, prompts),
+            timed: PromptQueue::new(u64::from(WARMUP_REQUESTS), timed),
+        };
+        let mut record = Appender::create(requests)?;
+        record.event(RecordEvent::Launch(launch))?;
+        let model_dir = self.repo.model_dir(&self.plan.model);
+        let load = load_for_cases(target, &model_dir, self.plan.threads, [case]);
+        let ended = match Session::open(program, &load, Patience::of(self.plan)) {
+            Err((failure, tail)) => Err((failure, tail)),
+            Ok(mut session) => {
+                record.event(RecordEvent::Ready(ready(&session)))?;
+                let shape = LoadShape::Serial;
+                let mut sink = |event| record.event(event);
+                match issue(
+                    &mut session,
+                    shape,
+                    case,
+                    WARMUP_REQUESTS,
+                    None,
+                    prompts,
+                    &mut sink,
+                ) {
+                    // Its exit is when the tracer writes what it still has.
+                    Ok(_) => match session.close() {
+                        (Ok(()), _) => Ok(()),
+                        (Err(failure), tail) => Err((failure, tail)),
+                    },
+                    Err(Stop::Engine(failure)) => Err((failure, session.abort())),
+                    Err(Stop::Record(error)) => return Err(error),
+                }
+            }
+        };
+        record.event(RecordEvent::End(end(&ended)))?;
+        record.sync()?;
+        match ended {
+            Err((failure, _)) if failure.status == Status::NotRun => bail!("interrupted"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn end(ended: &Result<(), (EngineFailure, String)>) -> End {
+    let failure = ended.as_ref().err();
+    End {
+        status: failure.map_or(Status::Ok, |(failure, _)| failure.status),
+        reason: failure
+            .map(|(failure, _)| failure.reason.clone())
+            .unwrap_or_default(),
+        stderr_tail: failure.map(|(_, tail)| tail.clone()).unwrap_or_default(),
+        end_ns: now_ns(),
+    }
+}
+
+fn words(analysis: &stats::kernels::KernelAnalysis) -> String {
+    let decode = &analysis.decode;
+    format!(
+        "{:.1} a token, the GPU busy for {:.0} % of decoding",
+        decode.kernels_per_token().unwrap_or_default(),
+        100.0 * decode.busy_fraction().unwrap_or_default()
+    )
+}

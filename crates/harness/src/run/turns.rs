@@ -1,0 +1,181 @@
+//! Launches that take turns: the processes of several targets are in memory together, and
+//! each sends a few requests and is stopped (SIGSTOP) until its turn comes again.
+//!
+//! Where targets run one after the other, whatever the machine does for a while (another
+//! guest of the hypervisor, a clock that changes) falls on one of them, and may last as long
+//! as a case. In turns each is measured at many moments of the same minute, and what lasts
+//! falls on all. (Interleaving trials: Abedi, Brecht: Conducting Repeatable Experiments in
+//! Highly Variable Cloud Computing Environments, ICPE 2017.)
+//!
+//! A stopped process takes no CPU time, so threads that spin while they wait disturb nobody.
+//! Its clock runs on: what fell asleep meanwhile, and what others did to the caches, a short
+//! untimed request makes good, first in every turn.
+
+use super::launch::{Running, kept};
+use super::load::{Stop, Window};
+use super::serial::Serial;
+use super::told;
+use anyhow::Result;
+use base::pace::{TURN_NS, TURN_REQUESTS_MIN};
+use base::random::{self, SplitMix64};
+use schema::plan::{Case, Launch, Plan};
+use watch::control;
+
+/// Most prompt and output tokens of the untimed request: a short prefill and a few steps touch
+/// every weight.
+const WAKE: (usize, u32) = (64, 4);
+
+/// Make the launches of one round, loaded and stopped. `Err` only where a record can't be
+/// written.
+pub(super) fn run(all: &mut [Running]) -> Result<()> {
+    let Some(first) = all.first() else {
+        return Ok(());
+    };
+    let (plan, launch) = (first.context().plan, first.launch());
+    let stream = format!("turns/{}/{}", launch.scenario, launch.invocation);
+    let mut random = SplitMix64(plan.seed ^ random::hash(&stream));
+    for id in case_order(plan, launch) {
+        let mut players: Vec<Player> = all
+            .iter_mut()
+            .filter_map(|running| Player::of(running, id))
+            .collect();
+        random.shuffle(&mut players);
+        take_turns(players, plan.warmup_requests, &mut random)?;
+    }
+    Ok(())
+}
+
+/// The cases of a round in the plan's order: a launch may have only some of them left.
+fn case_order<'a>(plan: &'a Plan, launch: &Launch) -> &'a [String] {
+    let is_of_round =
+        |l: &&Launch| (l.invocation, &l.scenario) == (launch.invocation, &launch.scenario);
+    let planned = plan.launches.iter().find(is_of_round);
+    planned.map_or(&[], |planned| &planned.cases)
+}
+
+/// A launch in one of its cases.
+struct Player<'r, 'a> {
+    running: &'r mut Running<'a>,
+    case: &'a Case,
+    serial: Serial<'a>,
+    turns: u32,
+}
+
+impl<'r, 'a> Player<'r, 'a> {
+    /// `None` where it hasn't that case, or has failed.
+    fn of(running: &'r mut Running<'a>, id: &str) -> Option<Self> {
+        let (case, prompts) = running.take_case(id)?;
+        let (engine, _) = running.at_work()?;
+        engine.begin_turns(case);
+        Some(Self {
+            running,
+            case,
+            serial: Serial::new(case, prompts),
+            turns: 0,
+        })
+    }
+
+    /// The untimed requests of the case, before any turn.
+    fn warm_up(&mut self, requests: u32) -> Result<(), Stop> {
+        told::turn(self.running.launch());
+        told::case(self.case);
+        let Some((engine, record)) = self.running.at_work() else {
+            return Ok(());
+        };
+        let mut sink = kept(record);
+        engine.session.resume();
+        self.serial
+            .warm_up(&mut engine.session, requests, &mut sink)?;
+        engine.session.pause();
+        Ok(())
+    }
+
+    fn turn(&mut self) -> Result<(), Stop> {
+        told::turn(self.running.launch());
+        let Some((engine, record)) = self.running.at_work() else {
+            return Ok(());
+        };
+        let mut sink = kept(record);
+        let session = &mut engine.session;
+        // Before it goes on, so that nothing stands between its requests.
+        engine.sampler.begin_turn(self.turns);
+        self.turns += 1;
+        session.resume();
+        self.serial.wake(session, WAKE, &mut sink)?;
+        let (mut requests, mut busy_ns) = (0, 0);
+        while !self.serial.is_done() && (requests < TURN_REQUESTS_MIN || busy_ns < TURN_NS) {
+            busy_ns += self.serial.timed(session, &mut sink)?;
+            requests += 1;
+        }
+        engine.sampler.end_turn();
+        session.pause();
+        Ok(())
+    }
+
+    /// The case is over for it. What the engine failed at ends its launch.
+    fn over(self, result: Result<Window, Stop>) -> Result<()> {
+        match self.running.case_over(self.case, result) {
+            Ok(()) => Ok(()),
+            Err(Stop::Engine(failure)) => {
+                self.running.fall(failure);
+                self.running.finish().map(drop)
+            }
+            Err(Stop::Record(error)) => Err(error),
+        }
+    }
+}
+
+/// Until all are done or have failed, whoever is least far takes the next turn: so all turns
+/// of each are spread over the same time.
+fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) -> Result<()> {
+    let mut at = 0;
+    while at < players.len() {
+        match players[at].warm_up(warmup) {
+            Ok(()) => at += 1,
+            Err(stop) => players.remove(at).over(Err(stop))?,
+        }
+    }
+    while let Some(next) = least_far(players.iter().map(|p| p.serial.progress()), random) {
+        let result = players[next].turn();
+        if let Err(Stop::Engine(failure)) = &result
+            && control::is_skip(failure.status, &failure.reason)
+        {
+            control::skippable(); // the others may go on
+        }
+        if result.is_err() || players[next].serial.is_done() {
+            let player = players.swap_remove(next);
+            let window = result.map(|()| player.serial.window());
+            player.over(window)?;
+        }
+    }
+    Ok(())
+}
+
+/// One of those with the least progress, drawn at random.
+fn least_far(progress: impl Iterator<Item = f64>, random: &mut SplitMix64) -> Option<usize> {
+    let progress: Vec<f64> = progress.collect();
+    let least = progress.iter().copied().reduce(f64::min)?;
+    let behind: Vec<usize> = (0..progress.len())
+        .filter(|&index| progress[index] <= least)
+        .collect();
+    Some(behind[random.below(behind.len())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_least_far_is_next_and_chance_decides_between_equals() {
+        let mut random = SplitMix64(1);
+        let mut next = |progress: &[f64]| least_far(progress.iter().copied(), &mut random);
+        assert_eq!(next(&[]), None);
+        assert_eq!(next(&[0.5, 0.25, 0.75]), Some(1));
+        let mut seen = [0u32; 3];
+        for _ in 0..300 {
+            seen[next(&[0.5, 0.25, 0.25]).unwrap()] += 1;
+        }
+        // 300 fair draws of two: 150 ± 9; ± 45 is 5 σ.
+        assert!(seen[0] == 0 && seen[1].abs_diff(150) < 45, "{seen:?}");
+    }
+}

@@ -1,0 +1,230 @@
+//! Making goldens: the reference generates and scores, an independent target must agree, and only
+//! then is there one. Who is asked is `judges`' business, which golden holds `goldens`'.
+
+use super::asked::Asked;
+use super::gate::judge_scores;
+use super::judges;
+use super::question::load_request;
+use super::stories;
+use crate::engine::session::Session;
+use crate::programs::Programs;
+use crate::prompts::{Prompts, read_config};
+use anyhow::{Context, Result, bail};
+use base::repo::Repo;
+use schema::golden::{Golden, GoldenPrompt, POSITIONS, TOP, USUAL_POSITIONS};
+use schema::model::weights_identity;
+use schema::registry::{Registry, Target};
+
+/// Prompt lengths (tokens) of the goldens but the long one. Four are equal, so
+/// that they can share a batch.
+const LENGTHS: [(&str, u32); 7] = [
+    ("row0", 32),
+    ("row1", 32),
+    ("row2", 32),
+    ("row3", 32),
+    ("short", 10),
+    ("medium", 50),
+    ("page", 200),
+];
+/// Seed of the golden prompts' text: not a profile's, which may change.
+const SEED: u64 = 1;
+
+/// What it takes to make a model's golden.
+pub struct Maker<'a> {
+    /// The checkout, with the model's files.
+    pub repo: &'a Repo,
+    /// Who makes it.
+    pub registry: &'a Registry,
+    /// Their programs, those of [`judges::to_build`] among them.
+    pub programs: &'a Programs,
+    /// Model id.
+    pub model: &'a str,
+    /// Compute threads.
+    pub threads: u32,
+}
+
+impl Maker<'_> {
+    /// The prompts that every golden of the model has, and those that end where far contexts
+    /// (tokens) do; with what the model writes, where it was trained on stories.
+    pub fn whole(&self, far: &[u32]) -> Result<Asked> {
+        let mut lengths = usual(self.positions()?)?;
+        lengths.extend(far.iter().map(|&context| of_context(context)));
+        self.make(&lengths, true)
+    }
+
+    /// The prompts that end where far contexts (tokens) do.
+    pub fn far(&self, contexts: &[u32]) -> Result<Golden> {
+        let lengths: Vec<_> = contexts
+            .iter()
+            .map(|&context| of_context(context))
+            .collect();
+        Ok(self.make(&lengths, false)?.golden)
+    }
+
+    /// The prompts that every golden of the model has.
+    pub fn usual(&self) -> Result<Golden> {
+        Ok(self.make(&usual(self.positions()?)?, false)?.golden)
+    }
+
+    fn positions(&self) -> Result<u32> {
+        let config = read_config(&self.repo.model_dir(self.model))?;
+        let positions = config["max_position_embeddings"].as_u64();
+        let positions = positions.context("config.json has no max_position_embeddings")?;
+        Ok(u32::try_from(positions).unwrap_or(u32::MAX))
+    }
+
+    /// Ask the reference for prompts of these names and lengths (tokens), and the cross-check
+    /// whether it agrees.
+    fn make(&self, lengths: &[(String, u32)], with_stories: bool) -> Result<Asked> {
+        let Self { repo, model, .. } = *self;
+        let model_dir = repo.model_dir(model);
+        let text = Prompts::new(&model_dir, SEED)?;
+        let longest = lengths.iter().map(|(_, length)| length + POSITIONS as u32);
+        let room = longest.max().unwrap_or(1);
+        let [reference, cross_check] = judges::candidates(self.registry);
+        let load = |target: &Target| load_request(target, &model_dir, self.threads, room, 1);
+
+        let (target, mut session) = judges::open(self.programs, &reference, load)
+            .with_context(|| format!("the reference can't be asked about {model}"))?;
+        let mut prompts = Vec::new();
+        for (name, length) in lengths {
+            base::interrupt::check()?;
+            let ids = text.take("golden", name, 0, *length as usize, 1)?.remove(0);
+            let prompt = ask(&mut session, name, ids)
+                .with_context(|| format!("{} fails at {length} tokens", target.id))?;
+            prompts.push(prompt);
+        }
+        let spec = stories::spec_of(model).filter(|_| with_stories);
+        let written = spec.map(|spec| stories::ask(&spec, &mut session, room as usize));
+        let written = written.transpose()?;
+        let reference_name = format!("{} {}", target.id, session.hello.version);
+        let weights = target.weights.clone();
+        let _ = session.close();
+
+        let (cross_check_name, kl_worst) = self.cross_check(&cross_check, load, &prompts)?;
+        let lock = repo.models_lock()?;
+        let files = lock.models.get(model);
+        let weights_sha256 = files.and_then(|files| weights_identity(files, &weights));
+        let golden = Golden {
+            model: model.to_owned(),
+            weights_sha256: weights_sha256.with_context(|| {
+                format!("data/models.lock has no hash of {model}/{weights}: run `cargo xtask fetch {model}`")
+            })?,
+            reference: reference_name,
+            cross_check: cross_check_name,
+            cross_check_kl_nats: kl_worst,
+            prompts,
+        };
+        Ok(Asked {
+            golden,
+            stories: written.unwrap_or_default(),
+        })
+    }
+
+    /// Who agrees with all prompts, and the largest mean KL divergence (nats); an error where it
+    /// doesn't agree.
+    fn cross_check(
+        &self,
+        judge: &[Target],
+        load: impl Fn(&Target) -> protocol::wire::Load,
+        prompts: &[GoldenPrompt],
+    ) -> Result<(String, f64)> {
+        let model = self.model;
+        let mut limits = self.repo.parity_limits()?;
+        let (target, mut session) =
+            judges::open(self.programs, judge, load).with_context(|| {
+                format!("nobody can check the reference on {model}, so no golden was written")
+            })?;
+        let limit = limits
+            .precision
+            .remove(&target.precision)
+            .with_context(|| format!("data/parity.toml has no [precision.{}]", target.precision))?;
+        let mut kl_worst: f64 = 0.0;
+        for prompt in prompts {
+            base::interrupt::check()?;
+            let scored = session
+                .score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)
+                .with_context(|| format!("{} fails at prompt {:?}", target.id, prompt.name))?;
+            let judged = judge_scores(prompt, &scored, &limit);
+            if !judged.failure.is_empty() {
+                bail!(
+                    "the reference and {} disagree on {model}, prompt {:?}: {}; no golden was written",
+                    target.id,
+                    judged.name,
+                    judged.failure
+                );
+            }
+            kl_worst = kl_worst.max(judged.kl_nats.unwrap_or(f64::INFINITY));
+        }
+        let name = format!("{} {}", target.id, session.hello.version);
+        let _ = session.close();
+        Ok((name, kl_worst))
+    }
+}
+
+/// Names and lengths (tokens) of the usual prompts of a model that has so many positions: one ends
+/// at the last of them, or at [`USUAL_POSITIONS`]; the others are those that there is room for.
+fn usual(positions: u32) -> Result<Vec<(String, u32)>> {
+    let room = positions
+        .min(USUAL_POSITIONS)
+        .saturating_sub(POSITIONS as u32);
+    let fitting = LENGTHS.into_iter().filter(|(_, length)| *length < room);
+    let lengths = fitting.chain([("long", room)]);
+    let lengths: Vec<_> = lengths
+        .map(|(name, length)| (name.to_owned(), length))
+        .collect();
+    if lengths.len() < 5 {
+        bail!(
+            "the model has {positions} positions only: the gate's shortest prompts need more than {}",
+            LENGTHS[0].1 + POSITIONS as u32
+        );
+    }
+    Ok(lengths)
+}
+
+/// Name and length (tokens) of the prompt that ends where a context of so many tokens does.
+fn of_context(context: u32) -> (String, u32) {
+    let length = context.saturating_sub(POSITIONS as u32).max(1);
+    (format!("context-{context}"), length)
+}
+
+/// The reference's continuation of a prompt, and what it thinks at each position of it.
+fn ask(session: &mut Session, name: &str, prompt_ids: Vec<u32>) -> Result<GoldenPrompt> {
+    session.send_generate(prompt_ids.clone(), POSITIONS as u32)?;
+    let (done, _) = session.next_done()?;
+    let mut golden = GoldenPrompt {
+        name: name.into(),
+        prompt_ids,
+        output_ids: done.output_ids,
+        top_ids: Vec::new(),
+        top_logprobs: Vec::new(),
+    };
+    let nothing = vec![Vec::new(); POSITIONS];
+    let scored = session.score(golden.forced_ids(), nothing, TOP as u32, false)?;
+    golden.top_ids = scored.top_ids;
+    let round = |lp: &f64| (lp * 1e7).round() / 1e7;
+    let rows = scored.top_logprobs.iter();
+    golden.top_logprobs = rows.map(|row| row.iter().map(round).collect()).collect();
+    Ok(golden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_asked_what_it_has_room_for() {
+        let lengths = |positions| usual(positions).map(|all| all.iter().map(|l| l.1).collect());
+        let all: Vec<u32> = lengths(131_072).unwrap();
+        assert_eq!(all, [32, 32, 32, 32, 10, 50, 200, 960]);
+        let short: Vec<u32> = lengths(256).unwrap();
+        assert_eq!(short, [32, 32, 32, 32, 10, 50, 192]);
+        let error = lengths(96).map(|_: Vec<u32>| ()).unwrap_err().to_string();
+        assert!(error.contains("96 positions only"), "{error}");
+    }
+
+    #[test]
+    fn a_far_prompt_ends_where_its_context_does() {
+        assert_eq!(of_context(8256), ("context-8256".to_owned(), 8192));
+    }
+}

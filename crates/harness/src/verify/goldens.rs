@@ -1,0 +1,319 @@
+//! Which golden holds for a model: the committed one; where there is none, or where it doesn't reach
+//! as far as a plan, what this machine makes of it and keeps beside the model's files. How one is
+//! made is `golden`'s business.
+
+use super::golden::Maker;
+use crate::positions;
+use crate::programs::Programs;
+use anyhow::{Context, Result, bail};
+use base::repo::Repo;
+use base::whole::write_whole;
+use schema::golden::{Golden, USUAL_POSITIONS};
+use schema::hash::sha256_hex;
+use schema::model::weights_identity;
+use schema::plan::Plan;
+use schema::registry::Registry;
+use schema::run::RunHeader;
+use std::collections::BTreeMap;
+
+/// The fact of a run that holds the sha256 of all that its golden asks.
+const SHA256: &str = "golden_sha256";
+
+/// What a golden lacks that a plan needs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// There is none.
+    pub usual: bool,
+    /// Contexts (tokens) beyond the usual ones that it doesn't reach, and the model does.
+    pub far: Vec<u32>,
+}
+
+impl Lacking {
+    /// Whether it lacks nothing.
+    pub fn is_nothing(&self) -> bool {
+        !self.usual && self.far.is_empty()
+    }
+}
+
+/// What holds for a model.
+struct Kept {
+    committed: Option<Golden>,
+    made_here: Option<Golden>,
+}
+
+impl Kept {
+    fn of(repo: &Repo, model: &str) -> Result<Self> {
+        let path = repo.golden_path(model);
+        let committed = match path.exists() {
+            true => Some(committed(repo, model)?),
+            false => None,
+        };
+        Ok(Self {
+            committed,
+            made_here: made_here(repo, model)?,
+        })
+    }
+
+    fn golden(self) -> Option<Golden> {
+        match (self.committed, self.made_here) {
+            (Some(committed), Some(made)) => Some(committed.with_far_of(made)),
+            (committed, made) => committed.or(made),
+        }
+    }
+
+    /// Of these contexts (tokens), those for which only this machine's has a prompt.
+    fn far_made_here(&self, contexts: &[u32]) -> Vec<String> {
+        let reaches = |golden: &Option<Golden>, context: u32| {
+            golden
+                .as_ref()
+                .is_some_and(|golden| golden.reaches(context))
+        };
+        let is_only_here = |context: &&u32| {
+            **context > USUAL_POSITIONS
+                && reaches(&self.made_here, **context)
+                && !reaches(&self.committed, **context)
+        };
+        let contexts = contexts.iter().filter(is_only_here);
+        contexts.map(u32::to_string).collect()
+    }
+}
+
+/// The golden of a model as far as there is one, with the prompts that contexts of these lengths
+/// (tokens) need; refused where the model's weights aren't those it was made from.
+pub fn load(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Golden> {
+    let golden = Kept::of(repo, model)?.golden();
+    let golden = golden.with_context(|| {
+        format!(
+            "there is no golden for {model} ({} or {}): make one with `cargo xtask verify --model {model} --bless`, which needs the reference engine",
+            repo.golden_path(model).display(),
+            repo.own_golden_path(model).display()
+        )
+    })?;
+    Ok(golden.for_contexts(contexts))
+}
+
+/// What is lacking for contexts of these lengths (tokens), as far as can be said while the model
+/// may not be here.
+pub fn lacking(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Lacking> {
+    let golden = Kept::of(repo, model)?.golden();
+    let positions = positions::of_model(repo, model)?.unwrap_or(u32::MAX);
+    let has_usual = |golden: &Golden| golden.prompts.iter().any(|prompt| !prompt.is_far());
+    let is_lacked = |&context: &u32| {
+        let reaches = |golden: &Golden| golden.reaches(context);
+        context > USUAL_POSITIONS && context <= positions && !golden.as_ref().is_some_and(reaches)
+    };
+    Ok(Lacking {
+        usual: !golden.as_ref().is_some_and(has_usual),
+        far: contexts.iter().copied().filter(is_lacked).collect(),
+    })
+}
+
+/// See to it that a model has a golden for contexts of these lengths (tokens), its files and the
+/// programs of [`to_build`](super::judges::to_build) being there. An error is only that it has none at all: contexts
+/// that can't be reached stay unverified.
+pub fn ensure(maker: &Maker, contexts: &[u32]) -> Result<()> {
+    let (repo, model) = (maker.repo, maker.model);
+    let lacking = lacking(repo, model, contexts)?;
+    if lacking.usual {
+        eprintln!("No golden of {model} is committed: the reference is asked for one");
+        let golden = maker.usual().with_context(|| {
+            format!(
+                "{model} can't be verified, so it can't be measured: no golden of it is committed, and none can be made here (`cargo xtask doctor` says what is missing)"
+            )
+        })?;
+        write(repo, &golden)?;
+    }
+    let mut far = lacking.far;
+    let wanted = far.last().copied();
+    let mut first_failure = None;
+    while !far.is_empty() {
+        let longest = far.last().copied().unwrap_or_default();
+        eprintln!("The golden of {model} is made to reach contexts of {longest} tokens");
+        match maker.far(&far) {
+            Ok(golden) => {
+                write(repo, &golden)?;
+                break;
+            }
+            Err(error) => {
+                base::interrupt::check()?;
+                first_failure.get_or_insert(error);
+                far.pop();
+            }
+        }
+    }
+    if let (Some(error), Some(wanted)) = (first_failure, wanted) {
+        let reached = far.last().copied().unwrap_or(USUAL_POSITIONS);
+        watch::warn(format!(
+            "No golden of {model} reaches contexts of {wanted} tokens, only {reached}: what is longer stays unverified and is not timed: {error:#}"
+        ));
+    }
+    Ok(())
+}
+
+/// The same for a plan; one without targets needs none.
+pub fn ensure_for(
+    repo: &Repo,
+    registry: &Registry,
+    programs: &Programs,
+    plan: &Plan,
+) -> Result<()> {
+    if plan.targets.is_empty() {
+        return Ok(());
+    }
+    let maker = Maker {
+        repo,
+        registry,
+        programs,
+        model: &plan.model,
+        threads: plan.threads,
+    };
+    ensure(&maker, &positions::of_plan(plan))
+}
+
+/// The same for a run that is gone on with, refused where the rest of its targets would be held
+/// against another golden than those that were judged before.
+pub fn ensure_as_recorded(
+    repo: &Repo,
+    registry: &Registry,
+    programs: &Programs,
+    header: &RunHeader,
+) -> Result<()> {
+    let plan = &header.plan;
+    let then = header.provenance.facts.get(SHA256);
+    let is_the_same = || -> Result<bool> {
+        let now = facts(repo, plan)?;
+        Ok(then.is_none_or(|then| now.get(SHA256) == Some(then)))
+    };
+    if then.is_some() && is_the_same()? {
+        return Ok(());
+    }
+    ensure_for(repo, registry, programs, plan)?;
+    if !is_the_same()? {
+        bail!(
+            "run {} was verified against another golden of {}; start a new run",
+            header.id,
+            plan.model
+        );
+    }
+    Ok(())
+}
+
+/// What a run's provenance says of the golden that its targets are held against: the sha256 of all
+/// that is asked, where it comes from, and how far it reaches (tokens).
+pub fn facts(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
+    if plan.targets.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let contexts = positions::of_plan(plan);
+    let kept = Kept::of(repo, &plan.model)?;
+    let far_here = kept.far_made_here(&contexts);
+    let origin = match (&kept.committed, &kept.made_here) {
+        (Some(_), Some(made)) if !far_here.is_empty() => format!(
+            "committed, and for contexts of {} tokens made here by {}, {} agreeing",
+            far_here.join(" and "),
+            made.reference,
+            made.cross_check
+        ),
+        (Some(_), _) => "committed".to_owned(),
+        (None, Some(made)) => format!(
+            "made here by {}, {} agreeing",
+            made.reference, made.cross_check
+        ),
+        (None, None) => return Ok(BTreeMap::new()),
+    };
+    let Some(golden) = kept.golden() else {
+        return Ok(BTreeMap::new());
+    };
+    let golden = golden.for_contexts(&contexts);
+    let facts = [
+        (SHA256, sha256_hex(golden.to_json().as_bytes())),
+        ("golden_origin", origin),
+        ("golden_positions", golden.positions().to_string()),
+    ];
+    Ok(facts.map(|(key, value)| (key.to_owned(), value)).into())
+}
+
+/// The committed golden, refused where the model's weights aren't those it was made from.
+fn committed(repo: &Repo, model: &str) -> Result<Golden> {
+    let path = repo.golden_path(model);
+    let golden = Golden::load(&path)?;
+    if !is_of_weights(repo, model, &golden)? {
+        bail!(
+            "{}: was made from weights {}…, which data/models.lock does not have for {model}; make it anew with `cargo xtask verify --model {model} --bless`",
+            path.display(),
+            golden.weights_sha256.get(..12).unwrap_or_default()
+        );
+    }
+    Ok(golden)
+}
+
+/// The golden that was made here, if it may be used: of these weights, by the registry's reference
+/// and its cross-check. Another is none, and is made anew.
+fn made_here(repo: &Repo, model: &str) -> Result<Option<Golden>> {
+    let path = repo.own_golden_path(model);
+    let Ok(golden) = Golden::load(&path) else {
+        return Ok(None);
+    };
+    let registry = repo.registry()?;
+    let [reference, cross_check] = registry.judges();
+    let is_by = |name: &str, judge: &schema::registry::Target| {
+        let id = name.split(' ').next().unwrap_or_default();
+        let targets = registry.targets();
+        let by = targets.iter().find(|target| target.id == id);
+        by.is_some_and(|t| t.engine == judge.engine && t.precision == judge.precision)
+    };
+    let is_usable = golden.model == model
+        && is_by(&golden.reference, &reference)
+        && is_by(&golden.cross_check, &cross_check)
+        && is_of_weights(repo, model, &golden)?;
+    Ok(is_usable.then_some(golden))
+}
+
+fn is_of_weights(repo: &Repo, model: &str, golden: &Golden) -> Result<bool> {
+    let lock = repo.models_lock()?;
+    let Some(files) = lock.models.get(model) else {
+        return Ok(false);
+    };
+    let is_it = |sha256: &String| *sha256 == golden.weights_sha256;
+    let weights = repo.registry()?.judges().map(|judge| judge.weights);
+    let whole = || {
+        weights
+            .iter()
+            .find_map(|name| weights_identity(files, name))
+    };
+    Ok(files.values().any(is_it) || whole().as_ref().is_some_and(is_it))
+}
+
+/// Keep what was made here beside the model's files, with what was kept of it before.
+fn write(repo: &Repo, made: &Golden) -> Result<()> {
+    let mut golden = made.clone();
+    if let Some(before) = made_here(repo, &made.model)? {
+        golden.cross_check_kl_nats = golden.cross_check_kl_nats.max(before.cross_check_kl_nats);
+        for (name, before) in [
+            (&mut golden.reference, before.reference),
+            (&mut golden.cross_check, before.cross_check),
+        ] {
+            if !before.contains(name.as_str()) {
+                *name = format!("{before} and {name}");
+            } else {
+                *name = before;
+            }
+        }
+        let new = std::mem::take(&mut golden.prompts);
+        golden.prompts = before.prompts;
+        golden
+            .prompts
+            .retain(|old| !new.iter().any(|prompt| prompt.name == old.name));
+        golden.prompts.extend(new);
+    }
+    let path = repo.own_golden_path(&golden.model);
+    write_whole(&path, golden.to_json())?;
+    eprintln!(
+        "{}: made by {}, {} agrees (worst mean KL {:.1e} nats)",
+        path.display(),
+        made.reference,
+        made.cross_check,
+        made.cross_check_kl_nats
+    );
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Who makes goldens: the registry's reference and the target that it is checked against, each on a
+//! device where the registry has it there and one is here, else on the processor.
+
+use crate::devices;
+use crate::engine::session::{Patience, Session};
+use crate::programs::Programs;
+use anyhow::{Result, bail};
+use protocol::wire::Load;
+use schema::registry::{Registry, Target};
+use std::time::Duration;
+
+/// A reference that reads 8 K tokens of a large model on a processor takes minutes over it.
+const PATIENCE: Patience = Patience {
+    load: Duration::from_secs(1800),
+    request: Duration::from_secs(1800),
+};
+
+/// Where the reference may run, and the target it is checked against: the fastest place first.
+pub fn candidates(registry: &Registry) -> [Vec<Target>; 2] {
+    let found = devices::of_backends(registry);
+    let is_here = |backend: &str| found.get(backend).is_some_and(Result::is_ok);
+    of(registry, is_here)
+}
+
+fn of(registry: &Registry, is_here: impl Fn(&str) -> bool) -> [Vec<Target>; 2] {
+    registry.judges().map(|judge| {
+        let is_same = |other: &Target| {
+            let kind = |t: &Target| {
+                let (engine, variant) = (t.engine.clone(), t.variant.clone());
+                (engine, variant, t.precision.clone(), t.weights.clone())
+            };
+            other.id != judge.id && !other.hidden && kind(other) == kind(&judge)
+        };
+        let mut all = registry.targets();
+        all.retain(|target| is_same(target) && is_here(&target.backend));
+        all.push(judge);
+        all
+    })
+}
+
+/// Those whose programs are wanted where a golden is to be made: the first of each, and whoever
+/// shares its program.
+pub fn to_build(registry: &Registry) -> Vec<Target> {
+    let mut all = Vec::new();
+    for judge in candidates(registry) {
+        let program = registry.program_id(&judge[0]);
+        all.extend(
+            judge
+                .into_iter()
+                .filter(|t| registry.program_id(t) == program),
+        );
+    }
+    all
+}
+
+/// The first of `judge` that starts and loads; otherwise why each does not.
+pub(super) fn open<'a>(
+    programs: &Programs,
+    judge: &'a [Target],
+    load: impl Fn(&Target) -> Load,
+) -> Result<(&'a Target, Session)> {
+    let mut why = Vec::new();
+    for target in judge {
+        base::interrupt::check()?;
+        let program = match programs.find(target) {
+            Ok(program) => program,
+            Err(failure) => {
+                why.push(format!("{}: {failure}", target.id));
+                continue;
+            }
+        };
+        match Session::open(program, &load(target), PATIENCE) {
+            Ok(session) => return Ok((target, session)),
+            Err((failure, tail)) => {
+                let last = tail.lines().last().unwrap_or_default();
+                why.push(format!("{}: {failure} {last}", target.id));
+            }
+        }
+    }
+    bail!("{}", why.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::repo::Repo;
+
+    #[test]
+    fn a_device_that_is_here_is_asked_before_the_processor() {
+        let registry = Repo::find().unwrap().registry().unwrap();
+        let ids = |judge: &[Target]| -> Vec<String> {
+            judge.iter().map(|target| target.id.clone()).collect()
+        };
+        let [reference, cross_check] = of(&registry, |_| false);
+        assert_eq!(ids(&reference).join(" "), registry.reference);
+        assert_eq!(ids(&cross_check).join(" "), registry.cross_check);
+        for judge in of(&registry, |backend| backend == "cuda") {
+            assert_eq!(judge.len(), 2, "{:?}", ids(&judge));
+            assert_eq!(judge[0].backend, "cuda");
+            assert_eq!(judge[0].precision, judge[1].precision);
+            assert_eq!(judge[0].engine, judge[1].engine);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The gate within a run: each target that has no judgement yet is put through it,
+//! and its record written.
+
+use super::architecture;
+use super::goldens;
+use super::question::Question;
+use super::question::limit;
+use super::target::{not_verified, verify};
+use super::told;
+use crate::engine::session::Patience;
+use crate::positions;
+use crate::programs::Programs;
+use anyhow::{Result, bail};
+use base::appender::Appender;
+use base::deadline;
+use base::repo::Repo;
+use schema::plan::{Plan, PlannedScenario};
+use schema::record::Status;
+use schema::run::Run;
+use std::path::Path;
+use std::time::Duration;
+use watch::control;
+use watch::event::Stage;
+
+/// Put every target of `plan` without a judgement through the gate. One that the user
+/// skips has none, and a resumed run asks again. The programs come back as they were judged.
+pub fn verify_targets(
+    repo: &Repo,
+    plan: &Plan,
+    run_dir: &Path,
+    programs: &Programs,
+) -> Result<Programs> {
+    let known = Run::load(run_dir)?.verify;
+    let golden = goldens::load(repo, &plan.model, &positions::of_plan(plan))?;
+    let limits = repo.parity_limits()?;
+    let registry = repo.registry()?;
+    let mut batches: Vec<u32> = plan
+        .scenarios
+        .iter()
+        .flat_map(|s| &s.cases)
+        .map(|case| case.concurrency)
+        .collect();
+    batches.sort_unstable();
+    batches.dedup();
+    let model_dir = repo.model_dir(&plan.model);
+    let mut file = Appender::open(&run_dir.join("verify.jsonl"))?;
+    watch::stage(Stage::Gate);
+    told::group(&plan.model, plan.targets.iter(), |target| {
+        known.contains_key(&target.id)
+    });
+    for target in plan
+        .targets
+        .iter()
+        .filter(|target| !known.contains_key(&target.id))
+    {
+        watch::checkpoint()?;
+        deadline::next_piece(Duration::ZERO)?;
+        told::begin(&plan.model, target);
+        let program = programs.get(target);
+        let refused = architecture::refused(&registry, target, &model_dir);
+        let record = match (&refused, program) {
+            (Some(failure), _) | (None, Err(failure)) => not_verified(target, &plan.model, failure),
+            (None, Ok(program)) => {
+                let question = Question {
+                    golden: &golden,
+                    limit: limit(&limits, &target.precision)?,
+                    model_dir: &model_dir,
+                    threads: plan.threads,
+                    batches: &batches,
+                    prefix_cache: plan.scenarios.iter().any(PlannedScenario::reuses_prompts),
+                    patience: Patience::of(plan),
+                };
+                control::skippable();
+                verify(target, program, &question).record
+            }
+        };
+        let skipped = control::skipped();
+        if record.status == Status::NotRun {
+            if !skipped || base::interrupt::requested() {
+                bail!("interrupted");
+            }
+            told::skipped();
+            continue;
+        }
+        let verdict = if record.status == Status::Ok {
+            "verified"
+        } else {
+            record.status.id()
+        };
+        // What could not be built was an alert then.
+        let was_said = record.status == Status::Ok || refused.is_none() && program.is_err();
+        if was_said {
+            eprintln!("Parity: {} {verdict} {}", target.id, record.reason);
+        }
+        told::end(&record, was_said);
+        file.append(&record)?;
+    }
+    file.sync()?;
+    Ok(programs.clone().as_judged(&Run::load(run_dir)?.verify))
+}

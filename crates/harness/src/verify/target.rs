@@ -1,0 +1,285 @@
+//! One target through the gate: score every golden prompt, or compare what it
+//! generates where it can't; ask about prompts of every length; generate at every batch size that
+//! will be timed; ask about the longer contexts that a plan needs, and about prompts that begin alike;
+//! and say what was found as a record.
+
+use super::batch;
+use super::far;
+use super::gate::{self, JUDGED_MIN, PromptJudgement, Scope};
+use super::lengths;
+use super::output::Output;
+use super::prefix;
+use super::prompt::judge;
+use super::question::{Question, load_request};
+use crate::engine::session::Session;
+use crate::engine::{EngineFailure, Program};
+use schema::golden::GoldenPrompt;
+use schema::record::{Status, VerifyRecord};
+use schema::registry::Target;
+use tokenizers::Tokenizer;
+use watch::warn;
+
+/// What was found: the record, and each prompt's judgement for whoever asks why.
+pub struct Verified {
+    /// For `verify.jsonl`.
+    pub record: VerifyRecord,
+    /// By prompt, shortest first.
+    pub judgements: Vec<PromptJudgement>,
+}
+
+/// A record of a target that could not be asked.
+pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> VerifyRecord {
+    VerifyRecord {
+        target: target.id.clone(),
+        model: model.to_owned(),
+        status: failure.status,
+        reason: failure.reason.clone(),
+        verified_positions: None,
+        scope: "none".into(),
+        kl_nats: None,
+        argmax_agreement: None,
+        batches: Vec::new(),
+        isa_limit: None,
+        prefix_cache: false,
+    }
+}
+
+/// Put one target through the gate. One that dies of an illegal instruction is asked once
+/// more, its library kept to fewer; the record says to what, for all launches that follow.
+pub fn verify(target: &Target, program: &Program, question: &Question) -> Verified {
+    let first = match ask(target, program, question) {
+        Err(first) => first,
+        Ok(verified) => return kept_to(program, verified),
+    };
+    let Some(lower) = program.after(&first.0) else {
+        return kept_to(program, failed(target, question, first));
+    };
+    if let Some(limit) = lower.isa_limit() {
+        warn(format!(
+            "{} died of an illegal instruction and is asked once more with {}",
+            target.id,
+            limit.assignment()
+        ));
+    }
+    let again = ask(target, &lower, question);
+    let verified = again.unwrap_or_else(|fallen| failed(target, question, fallen));
+    kept_to(&lower, verified)
+}
+
+/// Say what the program's library was kept to when this was found.
+fn kept_to(program: &Program, mut verified: Verified) -> Verified {
+    verified.record.isa_limit = program.isa_limit().cloned();
+    verified
+}
+
+fn failed(
+    target: &Target,
+    question: &Question,
+    (mut failure, stderr_tail): (EngineFailure, String),
+) -> Verified {
+    // The last line of stderr is usually the cause; the rest is in the terminal's scrollback.
+    if failure.status == Status::Crashed
+        && let Some(last) = stderr_tail.lines().last().filter(|line| !line.is_empty())
+    {
+        failure.reason = format!("{}; its last words: {last}", failure.reason);
+    }
+    Verified {
+        record: not_verified(target, &question.golden.model, &failure),
+        judgements: Vec::new(),
+    }
+}
+
+fn ask(
+    target: &Target,
+    program: &Program,
+    question: &Question,
+) -> Result<Verified, (EngineFailure, String)> {
+    let (far, usual): (Vec<_>, Vec<_>) = question.golden.prompts.iter().partition(|p| p.is_far());
+    let longest = usual.iter().map(|p| p.context_tokens()).max().unwrap_or(1);
+    let max_batch = question.batches.iter().copied().max().unwrap_or(1);
+    let tokenizer = crate::prompts::tokenizer(question.model_dir).map_err(|error| {
+        let failure = EngineFailure::new(Status::Unavailable, format!("{error:#}"));
+        (failure, String::new())
+    })?;
+    let load = load_request(
+        target,
+        question.model_dir,
+        question.threads,
+        longest,
+        max_batch,
+    );
+    let mut session = Session::open(program, &load, question.patience)?;
+    let scope = if session.hello.capabilities.score {
+        "logits"
+    } else {
+        "text"
+    };
+    let gap = session.hello.capabilities.position_gap.clone();
+    let mut answers = match questions(&mut session, question, &tokenizer, &usual) {
+        Ok(answers) => answers,
+        Err(failure) => {
+            let tail = session.abort();
+            return Err((failure, tail));
+        }
+    };
+    let (_, _) = session.close();
+    if let (None, Some(alone)) = (&answers.failure, &answers.alone) {
+        answers.failure = prefix::check(target, program, question, &tokenizer, alone)?;
+        answers.prefix_cache = answers.failure.is_none();
+    }
+    let passes = matches!(
+        gate::scope(&answers.judgements, gap.is_some()),
+        Scope::Whole(_)
+    );
+    if passes && answers.failure.is_none() && !far.is_empty() {
+        let found = far::ask(target, program, question, &tokenizer, far)?;
+        answers.judgements.extend(found.judgements);
+        answers.not_asked = found.not_asked;
+    }
+    Ok(conclude(target, question, scope, answers, gap))
+}
+
+/// What a target answered.
+struct Answers {
+    /// By prompt, shortest first.
+    judgements: Vec<PromptJudgement>,
+    /// What is wrong with prompts of other lengths or with requests in company.
+    failure: Option<String>,
+    /// Why it was not asked about longer contexts that the plan needs.
+    not_asked: Option<String>,
+    /// What it generates where no prompt is kept, if it is to be asked where some are.
+    alone: Option<Vec<Output>>,
+    /// Whether it was asked there, and answered rightly.
+    prefix_cache: bool,
+}
+
+fn questions(
+    session: &mut Session,
+    question: &Question,
+    tokenizer: &Tokenizer,
+    prompts: &[&GoldenPrompt],
+) -> Result<Answers, EngineFailure> {
+    let mut judgements = Vec::new();
+    for prompt in prompts {
+        judgements.push(judge(session, question, tokenizer, prompt)?);
+    }
+    judgements.sort_by_key(|judgement| judgement.context_tokens);
+    let declared = session.hello.capabilities.position_gap.is_some();
+    let failure = match gate::scope(&judgements, declared) {
+        Scope::Whole(positions) | Scope::Limited(positions) => {
+            match lengths::check(session, question, tokenizer, positions)? {
+                None => batch::check(session, question, tokenizer, positions)?,
+                failure => failure,
+            }
+        }
+        Scope::None => None, // it has failed already
+    };
+    let passes = failure.is_none() && gate::scope(&judgements, declared) != Scope::None;
+    let keeps = question.prefix_cache && session.hello.capabilities.prefix_cache;
+    let alone = match passes && keeps {
+        true => Some(prefix::alone(session, question)?),
+        false => None,
+    };
+    Ok(Answers {
+        judgements,
+        failure,
+        not_asked: None,
+        alone,
+        prefix_cache: false,
+    })
+}
+
+fn conclude(
+    target: &Target,
+    question: &Question,
+    scope_name: &str,
+    answers: Answers,
+    position_gap: Option<String>,
+) -> Verified {
+    let Answers {
+        judgements,
+        failure,
+        not_asked,
+        prefix_cache,
+        ..
+    } = answers;
+    let scope = gate::scope(&judgements, position_gap.is_some());
+    let first_failure = judgements.iter().find(|j| !j.failure.is_empty()).map(|j| {
+        format!(
+            "prompt {:?} ({} positions): {}",
+            j.name, j.context_tokens, j.failure
+        )
+    });
+    let judged_mean = gate::judged_mean(&judgements);
+    let first_failure = first_failure.unwrap_or_else(|| {
+        format!(
+            "its output leaves the reference's at a tie after {judged_mean:.1} tokens on average, and a wrong engine's might too: {JUDGED_MIN} must be judged"
+        )
+    });
+    let (mut status, mut positions, mut reason) = match scope {
+        Scope::Whole(positions) if scope_name == "text" => (
+            Status::Ok,
+            Some(positions),
+            format!(
+                "no log-probabilities: its output was compared, {judged_mean:.1} tokens a prompt on average"
+            ),
+        ),
+        Scope::Whole(positions) => (Status::Ok, Some(positions), String::new()),
+        Scope::Limited(positions) => {
+            let gap = position_gap.unwrap_or_default();
+            let why = first_failure;
+            (
+                Status::Ok,
+                Some(positions),
+                format!("verified to {positions} positions only: {gap}; {why}"),
+            )
+        }
+        Scope::None => {
+            let why = first_failure;
+            match position_gap {
+                // By its own word the engine doesn't do what this model needs.
+                Some(gap) => (Status::Unsupported, None, format!("{gap}; {why}")),
+                None => (Status::WrongOutput, None, why),
+            }
+        }
+    };
+    let mut say = |more: String| match reason.is_empty() {
+        true => reason = more,
+        false => reason = format!("{reason}; {more}"),
+    };
+    if let (Some(positions), Some(why)) = (positions, not_asked) {
+        say(format!("verified to {positions} positions only: {why}"));
+    }
+    if let Some(failure) = failure {
+        status = Status::WrongOutput;
+        positions = None;
+        say(failure);
+    }
+    // What the record says of closeness is about what may be timed.
+    let within: Vec<_> = judgements
+        .iter()
+        .filter(|j| positions.is_none_or(|limit| j.context_tokens <= limit))
+        .collect();
+    let decisive: usize = within.iter().map(|j| j.decisive).sum();
+    let agreed: usize = within.iter().map(|j| j.agreed).sum();
+    let kl_nats = within.iter().filter_map(|j| j.kl_nats).reduce(f64::max);
+    let record = VerifyRecord {
+        target: target.id.clone(),
+        model: question.golden.model.clone(),
+        status,
+        reason,
+        verified_positions: positions,
+        scope: if status == Status::Ok {
+            scope_name
+        } else {
+            "none"
+        }
+        .into(),
+        kl_nats: kl_nats.filter(|kl| kl.is_finite()),
+        argmax_agreement: (decisive > 0).then(|| agreed as f64 / decisive as f64),
+        batches: question.batches.to_vec(),
+        isa_limit: None,
+        prefix_cache,
+    };
+    Verified { record, judgements }
+}

@@ -1,0 +1,253 @@
+//! The CUDA toolkit: the one that is here, else one of the project's own, made of
+//! Python wheels whose hashes are locked. It compiles without a GPU; the driver,
+//! which running needs, is the machine's and never ours.
+
+use super::surroundings::Surroundings;
+use super::{cuda_driver, python, unavailable};
+use base::nix_shell::NixShell;
+use base::repo::Repo;
+use harness::engine::EngineFailure;
+use harness::machine::Gpu;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// What the project's own toolkit is made of, relative to the repository.
+pub const LOCK: &str = "data/cuda-toolkit.lock";
+/// Its directory under the build directory.
+const DIR: &str = "cuda-toolkit";
+/// Where the wheels put it, in their environment.
+const HOME_IN_WHEELS: &str = "nvidia/cu13";
+/// The CUDA version of those wheels: a driver that serves less can't run what they make.
+const WHEELS_CUDA_MAJOR: u32 = 13;
+/// Variables that say where a toolkit lies; build scripts read one or another.
+const HOME_VARIABLES: [&str; 4] = [
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+];
+/// Compute capability where there is no GPU to ask: 9.0, a Hopper.
+const COMPUTE_CAP: &str = "90";
+
+/// Surround the build of `program` with a toolkit.
+pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(), EngineFailure> {
+    let gpu = Gpu::read();
+    let shell = NixShell::current();
+    let found = find(&variable);
+    // Ours must win over a variable that names a toolkit without a compiler.
+    let is_ours = found.is_none();
+    let home = match found {
+        Some(home) => home,
+        None => provision(repo, program, &gpu, shell.as_ref())?,
+    };
+    for name in HOME_VARIABLES {
+        if is_ours || variable(name).is_none() {
+            all.variables.push((name, home.clone().into()));
+        }
+    }
+    let device = gpu.devices.first();
+    let device = device.and_then(|device| device.compute_capability.as_deref());
+    let said = variable("CUDA_COMPUTE_CAP").filter(|_| shell.is_none() || device.is_none());
+    if said.is_none() {
+        // The flake's shell names one for machines without a GPU: one that is here knows better.
+        let cap = device.map_or(COMPUTE_CAP.into(), |cap| cap.replace('.', ""));
+        all.variables.push(("CUDA_COMPUTE_CAP", cap.into()));
+    }
+    all.programs.push(home.join("bin"));
+    let libraries = ["lib64", "lib"].map(|lib| home.join(lib));
+    all.libraries
+        .extend(libraries.into_iter().find(|dir| dir.is_dir()));
+    Ok(())
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The toolkit that CUDA programs are built with, and whether it is the project's own;
+/// `None` where there is none yet.
+pub fn cuda_home(repo: &Repo) -> Option<(PathBuf, bool)> {
+    if let Some(home) = find(&variable) {
+        return Some((home, false));
+    }
+    let ours = python::package_dir(&repo.build_dir.join(DIR), HOME_IN_WHEELS);
+    let ours = ours.filter(|_| NixShell::current().is_none());
+    ours.map(|home| (home, true))
+}
+
+/// The toolkits that the environment names, whatever is in them.
+pub(super) fn named_homes() -> impl Iterator<Item = PathBuf> {
+    named(&variable)
+}
+
+fn named(variable: &dyn Fn(&str) -> Option<OsString>) -> impl Iterator<Item = PathBuf> {
+    ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(variable)
+        .map(PathBuf::from)
+}
+
+/// The toolkit that the environment names, else the one of the `nvcc` on `PATH`.
+fn find(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(home) = named(variable).find(|home| home.join("bin/nvcc").is_file()) {
+        return Some(home);
+    }
+    let path = variable("PATH")?;
+    let nvcc = std::env::split_paths(&path)
+        .map(|dir| dir.join("nvcc"))
+        .find(|file| file.is_file())?;
+    let nvcc = std::fs::canonicalize(nvcc).ok()?;
+    Some(nvcc.parent()?.parent()?.to_owned())
+}
+
+/// The project's own toolkit, made if it isn't there.
+fn provision(
+    repo: &Repo,
+    program: &str,
+    gpu: &Gpu,
+    shell: Option<&NixShell>,
+) -> Result<PathBuf, EngineFailure> {
+    let none = format!(
+        "building {program} needs a CUDA toolkit, and there is none (no nvcc under CUDA_HOME or CUDA_PATH, none on PATH)"
+    );
+    if let Some(shell) = shell {
+        return Err(unavailable(format!(
+            "{none}; the flake's shell {} brings none, and inside of it the project makes none: `nix develop` enters the one that does",
+            shell.name
+        )));
+    }
+    let platform = (std::env::consts::OS, std::env::consts::ARCH);
+    if let Some(why) = refused(gpu.cuda.as_deref(), platform) {
+        return Err(unavailable(format!("{none}; {why}")));
+    }
+    let dir = repo.build_dir.join(DIR);
+    python::environment_at(&dir, &repo.root.join(LOCK)).map_err(|failure| {
+        unavailable(format!(
+            "{none}, and the project's own can't be made: {}; install a toolkit and set CUDA_HOME to it",
+            failure.reason
+        ))
+    })?;
+    let home = python::package_dir(&dir, HOME_IN_WHEELS).ok_or_else(|| {
+        unavailable(format!(
+            "{none}, and {LOCK} brought no {HOME_IN_WHEELS}: delete {} and run this again",
+            dir.display()
+        ))
+    })?;
+    link_usual_names(&home).map_err(|error| {
+        unavailable(format!("{}: links can't be made: {error}", home.display()))
+    })?;
+    cuda_driver::make_link_library(&home).map_err(|why| {
+        unavailable(format!(
+            "{none}, and the project's own can't be finished: {why}"
+        ))
+    })?;
+    Ok(home)
+}
+
+/// Why our toolkit would not serve this machine, if so.
+fn refused(driver_cuda: Option<&str>, platform: (&str, &str)) -> Option<String> {
+    if platform != ("linux", "x86_64") {
+        return Some(format!(
+            "the one the project can make is for Linux on x86-64, not {} on {}",
+            platform.0, platform.1
+        ));
+    }
+    let driver_cuda = driver_cuda?;
+    let major: u32 = driver_cuda.split('.').next()?.parse().ok()?;
+    (major < WHEELS_CUDA_MAJOR).then(|| {
+        format!(
+            "the one the project can make is CUDA {WHEELS_CUDA_MAJOR}, and the driver serves CUDA {driver_cuda}: \
+             update the driver, or install a CUDA {major} toolkit and set CUDA_HOME to it"
+        )
+    })
+}
+
+/// What linkers and build scripts look for, and wheels leave out: `lib64`, and
+/// `libx.so` beside `libx.so.13`.
+fn link_usual_names(home: &Path) -> io::Result<()> {
+    let lib = home.join("lib");
+    let link = |target: &Path, name: PathBuf| match symlink(target, name) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    };
+    link(Path::new("lib"), home.join("lib64"))?;
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&lib)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    names.sort();
+    for name in &names {
+        if let Some((stem, _)) = name.split_once(".so.") {
+            link(Path::new(name), lib.join(format!("{stem}.so")))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_toolkit_that_is_here_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = std::fs::canonicalize(dir.path()).unwrap();
+        for home in ["a", "b"] {
+            std::fs::create_dir_all(dir.join(home).join("bin")).unwrap();
+            std::fs::write(dir.join(home).join("bin/nvcc"), "").unwrap();
+        }
+        let find = |set: &[(&str, &str)]| {
+            let set: Vec<_> = set.iter().map(|(k, v)| (*k, dir.join(v))).collect();
+            find(&|name| {
+                let found = set.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| value.clone().into_os_string())
+            })
+        };
+        assert_eq!(
+            find(&[("CUDA_PATH", "a"), ("PATH", "b/bin")]),
+            Some(dir.join("a"))
+        );
+        assert_eq!(find(&[("PATH", "b/bin")]), Some(dir.join("b")));
+        // A variable that names no compiler doesn't count.
+        assert_eq!(
+            find(&[("CUDA_HOME", "none"), ("PATH", "b/bin")]),
+            Some(dir.join("b"))
+        );
+        assert_eq!(find(&[("CUDA_HOME", "none"), ("PATH", "a")]), None);
+        assert_eq!(find(&[]), None);
+    }
+
+    #[test]
+    fn our_toolkit_is_refused_where_it_could_not_run() {
+        let here = ("linux", "x86_64");
+        assert_eq!(refused(None, here), None, "building needs no driver");
+        assert_eq!(refused(Some("13.0"), here), None);
+        let old = refused(Some("12.4"), here).unwrap();
+        assert!(
+            old.contains("CUDA 12.4") && old.contains("CUDA_HOME"),
+            "{old}"
+        );
+        for elsewhere in [("macos", "aarch64"), ("linux", "aarch64")] {
+            assert!(refused(None, elsewhere).unwrap().contains("aarch64"));
+        }
+    }
+
+    #[test]
+    fn wheels_get_the_usual_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let lib = dir.path().join("lib");
+        std::fs::create_dir(&lib).unwrap();
+        for name in ["libx.so.13", "libx.alt.so.13", "liby.so"] {
+            std::fs::write(lib.join(name), name).unwrap();
+        }
+        for _ in 0..2 {
+            link_usual_names(dir.path()).unwrap();
+        }
+        let read = |name: &str| std::fs::read_to_string(dir.path().join("lib64").join(name));
+        assert_eq!(read("libx.so").unwrap(), "libx.so.13");
+        assert_eq!(read("libx.alt.so").unwrap(), "libx.alt.so.13");
+        assert_eq!(read("liby.so").unwrap(), "liby.so");
+    }
+}

@@ -1,0 +1,194 @@
+//! The own tests of engines that a plain `cargo test` leaves out because they need
+//! more than a Rust toolchain, or minutes, to build: each in the surroundings that
+//! its program is built in.
+
+use super::cargo::cargo_command;
+use super::needs;
+use anyhow::{Context, Result, bail};
+use base::repo::Repo;
+use harness::engine::isa;
+use schema::registry::{Build, Registry};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Stdio;
+
+/// Run them all. What this machine lacks for one is said, and the rest goes on.
+pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
+    long_to_build(repo, registry)?;
+    with_real_servers(repo, registry)
+}
+
+/// The tests of clients once more, now with a server that somebody else wrote.
+fn with_real_servers(repo: &Repo, registry: &Registry) -> Result<()> {
+    for engine in &registry.engines {
+        let (Some(server), Build::Cargo { package, .. }) = (&engine.test_server, &engine.build)
+        else {
+            continue;
+        };
+        let server = match super::server(repo, registry, &engine.id, server) {
+            Ok(program) => program.argv[0].clone(),
+            Err(failure) => {
+                eprintln!("   {package} with a real server skipped: {failure}");
+                continue;
+            }
+        };
+        eprintln!("   {package} with {server}");
+        crate::fetch::ensure(repo, &["tiny-llama".to_owned()])?;
+        let mut command = cargo_command();
+        command
+            .args(["test", "--release", "--locked", "--quiet"])
+            .args(["--package", package])
+            .env("BENCH_REAL_SERVER", server)
+            .current_dir(&repo.root)
+            .stdin(Stdio::null());
+        let status = command.status().context("cargo can't be started")?;
+        if !status.success() {
+            bail!("{command:?}: {status}");
+        }
+    }
+    Ok(())
+}
+
+/// The trainer's own tests, for the first of its backends.
+pub fn test_trainer(repo: &Repo, registry: &Registry) -> Result<()> {
+    match repo.train_registry()?.backends.first() {
+        Some(backend) => test_package(repo, registry, &backend.build),
+        None => Ok(()),
+    }
+}
+
+fn long_to_build(repo: &Repo, registry: &Registry) -> Result<()> {
+    let mut tested = default_packages(repo)?.engines;
+    for engine in &registry.engines {
+        if let Build::Cargo { package, .. } = &engine.build
+            && tested.insert(package.clone())
+        {
+            test_package(repo, registry, &engine.build)?;
+        }
+    }
+    Ok(())
+}
+
+/// The tests of the package that `build` names, in the surroundings that its program is
+/// built in; a line where this machine lacks them.
+fn test_package(repo: &Repo, registry: &Registry, build: &Build) -> Result<()> {
+    let Build::Cargo {
+        package,
+        bin,
+        manifest,
+        features,
+        default_features,
+        needs,
+    } = build
+    else {
+        return Ok(());
+    };
+    let surroundings = match needs::provide(repo, registry, bin, needs) {
+        Ok(surroundings) => surroundings,
+        Err(failure) => {
+            eprintln!("   {package} skipped: {failure}");
+            return Ok(());
+        }
+    };
+    eprintln!("   {package}");
+    let limits = isa::limits(registry);
+    let mut command = cargo_command();
+    command
+        .args([
+            "test",
+            "--release",
+            "--locked",
+            "--quiet",
+            "--package",
+            package,
+        ])
+        .envs(surroundings.build())
+        .envs(surroundings.run())
+        .envs(limits.iter().map(|limit| (&limit.variable, &limit.value)))
+        .current_dir(&repo.root)
+        .stdin(Stdio::null());
+    if !default_features {
+        command.arg("--no-default-features");
+    }
+    if !features.is_empty() {
+        command.args(["--features", &features.join(",")]);
+    }
+    if let Some(manifest) = manifest {
+        let target_dir = repo.build_dir.join("excluded").join(package);
+        let manifest = repo.root.join(manifest);
+        command
+            .env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"))
+            .env("CARGO_TARGET_DIR", target_dir)
+            .arg("--manifest-path")
+            .arg(manifest);
+    }
+    let status = command.status().context("cargo can't be started")?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(())
+}
+
+/// The packages that a plain `cargo test` covers.
+#[derive(Debug, PartialEq)]
+pub struct DefaultPackages {
+    /// The harness and what only it is made of.
+    pub harness: BTreeSet<String>,
+    /// What lies in `engines`.
+    pub engines: BTreeSet<String>,
+}
+
+/// Ask Cargo for them.
+pub fn default_packages(repo: &Repo) -> Result<DefaultPackages> {
+    let output = cargo_command()
+        .args(["metadata", "--no-deps", "--locked", "--format-version", "1"])
+        .current_dir(&repo.root)
+        .output()
+        .context("cargo can't be started")?;
+    let metadata: Value =
+        serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
+    names(&metadata).context("cargo metadata names no default members")
+}
+
+fn names(metadata: &Value) -> Option<DefaultPackages> {
+    let defaults = metadata["workspace_default_members"].as_array()?;
+    let engines_dir = Path::new(metadata["workspace_root"].as_str()?).join("engines");
+    let (mut harness, mut engines) = (BTreeSet::new(), BTreeSet::new());
+    for package in metadata["packages"].as_array()? {
+        if !defaults.contains(&package["id"]) {
+            continue;
+        }
+        let is_engines = Path::new(package["manifest_path"].as_str()?).starts_with(&engines_dir);
+        let names = if is_engines {
+            &mut engines
+        } else {
+            &mut harness
+        };
+        names.insert(package["name"].as_str()?.to_owned());
+    }
+    Some(DefaultPackages { harness, engines })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+    use serde_json::json;
+
+    #[test]
+    fn default_members_are_told_apart_by_where_they_lie() {
+        let metadata = json!({
+            "packages": [
+                {"id": "p#a", "name": "a", "manifest_path": "/r/engines/a/Cargo.toml"},
+                {"id": "p#b", "name": "b", "manifest_path": "/r/engines/b/Cargo.toml"},
+                {"id": "p#c", "name": "c", "manifest_path": "/r/xtask/c/Cargo.toml"},
+            ],
+            "workspace_default_members": ["p#b", "p#c"],
+            "workspace_root": "/r",
+        });
+        let packages = names(&metadata).unwrap();
+        assert_eq!(packages.engines.into_iter().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(packages.harness.into_iter().collect::<Vec<_>>(), ["c"]);
+        assert!(names(&json!({})).is_none());
+    }
+}

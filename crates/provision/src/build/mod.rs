@@ -1,0 +1,374 @@
+//! Building engines: each program once, in release, on demand. What can't be built is a
+//! fact of this machine, not an error of the run.
+
+mod adoption;
+mod build_tools;
+mod cargo;
+mod compiler;
+mod cuda;
+mod cuda_driver;
+mod engine_tests;
+mod failure;
+mod libdevice;
+mod needs;
+mod order;
+mod prebuilt;
+mod python;
+mod report;
+mod stage;
+mod surroundings;
+mod tracer;
+
+pub use adoption::adoption;
+pub use build_tools::{LOCK as BUILD_TOOLS_LOCK, are_made as build_tools_are_made};
+pub use cargo::cargo_command;
+pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
+pub use engine_tests::{default_packages, test_engines, test_trainer};
+pub use libdevice::to_pack as libdevice_files;
+pub use needs::libtorch_dir;
+pub use python::{environment_at, packages_dir, venv_dir};
+pub use stage::{Stage, why_missing};
+pub use tracer::{tracer, tracer_file};
+
+use anyhow::{Result, bail};
+use base::names;
+use base::repo::Repo;
+use harness::devices;
+use harness::engine::{EngineFailure, Program, isa};
+use harness::programs::{Made, Programs};
+use schema::adoption::Built;
+use schema::record::Status;
+use schema::registry::{Build, Direct, Need, Registry, Target};
+use schema::train::TrainBackend;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Build the programs of `targets`, each once, but for what has nothing to run on here.
+pub fn build<'a>(
+    repo: &Repo,
+    registry: &Registry,
+    targets: impl IntoIterator<Item = &'a Target>,
+) -> Result<Programs> {
+    let mut lacking = BTreeMap::new();
+    let mut runnable = Vec::new();
+    for target in targets {
+        let of = (target.backend.as_str(), target.id.as_str());
+        if !devices::keep_lacking(&mut lacking, target.id.clone(), registry, of) {
+            runnable.push(target);
+        }
+    }
+    for (id, failure) in &lacking {
+        eprintln!("{id}: {failure}");
+    }
+    let mut programs = compile(repo, registry, runnable)?;
+    programs.lacking = lacking;
+    Ok(programs)
+}
+
+/// The same for targets that the user asked to have built, wherever they will run.
+pub fn compile<'a>(
+    repo: &Repo,
+    registry: &Registry,
+    targets: impl IntoIterator<Item = &'a Target>,
+) -> Result<Programs> {
+    build_with(registry, targets, |id, how| {
+        base::interrupt::check()?;
+        watch::begin("programs", id);
+        let program = make(repo, registry, id, how);
+        let failure = program.as_ref().err().map(ToString::to_string);
+        if let Some(failure) = &failure {
+            watch::warn(format!("{id}: {failure}"));
+        }
+        watch::end(&failure.unwrap_or_default());
+        Ok(program)
+    })
+}
+
+/// Build an engine's direct program.
+pub fn direct(
+    repo: &Repo,
+    registry: &Registry,
+    engine: &str,
+    direct: &Direct,
+) -> Result<Program, EngineFailure> {
+    let id = format!("{engine}-direct");
+    make(repo, registry, &id, &direct.build).map(|(program, _)| program)
+}
+
+/// Build the program of a micro suite.
+pub fn micro(
+    repo: &Repo,
+    registry: &Registry,
+    program: &schema::micro::Program,
+) -> Result<Program, EngineFailure> {
+    make(repo, registry, &program.id, &program.build).map(|(program, _)| program)
+}
+
+/// Build the trainer for a backend.
+pub fn trainer(
+    repo: &Repo,
+    registry: &Registry,
+    backend: &TrainBackend,
+) -> Result<Program, EngineFailure> {
+    let id = format!("train-{}", backend.id);
+    make(repo, registry, &id, &backend.build).map(|(program, _)| program)
+}
+
+/// Build the real server that a client's tests start.
+fn server(
+    repo: &Repo,
+    registry: &Registry,
+    engine: &str,
+    how: &Build,
+) -> Result<Program, EngineFailure> {
+    let id = format!("{engine}-test-server");
+    make(repo, registry, &id, how).map(|(program, _)| program)
+}
+
+/// Which programs there must be; `make` is called once for each.
+fn build_with<'a>(
+    registry: &Registry,
+    targets: impl IntoIterator<Item = &'a Target>,
+    mut make: impl FnMut(&str, &Build) -> Result<Result<(Program, Option<Built>), EngineFailure>>,
+) -> Result<Programs> {
+    let mut programs = Programs::default();
+    for target in targets {
+        let Some(engine) = registry.engine(&target.engine) else {
+            bail!("no engine {:?} in engines/engines.toml", target.engine)
+        };
+        let id = engine.program_id(&target.backend);
+        if !programs.made.contains_key(&id) {
+            let how = engine.build_for(&target.backend);
+            let made = make(&id, how)?.map(|(program, built)| Made {
+                program,
+                engine: engine.id.clone(),
+                how: how.clone(),
+                built,
+            });
+            programs.made.insert(id.clone(), made);
+        }
+        programs.of.insert(target.id.clone(), id);
+    }
+    Ok(programs)
+}
+
+fn make(
+    repo: &Repo,
+    registry: &Registry,
+    id: &str,
+    how: &Build,
+) -> Result<(Program, Option<Built>), EngineFailure> {
+    let as_found = |program| (program, None);
+    let made = match how {
+        Build::Cargo {
+            package,
+            bin,
+            manifest,
+            features,
+            default_features,
+            needs,
+        } => cargo::build(
+            repo,
+            registry,
+            &cargo::Wanted {
+                id,
+                package,
+                bin,
+                manifest: manifest.as_deref(),
+                features,
+                default_features: *default_features,
+                needs,
+            },
+        ),
+        Build::Prebuilt { path, needs } => {
+            prebuilt::program(repo, registry, path, needs).map(as_found)
+        }
+        Build::Python {
+            script,
+            requirements,
+        } => python::build(repo, script, requirements).map(as_found),
+    };
+    let isa = isa::of(repo, registry, how);
+    let passed = registry.variables_for(how);
+    made.map(|(program, built)| (program.with_isa(isa).with_passed(passed), built))
+}
+
+/// `cargo xtask build`: exit status 3 where something can't be built.
+pub fn command(repo: &Repo, names: &[String], cuda: bool, json: bool) -> Result<ExitCode> {
+    let registry = repo.registry()?;
+    let usual = repo.profile("cpu")?.backends;
+    let targets = choose(&registry, &usual, names, cuda)?;
+    let programs = compile(repo, &registry, &targets)?;
+    let costs = adoption(repo, &programs);
+    if json {
+        println!("{}", serde_json::to_string_pretty(&costs)?);
+    } else {
+        print!("{}", report::table(&costs));
+        for (id, made) in &programs.made {
+            if let Ok(made) = made {
+                println!("{id}: {}", made.program.argv.join(" "));
+            }
+        }
+    }
+    // What failed was said when it happened.
+    Ok(match programs.made.values().all(Result::is_ok) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(3),
+    })
+}
+
+/// The targets whose programs are wanted: of the engines named (or all that aren't
+/// hidden), those on the usual backends, or those that need a CUDA toolkit. A target
+/// named in full is wanted as it is.
+pub fn choose(
+    registry: &Registry,
+    backends: &[String],
+    names: &[String],
+    cuda: bool,
+) -> Result<Vec<Target>> {
+    let all = registry.targets();
+    names::check_engines(names, &all)?;
+    let wanted = |target: &Target| {
+        let engine = registry.engine(&target.engine);
+        let needs = engine.map_or(&[][..], |e| e.build_for(&target.backend).needs());
+        let fits = match cuda {
+            true => needs.contains(&Need::CudaToolkit),
+            false => backends.contains(&target.backend),
+        };
+        let named = match names {
+            [] => !target.hidden,
+            names => names.contains(&target.engine),
+        };
+        names.contains(&target.id) || (fits && named)
+    };
+    let chosen: Vec<Target> = all
+        .iter()
+        .filter(|target| wanted(target))
+        .cloned()
+        .collect();
+    if chosen.is_empty() {
+        let what = if cuda {
+            "to build with a CUDA toolkit"
+        } else {
+            "to build"
+        };
+        bail!("nothing {what} in engines/engines.toml; a target named in full is built as it is");
+    }
+    Ok(chosen)
+}
+
+/// A failure to build: this machine lacks something.
+fn unavailable(reason: impl Into<String>) -> EngineFailure {
+    EngineFailure::new(Status::Unavailable, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry() -> Registry {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engines.toml");
+        let text = r#"
+baseline = "a.cpu.f32"
+reference = "a.cpu.f32"
+cross_check = "a.cpu.f32"
+[[engine]]
+id = "a"
+name = "A"
+about = ""
+homepage = ""
+build = { kind = "prebuilt", path = "a" }
+target = [
+    { backend = "cpu", precision = "f32", weights = "w" },
+    { backend = "cpu", precision = "q8_0", weights = "w" },
+    { backend = "cuda", precision = "f32", weights = "w" },
+    { backend = "cuda", precision = "bf16", weights = "w" },
+]
+on = { cuda = { kind = "cargo", package = "a", bin = "a", needs = ["cuda_toolkit"] } }
+[[engine]]
+id = "b"
+name = "B"
+about = ""
+homepage = ""
+hidden = true
+build = { kind = "prebuilt", path = "b" }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }]
+"#;
+        std::fs::write(&path, text).unwrap();
+        Registry::load(&path).unwrap()
+    }
+
+    #[test]
+    fn targets_built_alike_share_a_program() {
+        let registry = registry();
+        let mut made = Vec::new();
+        let targets = registry.targets();
+        let programs = build_with(&registry, &targets[..4], |id, how| {
+            made.push(id.to_owned());
+            Ok(match how {
+                Build::Prebuilt { .. } => {
+                    let argv = vec![id.to_owned()];
+                    Ok((
+                        Program::new(argv, vec![], "/r".as_ref(), "/b".as_ref()),
+                        None,
+                    ))
+                }
+                _ => Err(unavailable("no toolkit")),
+            })
+        })
+        .unwrap();
+        assert_eq!(made, ["a", "a-cuda"]);
+        assert_eq!(programs.get(&targets[0]), programs.get(&targets[1]));
+        assert!(programs.has(&targets[0]) && !programs.has(&targets[2]));
+        assert_eq!(programs.get(&targets[3]).unwrap_err().reason, "no toolkit");
+        assert!(!programs.has(&targets[4]), "it wasn't asked for");
+    }
+
+    #[test]
+    #[cfg(not(target_os = "macos"))]
+    fn what_has_nothing_to_run_on_is_not_compiled() {
+        let mut registry = registry();
+        let metal = vec![schema::device::Device::Metal];
+        registry.backends.insert("cuda".into(), metal);
+        let dir = tempfile::tempdir().unwrap();
+        let repo = Repo {
+            root: dir.path().into(),
+            build_dir: dir.path().join("target"),
+            models_dir: dir.path().join("models"),
+        };
+        let targets = registry.targets();
+        let programs = build(&repo, &registry, &targets[..3]).unwrap();
+        let why = &programs.get(&targets[2]).unwrap_err().reason;
+        assert!(
+            why.contains("no Mac") && why.contains("name a.cuda.f32 in full"),
+            "{why}"
+        );
+        assert!(!programs.made.contains_key("a-cuda") && programs.made(&targets[2]).is_none());
+        // The others go on, and say what is wrong with them.
+        let why = &programs.get(&targets[0]).unwrap_err().reason;
+        assert!(why.contains("is not there"), "{why}");
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_built() {
+        let registry = registry();
+        let cpu = ["cpu".to_owned()];
+        let ids = |names: &[&str], cuda| -> Vec<String> {
+            let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+            let chosen = choose(&registry, &cpu, &names, cuda).unwrap();
+            chosen.into_iter().map(|target| target.id).collect()
+        };
+        assert_eq!(ids(&[], false), ["a.cpu.f32", "a.cpu.q8_0"]);
+        assert_eq!(ids(&[], true), ["a.cuda.f32", "a.cuda.bf16"]);
+        assert_eq!(ids(&["b"], false), ["b.cpu.f32"]);
+        assert_eq!(
+            ids(&["a.cuda.f32", "b"], false),
+            ["a.cuda.f32", "b.cpu.f32"]
+        );
+        let none = choose(&registry, &cpu, &["b".to_owned()], true).unwrap_err();
+        assert!(none.to_string().contains("CUDA"), "{none}");
+        let unknown = choose(&registry, &cpu, &["c".to_owned()], false).unwrap_err();
+        assert!(unknown.to_string().contains("there are a, b"), "{unknown}");
+    }
+}

@@ -1,0 +1,351 @@
+//! Engines that are Python programs: one virtual environment, made from a
+//! hash-locked requirements file and made again only when that file changes. What
+//! else comes as Python wheels is made in the same way, in a place of its own.
+
+use super::{failure, unavailable};
+use base::nix_shell::{self, NixShell};
+use base::repo::Repo;
+use harness::engine::{EngineFailure, Program};
+use indicatif::{ProgressBar, ProgressStyle};
+use schema::hash::sha256_hex;
+use std::cell::Cell;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The environment's directory under the build directory.
+const VENV: &str = "venv";
+/// In an environment: the hash of the requirements it was made from.
+const STAMP: &str = "requirements.sha256";
+/// Where `python3` is to be found, for a test of a machine without one.
+const PYTHON_ENV: &str = "BENCH_PYTHON";
+
+thread_local! {
+    static BESIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Do `work` while this process shows something else: no bar is drawn into that.
+pub fn beside<T>(work: impl FnOnce() -> T) -> T {
+    BESIDE.set(true);
+    let result = work();
+    BESIDE.set(false);
+    result
+}
+
+/// Whether the environment of the engines in Python stands, made from these requirements.
+pub fn has_environment(repo: &Repo, requirements: &Path) -> bool {
+    let stamp = std::fs::read_to_string(venv_dir(repo).join(STAMP)).unwrap_or_default();
+    let made_from = stamp.split_whitespace().next().unwrap_or_default();
+    std::fs::read(requirements).is_ok_and(|text| sha256_hex(&text) == made_from)
+}
+
+/// Why the environment can't be had here, where that can be seen without making it.
+pub fn missing(repo: &Repo, requirements: &str) -> Option<String> {
+    let file = repo.root.join(requirements);
+    if let Some(shell) = shell() {
+        return given(&shell, &file).err().map(|failure| failure.reason);
+    }
+    if has_environment(repo, &file) {
+        return None;
+    }
+    version(&python()).err().map(|failure| failure.reason)
+}
+
+/// Make the environment if it isn't there, and say how to start the program.
+pub fn build(repo: &Repo, script: &str, requirements: &str) -> Result<Program, EngineFailure> {
+    let venv = environment(repo, requirements)?;
+    let file = repo.root.join(script);
+    let argv = vec![
+        venv.join("bin/python").display().to_string(),
+        file.display().to_string(),
+    ];
+    let files = modules_beside(&file)?;
+    Ok(Program::new(argv, files, &repo.root, &repo.build_dir))
+}
+
+/// Where an environment's packages lie.
+pub fn packages_dir(venv: &Path) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(venv.join("lib")).ok()?.flatten();
+    let mut dirs = versions.map(|entry| entry.path().join("site-packages"));
+    dirs.find(|dir| dir.is_dir())
+}
+
+/// A directory of an installed package, such as `torch/lib`.
+pub fn package_dir(venv: &Path, name: &str) -> Option<PathBuf> {
+    let dir = packages_dir(venv)?.join(name);
+    dir.is_dir().then_some(dir)
+}
+
+/// The shell whose environment is ours to use; one who names a Python wants our own.
+fn shell() -> Option<NixShell> {
+    NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
+}
+
+/// Where the environment of the engines in Python is or will be.
+pub fn venv_dir(repo: &Repo) -> PathBuf {
+    let given = shell().and_then(|shell| shell.venv);
+    given.unwrap_or_else(|| repo.build_dir.join(VENV))
+}
+
+/// The environment of the engines in Python: the flake's inside of its shell, else one
+/// of our own making.
+pub fn environment(repo: &Repo, requirements: &str) -> Result<PathBuf, EngineFailure> {
+    let file = repo.root.join(requirements);
+    if let Some(shell) = shell() {
+        return given(&shell, &file);
+    }
+    let venv = repo.build_dir.join(VENV);
+    environment_at(&venv, &file)?;
+    Ok(venv)
+}
+
+/// A shell's environment, if it was made from these requirements.
+fn given(shell: &NixShell, requirements: &Path) -> Result<PathBuf, EngineFailure> {
+    let name = &shell.name;
+    let Some(venv) = &shell.venv else {
+        return Err(unavailable(format!(
+            "the flake's shell {name} brings no Python environment: {} is not set",
+            nix_shell::VENV
+        )));
+    };
+    let stamp = std::fs::read_to_string(venv.join(STAMP)).unwrap_or_default();
+    let wanted = std::fs::read(requirements).map_err(|error| {
+        unavailable(format!("{} can't be read: {error}", requirements.display()))
+    })?;
+    if stamp.trim() != sha256_hex(&wanted) {
+        return Err(unavailable(format!(
+            "{}, which the flake's shell {name} brings, was not made from {}: leave the shell and enter it again",
+            venv.display(),
+            requirements.display()
+        )));
+    }
+    Ok(venv.clone())
+}
+
+/// Make an environment if it isn't there or its requirements changed.
+pub fn environment_at(venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
+    environment_of(&python(), venv, requirements)
+}
+
+/// The Python that environments are made by.
+fn python() -> String {
+    std::env::var(PYTHON_ENV).unwrap_or_else(|_| "python3".into())
+}
+
+/// What it calls itself.
+fn version(python: &str) -> Result<String, EngineFailure> {
+    let output = Command::new(python).arg("--version").output().map_err(|error| {
+        unavailable(format!("{python} can't be started ({error}): install Python 3.10 or later with its venv module"))
+    })?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The same with a Python's name. One is whole where its stamp is: the stamp goes first and
+/// comes back last, so that what an interrupted pip leaves is made again.
+fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), EngineFailure> {
+    let text = std::fs::read(requirements).map_err(|error| {
+        unavailable(format!("{} can't be read: {error}", requirements.display()))
+    })?;
+    let stamp_path = venv.join(STAMP);
+    let stamp = format!("{} {python}", sha256_hex(&text));
+    if std::fs::read_to_string(&stamp_path).ok().as_deref() == Some(&stamp) {
+        return Ok(());
+    }
+    let _ = std::fs::remove_file(&stamp_path); // there may be none
+    let text = String::from_utf8_lossy(&text);
+    provision(python, venv, requirements, &text)?;
+    std::fs::write(&stamp_path, stamp).map_err(|error| {
+        unavailable(format!(
+            "{} can't be written: {error}",
+            stamp_path.display()
+        ))
+    })
+}
+
+/// The script and the modules it can import: all `*.py` beside it, sorted.
+fn modules_beside(script: &Path) -> Result<Vec<PathBuf>, EngineFailure> {
+    let dir = script.parent().unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(dir)
+        .map_err(|error| unavailable(format!("{} can't be listed: {error}", dir.display())))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|ext| ext == "py"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+fn provision(
+    python: &str,
+    venv: &Path,
+    requirements: &Path,
+    text: &str,
+) -> Result<(), EngineFailure> {
+    let version = version(python)?;
+    let packages = text
+        .lines()
+        .filter(|line| line.contains("==") && !line.starts_with('#'))
+        .count();
+    let much = match packages {
+        0..10 => "",
+        _ => ", some GB, a few minutes the first time",
+    };
+    eprintln!(
+        "Making the Python environment {} with {} from {}: {packages} packages{much}",
+        venv.display(),
+        version,
+        requirements.display()
+    );
+    let made = Command::new(python)
+        .args(["-m", "venv", "--clear"])
+        .arg(venv)
+        .output()
+        .map_err(|error| unavailable(format!("{python} can't be started: {error}")))?;
+    if !made.status.success() {
+        let said = [made.stdout, made.stderr].concat();
+        let said = String::from_utf8_lossy(&said).trim().replace('\n', " ");
+        // ensurepip keeps to itself that there is no room.
+        return Err(unavailable(format!(
+            "`{python} -m venv {}` failed: {said}; on Debian: apt install python3-venv; where that is there, see whether the disk is full",
+            venv.display()
+        )));
+    }
+    install(venv, requirements, packages)
+}
+
+fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), EngineFailure> {
+    let mut child = Command::new(venv.join("bin/python"))
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--require-hashes",
+            // A package without a wheel would be compiled, by code of its own.
+            "--only-binary=:all:",
+            "--progress-bar",
+            "off",
+            "--no-input",
+            "--requirement",
+        ])
+        .arg(requirements)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| unavailable(format!("pip can't be started: {error}")))?;
+    let stderr = child.stderr.take().expect("stderr is piped");
+    let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
+    let bar = match BESIDE.get() {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new(packages as u64),
+    };
+    let bar = bar.with_style(
+        ProgressStyle::with_template(
+            "{spinner} [{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}",
+        )
+        .expect("the template is valid"),
+    );
+    bar.enable_steady_tick(Duration::from_millis(200));
+    for line in BufReader::new(child.stdout.take().expect("stdout is piped"))
+        .lines()
+        .map_while(Result::ok)
+    {
+        if let Some(package) = line.strip_prefix("Collecting ") {
+            bar.inc(1);
+            bar.set_message(package.split(' ').next().unwrap_or_default().to_owned());
+        } else if line.starts_with("Installing collected packages") {
+            bar.set_message("installing what was downloaded");
+        }
+    }
+    let status = child
+        .wait()
+        .map_err(|error| unavailable(format!("pip can't be waited for: {error}")))?;
+    bar.finish_and_clear();
+    let errors = errors.join().unwrap_or_default();
+    if status.success() {
+        return Ok(());
+    }
+    let requirements = requirements.display().to_string();
+    let why = failure::pip(&errors, &requirements);
+    Err(unavailable(format!(
+        "pip could not install {requirements}: {why}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_brings_the_environment_of_this_checkout_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join("a.lock");
+        std::fs::write(&lock, "torch==1").unwrap();
+        let mut shell = NixShell {
+            name: "cpu".into(),
+            pure: true,
+            venv: None,
+        };
+        let refused = |shell: &NixShell| given(shell, &lock).unwrap_err().reason;
+        assert!(refused(&shell).contains("BENCH_VENV is not set"));
+        shell.venv = Some(dir.path().to_owned());
+        assert!(refused(&shell).contains("enter it again"));
+        std::fs::write(dir.path().join(STAMP), sha256_hex(b"torch==1")).unwrap();
+        assert_eq!(given(&shell, &lock).unwrap(), dir.path());
+        std::fs::write(&lock, "torch==2").unwrap();
+        assert!(refused(&shell).contains("was not made from"));
+    }
+
+    /// A Python that makes environments of a shell script: `pip` is what stands in `does`.
+    fn fake_python(dir: &Path, does: &str) -> String {
+        let script = format!(
+            "#!/bin/sh\nif [ \"$2\" = venv ]; then mkdir -p \"$4/bin\" && cp \"$0\" \"$4/bin/python\"; exit; fi\n\
+             if [ \"$2\" = pip ]; then echo \"$@\" >> \"{}/pip\"; {does}; fi\necho Python 3.10.0\n",
+            dir.display()
+        );
+        let path = dir.join("python");
+        std::fs::write(&path, script).unwrap();
+        let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+        std::fs::set_permissions(&path, permissions).unwrap();
+        path.display().to_string()
+    }
+
+    #[test]
+    fn what_an_interrupted_pip_leaves_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (venv, lock) = (dir.path().join("venv"), dir.path().join("a.lock"));
+        std::fs::write(&lock, "a==1").unwrap();
+        let make = |python: &str| environment_of(python, &venv, &lock);
+        let calls = || std::fs::read_to_string(dir.path().join("pip")).unwrap();
+        let whole = fake_python(dir.path(), "exit 0");
+        make(&whole).unwrap();
+        make(&whole).unwrap();
+        assert_eq!(calls().lines().count(), 1, "a whole one is left alone");
+        assert!(calls().contains("--require-hashes --only-binary=:all:"));
+        // The same requirements once more, after others that were never finished.
+        std::fs::write(&lock, "a==2").unwrap();
+        let killed = fake_python(dir.path(), "kill -9 $$");
+        let why = make(&killed).unwrap_err().reason;
+        assert!(why.contains("pip could not install"), "{why}");
+        std::fs::write(&lock, "a==1").unwrap();
+        make(&fake_python(dir.path(), "exit 0")).unwrap();
+        assert_eq!(calls().lines().count(), 3);
+    }
+
+    #[test]
+    fn what_pip_refuses_is_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join("a.lock");
+        std::fs::write(&lock, "a==1").unwrap();
+        let refuses = "echo 'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES' >&2; echo '    a==1 from x (from y):' >&2; exit 1";
+        let python = fake_python(dir.path(), refuses);
+        let venv = dir.path().join("venv");
+        let why = environment_of(&python, &venv, &lock).unwrap_err().reason;
+        assert!(why.contains("a==1 is not the file whose hash"), "{why}");
+        assert!(!why.contains('\n') && !venv.join(STAMP).exists(), "{why}");
+        let none = environment_of("/no/python", &venv, &lock).unwrap_err();
+        assert!(none.reason.contains("install Python 3.10"), "{none}");
+    }
+}

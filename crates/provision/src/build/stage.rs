@@ -1,0 +1,403 @@
+//! The build stage of a run: every program once, those of its targets and of its micro suites,
+//! in `order`. What Python downloads comes while Cargo compiles. Says what is being built,
+//! and how long the rest will take.
+
+use super::order::{self, Job, Owner};
+use super::{EngineFailure, Program, cargo, make, python};
+use anyhow::{Result, bail};
+use base::repo::Repo;
+use harness::devices;
+use harness::programs::{Made, Programs};
+use schema::adoption::Built;
+use schema::registry::{Build, Registry, Target};
+use std::thread::ScopedJoinHandle;
+use std::time::Instant;
+use watch::emit;
+use watch::eta::{self, Work};
+use watch::event::{Event, Expected, Group, Item};
+use watch::words::about;
+
+/// Least time that the first programs took (s), and the others will take, for a first look to
+/// be worth its own.
+const COMPILED_S: f64 = 5.0;
+const LEFT_S: f64 = 60.0;
+
+/// What a run needs built.
+pub struct Stage<'a> {
+    repo: &'a Repo,
+    registry: &'a Registry,
+    jobs: Vec<Job>,
+    /// Ids of the programs that a first look needs; none: there won't be one.
+    first: Vec<String>,
+    programs: Programs,
+}
+
+type Outcome = Result<(Program, Option<Built>), EngineFailure>;
+
+impl<'a> Stage<'a> {
+    /// The programs of `targets` and of micro suites, `first` those of these targets.
+    pub fn new(
+        repo: &'a Repo,
+        registry: &'a Registry,
+        targets: &[Target],
+        micro: &[schema::micro::Program],
+        first: &[Target],
+    ) -> Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let mut programs = Programs::default();
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut add = |id: &str, how: &Build, owner, build_s: Option<u32>| {
+            if !jobs.iter().any(|job| job.id == *id) {
+                let is_there = is_there(repo, id, how);
+                jobs.push(Job::new(id, how, owner, is_there, build_s, cores));
+            }
+        };
+        for target in targets {
+            let of = (target.backend.as_str(), target.id.as_str());
+            let lacking = &mut programs.lacking;
+            if devices::keep_lacking(lacking, target.id.clone(), registry, of) {
+                continue;
+            }
+            let Some(engine) = registry.engine(&target.engine) else {
+                bail!("no engine {:?} in engines/engines.toml", target.engine)
+            };
+            let id = engine.program_id(&target.backend);
+            let owner = Owner::Engine(engine.id.clone());
+            let build_s = registry.build_s.get(&id).copied();
+            add(&id, engine.build_for(&target.backend), owner, build_s);
+            programs.of.insert(target.id.clone(), id);
+        }
+        for program in micro {
+            add(&program.id, &program.build, Owner::Micro, program.build_s);
+        }
+        let first: Vec<String> = first
+            .iter()
+            .filter_map(|target| registry.program_id(target))
+            .filter(|id| jobs.iter().any(|job| job.id == *id))
+            .collect();
+        Ok(Self {
+            repo,
+            registry,
+            jobs: order::order(jobs, &first),
+            first,
+            programs,
+        })
+    }
+
+    /// What has nothing to run on here, and why.
+    pub fn lacking(&self) -> impl Iterator<Item = (&str, &EngineFailure)> {
+        let lacking = self.programs.lacking.iter();
+        lacking.map(|(id, failure)| (id.as_str(), failure))
+    }
+
+    /// Programs that can't be had here, as far as that is known before anything is compiled or
+    /// downloaded: a line each.
+    pub fn missing(&self) -> impl Iterator<Item = String> {
+        let why = move |job: &Job| Some(format!("{}: {}", job.id, missing(self.repo, &job.how)?));
+        self.jobs.iter().filter_map(why)
+    }
+
+    /// The programs that were built here before.
+    pub fn there(&self) -> Vec<&str> {
+        let is_there = |job: &&Job| job.is_there && missing(self.repo, &job.how).is_none();
+        let there = self.jobs.iter().filter(is_there);
+        there.map(|job| job.id.as_str()).collect()
+    }
+
+    /// What is to be built, in a few lines; empty where all of it is there. At most so many
+    /// programs are named.
+    pub fn announcement(&self, names_max: usize) -> String {
+        let left = || self.jobs.iter().filter(|job| !job.is_there);
+        let is_python = |job: &&Job| matches!(job.how, Build::Python { .. });
+        let (downloads, builds): (Vec<&Job>, Vec<&Job>) = left().partition(is_python);
+        let mut lines = String::new();
+        if !builds.is_empty() {
+            let names: Vec<&str> = builds.iter().map(|job| job.id.as_str()).collect();
+            let (named, others) = names.split_at(names.len().min(names_max));
+            let more = match others.len() {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            let all_s: f64 = builds.iter().map(|job| job.expected_s).sum();
+            lines.push_str(&format!(
+                "To be built, about {}: {}{more}\n",
+                about(all_s),
+                named.join(", ")
+            ));
+        }
+        if let Some(download) = downloads.first() {
+            lines.push_str(&format!(
+                "To be downloaded meanwhile, some GB: what {} needs\n",
+                download.id
+            ));
+        }
+        lines
+    }
+
+    /// Build them. `soon` is called once, where that is worth its time: when the first
+    /// programs stand and nothing is being downloaded, with the ids of those that are left.
+    pub fn run(mut self, mut soon: impl FnMut(&[String]) -> Result<()>) -> Result<Programs> {
+        let mut progress = Progress::begin(&self.jobs);
+        let (repo, registry) = (self.repo, self.registry);
+        let download = |job: &Job| matches!(job.how, Build::Python { .. }) && !job.is_there;
+        let mut look_is_due = !self.first.is_empty();
+        let mut first_took_s = 0.0;
+        std::thread::scope(|scope| {
+            let mut beside: Option<(Job, ScopedJoinHandle<Outcome>)> = None;
+            if let Some(at) = self.jobs.iter().position(download) {
+                let job = self.jobs.remove(at);
+                let (id, how) = (job.id.clone(), job.how.clone());
+                let work = move || python::beside(|| make(repo, registry, &id, &how));
+                beside = Some((job, scope.spawn(work)));
+            }
+            while !self.jobs.is_empty() || beside.is_some() {
+                base::interrupt::check()?;
+                let is_over = |(_, thread): &(Job, ScopedJoinHandle<Outcome>)| {
+                    thread.is_finished() || order::next(&self.jobs, false).is_none()
+                };
+                if let Some((job, thread)) = beside.take_if(|beside| is_over(beside)) {
+                    watch::begin(Progress::GROUP, job.id.as_str());
+                    let outcome = thread.join();
+                    let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                    self.done(&job, outcome);
+                    progress.end(&job.id);
+                    continue;
+                }
+                let first_stand = !self.jobs.iter().any(|job| self.first.contains(&job.id));
+                if look_is_due && first_stand && beside.is_none() {
+                    look_is_due = false;
+                    if first_took_s > COMPILED_S && order::expected_s(&self.jobs) > LEFT_S {
+                        let left = self.jobs.iter().filter(|job| !job.is_there);
+                        soon(&left.map(|job| job.id.clone()).collect::<Vec<_>>())?;
+                        watch::stage(watch::event::Stage::Build);
+                    }
+                }
+                let Some(at) = order::next(&self.jobs, beside.is_none()) else {
+                    continue;
+                };
+                let job = self.jobs.remove(at);
+                progress.say(&job);
+                watch::begin(Progress::GROUP, job.id.as_str());
+                let began = Instant::now();
+                let outcome = make(repo, registry, &job.id, &job.how);
+                if self.first.contains(&job.id) {
+                    first_took_s += began.elapsed().as_secs_f64();
+                }
+                self.done(&job, outcome);
+                progress.took(&job.id, began.elapsed().as_secs_f64());
+            }
+            Ok(self.programs)
+        })
+    }
+
+    fn done(&mut self, job: &Job, outcome: Outcome) {
+        let failure = outcome.as_ref().err().map(ToString::to_string);
+        if let Some(failure) = &failure {
+            watch::warn(format!("{}: {failure}", job.id));
+        }
+        watch::end(&failure.unwrap_or_default());
+        match &job.owner {
+            Owner::Engine(engine) => {
+                let made = outcome.map(|(program, built)| Made {
+                    program,
+                    engine: engine.clone(),
+                    how: job.how.clone(),
+                    built,
+                });
+                self.programs.made.insert(job.id.clone(), made);
+            }
+            Owner::Micro => {
+                let program = outcome.map(|(program, _)| program);
+                self.programs.micro.insert(&job.id, program);
+            }
+        }
+    }
+}
+
+/// Whether a program was built here before; Cargo looks again whether it is of today.
+fn is_there(repo: &Repo, id: &str, how: &Build) -> bool {
+    match how {
+        Build::Cargo { bin, .. } => cargo::kept_path(repo, id, bin).exists(),
+        Build::Prebuilt { .. } => true,
+        Build::Python { requirements, .. } => {
+            python::has_environment(repo, &repo.root.join(requirements))
+        }
+    }
+}
+
+/// Why a target's program can't be had here, where that can be seen without making it.
+pub fn why_missing(repo: &Repo, registry: &Registry, target: &Target) -> Option<String> {
+    let engine = registry.engine(&target.engine)?;
+    missing(repo, engine.build_for(&target.backend))
+}
+
+/// Why a program can't be had here, where that can be seen without making it.
+fn missing(repo: &Repo, how: &Build) -> Option<String> {
+    match how {
+        Build::Cargo { .. } => None,
+        Build::Prebuilt { path, .. } => {
+            let file = repo.root.join(path);
+            (!file.is_file()).then(|| format!("{} is not there", file.display()))
+        }
+        Build::Python { requirements, .. } => python::missing(repo, requirements),
+    }
+}
+
+/// How far the stage is.
+struct Progress {
+    /// Programs to be built: id, and what is known of it.
+    all: Vec<(String, Work)>,
+}
+
+impl Progress {
+    /// What the programs are called together.
+    const GROUP: &str = "programs";
+
+    /// Tell whoever looks what there is to do.
+    fn begin(jobs: &[Job]) -> Self {
+        let item = |job: &Job| Item {
+            expected: Some(Expected {
+                launch_s: job.expected_s,
+                ..Expected::default()
+            }),
+            ..Item::waiting(&job.id, 1)
+        };
+        emit(Event::Group(Group {
+            name: Self::GROUP.into(),
+            items: jobs.iter().map(item).collect(),
+        }));
+        let work = |job: &Job| Work {
+            // What is downloaded beside them adds nothing.
+            expected_s: (!matches!(job.how, Build::Python { .. })).then_some(job.expected_s),
+            left: u32::from(!matches!(job.how, Build::Python { .. })),
+            ..Work::default()
+        };
+        let left = jobs.iter().filter(|job| !job.is_there);
+        Self {
+            all: left.map(|job| (job.id.clone(), work(job))).collect(),
+        }
+    }
+
+    /// That a program is being built, unless it is there or was downloaded.
+    fn say(&self, job: &Job) {
+        if matches!(job.how, Build::Python { .. }) {
+            return;
+        }
+        let Some(at) = self.all.iter().position(|(id, _)| *id == job.id) else {
+            return;
+        };
+        let over = self.all.iter().filter(|(_, work)| work.done > 0).count();
+        let all: Vec<Work> = self.all.iter().map(|(_, work)| *work).collect();
+        let left = match eta::left_s(&all, eta::PROGRAMS_PRIOR_S) {
+            Some(left_s) => format!("; all programs in about {}", about(left_s)),
+            None => String::new(),
+        };
+        eprintln!(
+            "Building {} ({} of {}), about {}{left}",
+            self.all[at].0,
+            over + 1,
+            self.all.len(),
+            about(job.expected_s)
+        );
+    }
+
+    fn took(&mut self, id: &str, took_s: f64) {
+        let mut all = self.all.iter_mut();
+        if let Some((_, work)) = all.find(|(known, _)| known == id) {
+            (work.left, work.done, work.took_s) = (0, 1, took_s);
+        }
+    }
+
+    fn end(&mut self, id: &str) {
+        let mut all = self.all.iter_mut();
+        if let Some((_, work)) = all.find(|(known, _)| known == id) {
+            (work.left, work.done) = (0, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REGISTRY: &str = r#"
+baseline = "p.cpu.f32"
+reference = "p.cpu.f32"
+cross_check = "look.cpu.f32"
+[build_s]
+look = 210
+dear = 840
+[[engine]]
+id = "p"
+name = "P"
+about = ""
+homepage = ""
+build = { kind = "python", script = "p.py", requirements = "p.lock" }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }]
+[[engine]]
+id = "dear"
+name = "D"
+about = ""
+homepage = ""
+build = { kind = "cargo", package = "d", bin = "d" }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }]
+[[engine]]
+id = "look"
+name = "L"
+about = ""
+homepage = ""
+build = { kind = "cargo", package = "l", bin = "l" }
+target = [{ backend = "cpu", precision = "f32", weights = "w" }, { backend = "cpu", precision = "q8_0", weights = "w" }]
+"#;
+
+    #[test]
+    fn what_is_to_be_built_is_said_and_what_is_there_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engines.toml");
+        std::fs::write(&path, REGISTRY).unwrap();
+        let registry = Registry::load(&path).unwrap();
+        let repo = Repo {
+            root: dir.path().to_owned(),
+            build_dir: dir.path().join("target"),
+            models_dir: dir.path().join("models"),
+        };
+        let micro: schema::micro::Program = toml::from_str(
+            r#"id = "look-micro"
+build_s = 30
+build = { kind = "cargo", package = "l", bin = "l-micro" }"#,
+        )
+        .unwrap();
+        let targets = registry.targets();
+        let look = [targets[2].clone(), targets[3].clone()];
+        let stage = || {
+            let micro = std::slice::from_ref(&micro);
+            Stage::new(&repo, &registry, &targets, micro, &look).unwrap()
+        };
+        let said = stage().announcement(6);
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with("To be built, about "), "{said}");
+        assert!(lines[0].ends_with(": look, look-micro, dear"), "{said}");
+        assert!(lines[1].contains("what p needs"), "{said}");
+
+        for (id, bin) in [("look", "l"), ("look-micro", "l-micro"), ("dear", "d")] {
+            let program = repo.build_dir.join("programs").join(id).join(bin);
+            std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+            std::fs::write(program, "").unwrap();
+        }
+        let stage = stage();
+        let said = stage.announcement(6);
+        assert!(said.starts_with("To be downloaded"), "{said}");
+        assert_eq!(stage.there(), ["look", "dear", "look-micro"]);
+    }
+
+    #[test]
+    fn a_prebuilt_program_that_is_not_there_is_seen_before_it_is_needed() {
+        let repo = Repo::at("/nowhere".into());
+        let how = Build::Prebuilt {
+            path: "bin/x".into(),
+            needs: vec![],
+        };
+        let why = missing(&repo, &how);
+        assert_eq!(why.as_deref(), Some("/nowhere/bin/x is not there"));
+    }
+}

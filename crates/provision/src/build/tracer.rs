@@ -1,0 +1,44 @@
+//! The kernel tracer: a library of ours that a traced engine's driver loads. It is
+//! built like an engine, on demand, and needs no CUDA for that.
+
+use super::{cargo_command, unavailable};
+use base::repo::Repo;
+use harness::engine::EngineFailure;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+/// Its package.
+const PACKAGE: &str = "kernel-tracer";
+/// Its library, without what a system puts around such names.
+const LIBRARY: &str = "kernel_tracer";
+
+/// Build it, or take a bundle's; the library's path.
+pub fn tracer(repo: &Repo) -> Result<PathBuf, EngineFailure> {
+    if matches!(repo.bundle(), Ok(Some(_))) {
+        let file = repo.root.join("lib").join(tracer_file());
+        return match file.is_file() {
+            true => Ok(file),
+            false => Err(unavailable(format!("{} is not there", file.display()))),
+        };
+    }
+    let arguments = ["build", "--release", "--locked", "--package", PACKAGE];
+    let status = cargo_command()
+        .args(arguments)
+        .env("CARGO_TARGET_DIR", &repo.build_dir)
+        .current_dir(&repo.root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|error| unavailable(format!("cargo can't be started: {error}")))?;
+    if !status.success() {
+        let command = arguments.join(" ");
+        return Err(unavailable(format!("`cargo {command}` failed ({status})")));
+    }
+    Ok(repo.build_dir.join("release").join(tracer_file()))
+}
+
+/// What the library's file is called.
+pub fn tracer_file() -> String {
+    use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+    format!("{DLL_PREFIX}{LIBRARY}{DLL_SUFFIX}")
+}

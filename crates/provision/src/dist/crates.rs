@@ -1,0 +1,165 @@
+//! Which crates a program is linked from, by Cargo's own word, and where their sources
+//! lie. Judges nothing: licences are read in `licenses`, listed in `sbom`.
+
+use crate::build::cargo_command;
+use anyhow::{Context, Result, bail};
+use base::repo::Repo;
+use schema::registry::Build;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// A crate.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// SPDX expression, where its manifest has one.
+    pub license: Option<String>,
+    /// Where it is developed.
+    pub repository: Option<String>,
+    /// Where its source lies.
+    pub dir: PathBuf,
+    /// sha256 of its archive by the lockfile; `None`: it is no registry's.
+    pub checksum: Option<String>,
+}
+
+/// What the harness itself is linked from.
+pub fn of_harness(repo: &Repo) -> Result<Vec<Package>> {
+    let how = Build::Cargo {
+        package: "xtask".into(),
+        bin: String::new(),
+        manifest: None,
+        features: Vec::new(),
+        default_features: true,
+        needs: Vec::new(),
+    };
+    of_program(repo, &how)
+}
+
+/// What a program of Cargo's is linked from; nothing where it isn't Cargo's.
+pub fn of_program(repo: &Repo, how: &Build) -> Result<Vec<Package>> {
+    let Build::Cargo {
+        package,
+        manifest,
+        features,
+        default_features,
+        ..
+    } = how
+    else {
+        return Ok(Vec::new());
+    };
+    let manifest = repo.root.join(manifest.as_deref().unwrap_or("Cargo.toml"));
+    let mut words = vec!["tree", "--locked", "--edges", "normal", "--prefix", "none"];
+    words.extend(["--format", "{p}", "--package", package]);
+    let features = features.join(",");
+    if !features.is_empty() {
+        words.extend(["--features", &features]);
+    }
+    if !default_features {
+        words.push("--no-default-features");
+    }
+    let tree = linked(&cargo(repo, &words, &manifest)?);
+    let words = ["metadata", "--locked", "--format-version", "1"];
+    let metadata = cargo(repo, &words, &manifest)?;
+    let metadata: Metadata = serde_json::from_str(&metadata)?;
+    let lock = manifest.with_file_name("Cargo.lock");
+    let sums = checksums(&lock)?;
+    let packages = metadata.packages.into_iter();
+    let packages = packages.filter(|p| tree.contains(&(p.name.clone(), p.version.clone())));
+    Ok(packages.map(|found| found.with(&sums)).collect())
+}
+
+fn cargo(repo: &Repo, words: &[&str], manifest: &Path) -> Result<String> {
+    let output = cargo_command()
+        .args(words)
+        .arg("--manifest-path")
+        .arg(manifest)
+        .current_dir(&repo.root)
+        .stdin(Stdio::null())
+        .output()
+        .context("cargo can't be started")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`cargo {}` failed: {}", words.join(" "), said.trim());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Name and version in each line of `cargo tree --format {p}`.
+fn linked(tree: &str) -> BTreeSet<(String, String)> {
+    let lines = tree.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (name, version) = (words.next()?, words.next()?);
+        Some((name.to_owned(), version.strip_prefix('v')?.to_owned()))
+    });
+    lines.collect()
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Found>,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    name: String,
+    version: String,
+    license: Option<String>,
+    repository: Option<String>,
+    manifest_path: PathBuf,
+}
+
+impl Found {
+    fn with(self, sums: &BTreeMap<(String, String), String>) -> Package {
+        let checksum = sums
+            .get(&(self.name.clone(), self.version.clone()))
+            .cloned();
+        let dir = self.manifest_path.parent().map(Path::to_owned);
+        Package {
+            name: self.name,
+            version: self.version,
+            license: self.license,
+            repository: self.repository,
+            dir: dir.unwrap_or_default(),
+            checksum,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Lock {
+    package: Vec<Locked>,
+}
+
+#[derive(Deserialize)]
+struct Locked {
+    name: String,
+    version: String,
+    checksum: Option<String>,
+}
+
+fn checksums(lock: &Path) -> Result<BTreeMap<(String, String), String>> {
+    let text = std::fs::read_to_string(lock)
+        .with_context(|| format!("{} can't be read", lock.display()))?;
+    let lock: Lock = toml::from_str(&text)?;
+    let packages = lock.package.into_iter();
+    let with_sum = packages.filter_map(|p| Some(((p.name, p.version), p.checksum?)));
+    Ok(with_sum.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trees_lines_are_names_and_versions() {
+        let tree = "a-bench v0.1.0 (/home/me/a)\nserde v1.0.1\nserde_derive v1.0.1 (proc-macro)\nserde v1.0.1 (*)\n\n";
+        let found = linked(tree);
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a-bench", "serde", "serde_derive"]);
+    }
+}

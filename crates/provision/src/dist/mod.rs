@@ -1,0 +1,176 @@
+//! `cargo xtask dist`: programs, data and this harness as archives for machines that have
+//! no toolchain. One archive is the base (harness, data, registry, the instrument and the
+//! judge that needs no Python), one more for each engine; all unpack into one directory.
+//! Builds nothing by itself (`build` does) and measures nothing.
+
+mod archive;
+mod base;
+mod cpu;
+mod crates;
+mod licenses;
+mod part;
+mod program;
+mod registry;
+mod report;
+mod sbom;
+
+use crate::build;
+use crate::provenance;
+use ::base::repo::Repo;
+use ::base::whole::write_whole;
+use anyhow::{Context, Result, bail};
+use harness::programs::Programs;
+use part::Part;
+use schema::bundle::{self, Bundle};
+use schema::hash::sha256_hex;
+use schema::registry::{Build, Registry, Target};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// An engine's archive and the base's may not be larger: what runners, lenders of machines
+/// and mail accept. Bytes.
+const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
+
+/// What the command line says.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Engine or target ids of engines/engines.toml; none: all that a normal run uses.
+    pub engines: Vec<String>,
+    /// Those for an NVIDIA GPU instead.
+    #[arg(long)]
+    pub cuda: bool,
+    /// The CPU to compile for, as rustc names it, e.g. x86-64-v3; other than native,
+    /// everything is built anew.
+    #[arg(long, value_name = "CPU", default_value = cpu::NATIVE)]
+    pub target_cpu: String,
+    /// Where the archives go, instead of target/dist.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Exit status 3 where an engine can't be built here; the others are packed.
+pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    if repo.bundle()?.is_some() {
+        bail!("this is a bundle already: make another from a checkout");
+    }
+    let registry = repo.registry()?;
+    let usual = repo.profile("cpu")?.backends;
+    let chosen = build::choose(&registry, &usual, &options.engines, options.cuda)?;
+    if let Some(status) = cpu::built_for_another(repo, options)? {
+        return Ok(status);
+    }
+    let chosen: Vec<Target> = chosen.into_iter().filter(|t| packs(&registry, t)).collect();
+    let helpers = helpers(&registry);
+    // They run elsewhere.
+    let programs = build::compile(repo, &registry, chosen.iter().chain(&helpers))?;
+    let made = bundle(repo, &registry, &programs, options)?;
+    let name = format!(
+        "llm-engine-bench-{}-{}-{}{}",
+        made.version,
+        std::env::consts::ARCH,
+        std::env::consts::OS,
+        if made.cuda { "-cuda" } else { "" }
+    );
+
+    let tracer = match options.cuda {
+        true => Some(build::tracer(repo)?),
+        false => None,
+    };
+    let mut base = base::base(repo, &registry, &made, tracer.as_deref())?;
+    program::add(repo, &programs, &helpers, &mut base)?;
+    let mut parts = vec![base];
+    for engine in &registry.engines {
+        let targets = chosen.iter().filter(|target| target.engine == engine.id);
+        let targets: Vec<Target> = targets.cloned().collect();
+        let mut part = Part::new(&engine.id);
+        program::add(repo, &programs, &targets, &mut part)?;
+        if !part.is_empty() {
+            parts.push(part);
+        }
+    }
+
+    let out = options
+        .out
+        .clone()
+        .unwrap_or_else(|| repo.root.join("target/dist"));
+    std::fs::create_dir_all(&out).with_context(|| format!("{} can't be made", out.display()))?;
+    let rows = write(&parts, &name, &out)?;
+    print!("{}", report::table(&rows));
+    println!("Archives: {}", out.display());
+    let too_large = report::too_large(&rows, ARCHIVE_BYTES_MAX);
+    if !too_large.is_empty() {
+        bail!("{}", too_large.join("; "));
+    }
+    // What failed was said when it happened.
+    Ok(match chosen.iter().all(|target| programs.has(target)) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(3),
+    })
+}
+
+/// Whether a target's program is a file to pack. A script goes into the base as it is,
+/// and makes its environment where it is unpacked.
+fn packs(registry: &Registry, target: &Target) -> bool {
+    let engine = registry.engine(&target.engine);
+    engine.is_some_and(|e| matches!(e.build_for(&target.backend), Build::Cargo { .. }))
+}
+
+/// Who is in every bundle: the instrument, and a judge that is no script.
+fn helpers(registry: &Registry) -> Vec<Target> {
+    let instrument = registry.instrument.as_ref().map(|i| i.target.as_str());
+    let [reference, cross_check] = registry.judges();
+    let targets = registry.targets().into_iter();
+    targets
+        .filter(|t| {
+            Some(t.id.as_str()) == instrument || t.id == reference.id || t.id == cross_check.id
+        })
+        .filter(|t| packs(registry, t))
+        .collect()
+}
+
+/// What the bundle says of itself.
+fn bundle(
+    repo: &Repo,
+    registry: &Registry,
+    programs: &Programs,
+    options: &Options,
+) -> Result<Bundle> {
+    let (git_revision, git_dirty) = provenance::git(&repo.root);
+    Ok(Bundle {
+        format: bundle::FORMAT,
+        version: env!("CARGO_PKG_VERSION").into(),
+        git_revision,
+        git_dirty,
+        target_cpu: options.target_cpu.clone(),
+        cpu_flags: cpu::flags(&options.target_cpu)?,
+        cuda: options.cuda,
+        lockfiles: provenance::lockfiles(&repo.root, registry),
+        adoption: build::adoption(repo, programs),
+    })
+}
+
+/// Write every part's archive, then the sums of all.
+fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<report::Row>> {
+    let mut rows = Vec::new();
+    let mut sums = String::new();
+    for part in parts {
+        let file = match part.name.as_str() {
+            base::NAME => format!("{name}.tar.gz"),
+            engine => format!("{name}-{engine}.tar.gz"),
+        };
+        let bytes = archive::pack(name, part)?;
+        let path = out.join(&file);
+        write_whole(&path, &bytes)?;
+        sums.push_str(&format!("{}  {file}\n", sha256_hex(&bytes)));
+        rows.push(report::Row {
+            part: part.name.clone(),
+            file,
+            files: part.entries.len(),
+            bytes: part.bytes(),
+            packed_bytes: bytes.len() as u64,
+        });
+    }
+    let path = out.join(format!("{name}.sha256"));
+    write_whole(&path, sums)?;
+    Ok(rows)
+}

@@ -1,0 +1,157 @@
+//! `cargo xtask doctor`: what this machine has, what it could do at best, what is
+//! missing and how to get it.
+//!
+//! Looks and measures ([`machine`] does); changes nothing, installs nothing, and asks no network.
+
+mod advice;
+mod instructions;
+mod provision;
+mod render;
+
+pub use advice::{Finding, Severity};
+pub use instructions::{Outcome, Tried};
+pub use provision::Provision;
+
+use crate::fetch::free_bytes;
+use harness::devices;
+use harness::engine::isa;
+use harness::machine::{self, Ceilings, Cpu, Gpu, Memory, Processor, System, Tools};
+use schema::registry::Registry;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where builds go, for its free space.
+    pub build_dir: PathBuf,
+    /// Where models go, for its free space.
+    pub models_dir: PathBuf,
+    /// Whether to measure the ceilings, which loads all cores for some seconds.
+    pub measure: bool,
+}
+
+/// Everything the doctor found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The processor.
+    pub cpu: Cpu,
+    /// Every vector extension that it advertises, tried.
+    pub instructions: Vec<Tried>,
+    /// Main memory.
+    pub memory: Memory,
+    /// Operating system, container, hypervisor.
+    pub system: System,
+    /// NVIDIA devices.
+    pub gpu: Gpu,
+    /// Backend → the device that it runs on here, or why there is none; only those that
+    /// need one.
+    pub devices: BTreeMap<String, Result<String, String>>,
+    /// Programs and libraries.
+    pub tools: Tools,
+    /// Who provides what programs are built with.
+    pub provision: Provision,
+    /// Free space where the project writes.
+    pub disks: Vec<Disk>,
+    /// What the machine can do at best, if it was measured.
+    pub ceilings: Option<Ceilings>,
+    /// What is missing or would disturb a measurement.
+    pub findings: Vec<Finding>,
+}
+
+/// Free space in one place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Disk {
+    /// What is kept there.
+    pub what: String,
+    /// Where.
+    pub path: PathBuf,
+    /// What an unprivileged process may still write.
+    pub free_bytes: Option<u64>,
+}
+
+/// Look at this machine.
+pub fn doctor(repo: &Path, options: &Options) -> Report {
+    let cpu = Cpu::read();
+    let instructions = instructions::try_all(Processor::here());
+    let memory = Memory::read();
+    let system = System::read();
+    let gpu = Gpu::read();
+    let tools = Tools::read(repo);
+    let disks = vec![
+        disk("builds", &options.build_dir),
+        disk("models", &options.models_dir),
+    ];
+    let ceilings = options.measure.then(machine::ceilings);
+    // Without a registry nobody is known to want anything.
+    let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
+    let wanted = registry.as_ref().map(Registry::wanted).unwrap_or_default();
+    let devices = registry.as_ref().map(devices::of_backends);
+    let mut findings = advice::findings(&cpu, &memory, &system, &tools, &disks, &wanted);
+    let limits = registry.as_ref().map(isa::limits).unwrap_or_default();
+    findings.extend(instructions::finding(
+        Processor::here(),
+        &instructions,
+        &limits,
+    ));
+    Report {
+        cpu,
+        instructions,
+        memory,
+        system,
+        gpu,
+        devices: devices.unwrap_or_default(),
+        provision: Provision::read(repo, &options.build_dir, &tools),
+        tools,
+        disks,
+        ceilings,
+        findings,
+    }
+}
+
+fn disk(what: &str, path: &Path) -> Disk {
+    Disk {
+        what: what.to_owned(),
+        path: path.to_owned(),
+        free_bytes: free_bytes(path),
+    }
+}
+
+impl Report {
+    /// For people: what was found, then what to do about it.
+    pub fn to_text(&self) -> String {
+        render::text(self)
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string_pretty(self)?)
+    }
+
+    /// Whether the two commands of the README can work here.
+    pub fn is_usable(&self) -> bool {
+        self.findings.iter().all(|f| f.severity != Severity::Needed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_this_machine_renders_both_ways() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            build_dir: dir.path().join("target"),
+            models_dir: dir.path().join("models"),
+            measure: false,
+        };
+        let report = doctor(dir.path(), &options);
+        assert!(report.ceilings.is_none());
+        assert!(report.disks.iter().all(|disk| disk.free_bytes.is_some()));
+        let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+        assert!(json["cpu"]["threads_usable"].as_u64().unwrap() > 0);
+        assert!(report.to_text().contains("usable threads"));
+    }
+}

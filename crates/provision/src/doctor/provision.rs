@@ -1,0 +1,172 @@
+//! Who provides what programs are built with: the flake's shell, the environment, or
+//! the project itself. Only looks: nothing is made here.
+
+use crate::build;
+use base::nix_shell::NixShell;
+use base::repo::Repo;
+use harness::machine::Tools;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// One answer each, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Provision {
+    /// The flake's shell, and whether programs of the host's are within its reach.
+    pub nix_shell: String,
+    /// The Python environment of the engines.
+    pub python: String,
+    /// libtorch.
+    pub libtorch: String,
+    /// The CUDA toolkit.
+    pub cuda_toolkit: String,
+    /// CMake.
+    pub cmake: String,
+    /// libclang.
+    pub libclang: String,
+}
+
+impl Provision {
+    pub(super) fn read(root: &Path, build_dir: &Path, tools: &Tools) -> Self {
+        let repo = Repo {
+            root: root.to_owned(),
+            build_dir: build_dir.to_owned(),
+            models_dir: PathBuf::new(),
+        };
+        let found = Found {
+            shell: NixShell::current(),
+            venv: build::venv_dir(&repo),
+            libtorch: build::libtorch_dir(),
+            cuda: build::cuda_home(&repo),
+            cmake: tools.cmake.is_here(),
+            libclang: tools.libclang.is_here(),
+            build_tools: build::build_tools_are_made(&repo),
+        };
+        found.in_words()
+    }
+}
+
+struct Found {
+    shell: Option<NixShell>,
+    venv: PathBuf,
+    libtorch: Option<PathBuf>,
+    /// Where, and whether the project made it.
+    cuda: Option<(PathBuf, bool)>,
+    /// Whether the machine has one.
+    cmake: bool,
+    libclang: bool,
+    /// Whether the project's own of both are made.
+    build_tools: bool,
+}
+
+impl Found {
+    fn in_words(&self) -> Provision {
+        let whose = |path: &Path, by: &str| match &self.shell {
+            Some(shell) => format!("the {} shell's: {}", shell.name, path.display()),
+            None => format!("{by}: {}", path.display()),
+        };
+        let shell = self.shell.as_ref().map(|shell| match shell.pure {
+            true => format!("{}, pure", shell.name),
+            false => format!("{}, with programs of the host's on PATH", shell.name),
+        });
+        let made = match self.venv.is_dir() || self.shell.is_some() {
+            true => "",
+            false => " (made when it is needed)",
+        };
+        Provision {
+            nix_shell: shell.unwrap_or("none: the project provides what is missing".into()),
+            python: whose(&self.venv, "the project's own") + made,
+            libtorch: match &self.libtorch {
+                Some(dir) => whose(dir, "the one that LIBTORCH names"),
+                None => "the one in that Python's PyTorch".into(),
+            },
+            cuda_toolkit: match (&self.cuda, &self.shell) {
+                (Some((home, true)), _) => format!("the project's own: {}", home.display()),
+                (Some((home, false)), _) => whose(home, "the machine's"),
+                (None, Some(shell)) => format!("none: the {} shell brings none", shell.name),
+                (None, None) => format!(
+                    "the project's own, of {} (made when a CUDA program is built)",
+                    build::CUDA_LOCK
+                ),
+            },
+            cmake: self.build_tool(self.cmake),
+            libclang: self.build_tool(self.libclang),
+        }
+    }
+
+    fn build_tool(&self, is_here: bool) -> String {
+        match (is_here, &self.shell) {
+            (true, Some(shell)) => format!("the {} shell's", shell.name),
+            (true, None) => "the machine's".into(),
+            (false, Some(shell)) => format!("none: the {} shell brings none", shell.name),
+            (false, None) => {
+                let made = match self.build_tools {
+                    true => "",
+                    false => " (made when it is needed)",
+                };
+                format!("the project's own, of {}{made}", build::BUILD_TOOLS_LOCK)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(shell: Option<&str>) -> Found {
+        Found {
+            shell: shell.map(|name| NixShell {
+                name: name.into(),
+                pure: false,
+                venv: None,
+            }),
+            venv: "/no/venv".into(),
+            libtorch: None,
+            cuda: None,
+            cmake: true,
+            libclang: false,
+            build_tools: false,
+        }
+    }
+
+    #[test]
+    fn outside_of_a_shell_the_project_provides() {
+        let words = found(None).in_words();
+        assert!(words.nix_shell.starts_with("none"));
+        assert_eq!(
+            words.python,
+            "the project's own: /no/venv (made when it is needed)"
+        );
+        assert!(words.libtorch.contains("PyTorch"));
+        assert!(words.cuda_toolkit.contains("made when"));
+        assert_eq!(words.cmake, "the machine's");
+        assert_eq!(
+            words.libclang,
+            "the project's own, of data/build-tools.lock (made when it is needed)"
+        );
+        let named = Found {
+            libtorch: Some("/l".into()),
+            cuda: Some(("/c".into(), false)),
+            ..found(None)
+        };
+        assert_eq!(named.in_words().libtorch, "the one that LIBTORCH names: /l");
+        assert_eq!(named.in_words().cuda_toolkit, "the machine's: /c");
+    }
+
+    #[test]
+    fn inside_the_shell_does() {
+        let words = found(Some("cpu")).in_words();
+        assert!(words.nix_shell.starts_with("cpu, with programs"));
+        assert_eq!(words.python, "the cpu shell's: /no/venv");
+        assert_eq!(words.cuda_toolkit, "none: the cpu shell brings none");
+        assert_eq!(words.cmake, "the cpu shell's");
+        assert_eq!(words.libclang, "none: the cpu shell brings none");
+        let cuda = Found {
+            libtorch: Some("/l".into()),
+            cuda: Some(("/c".into(), false)),
+            ..found(Some("default"))
+        };
+        assert_eq!(cuda.in_words().libtorch, "the default shell's: /l");
+        assert_eq!(cuda.in_words().cuda_toolkit, "the default shell's: /c");
+    }
+}

@@ -1,0 +1,155 @@
+//! A directory of the user's, looked at: whether a whole model is in it, and what each file hashes
+//! to. Its files are the model: the id is made of their hashes, so a directory that changes is
+//! another model from then on.
+
+use super::check::{OPTIONAL, shape, shards, unusable};
+use super::{Looked, id_of, megabytes, whole};
+use crate::fetch::{Progress, free_bytes, human_bytes, sha256_of_file};
+use anyhow::Result;
+use base::names::Refused;
+use base::shelf::{self, Brought, INDEX, WEIGHTS};
+use models::ModelFile;
+use models::checkpoint::Weights;
+use schema::hash::sha256_hex;
+use schema::model::{Model, Source};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// GGUF files that are taken as they are, by the names that targets give them.
+const GGUF: [ModelFile; 4] = [
+    ModelFile::GgufF32,
+    ModelFile::GgufF16,
+    ModelFile::GgufQ8_0,
+    ModelFile::GgufQ4KM,
+];
+
+/// Look at it; nothing is copied.
+pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) -> Result<Looked> {
+    let what = path.display().to_string();
+    let path = std::fs::canonicalize(path).map_err(|error| {
+        unusable(
+            &what,
+            format!("no such directory ({error}); --model takes an id of `cargo xtask list models`, hf:org/repo or a directory"),
+        )
+    })?;
+    if !path.is_dir() {
+        return Err(unusable(
+            &what,
+            "it is no directory; name the one that the file is in",
+        )
+        .into());
+    }
+    let shape = shape(
+        &what,
+        &read(&path, "config.json", &what)?,
+        &read(&path, "tokenizer.json", &what)?,
+    )?;
+    let has = |name: &str| path.join(name).is_file();
+    let mut weights = vec![WEIGHTS.to_owned()];
+    let mut names = vec!["config.json".to_owned(), "tokenizer.json".to_owned()];
+    if !has(WEIGHTS) && has(INDEX) {
+        weights = shards(&what, &read(&path, INDEX, &what)?)?
+            .into_iter()
+            .collect();
+        names.push(INDEX.to_owned());
+    }
+    if let Some(lacking) = weights.iter().find(|name| !has(name)) {
+        return Err(lacks(&what, lacking).into());
+    }
+    let others = OPTIONAL.into_iter().chain(GGUF.map(ModelFile::name));
+    names.extend(others.filter(|name| has(name)).map(str::to_owned));
+    let parts: Vec<_> = weights.iter().map(|name| path.join(name)).collect();
+    names.extend(weights);
+    Weights::open(&parts)
+        .and_then(|weights| weights.check(&shape))
+        .map_err(|error| unusable(&what, format!("{error:#}")))?;
+
+    let mut bytes = 0;
+    for name in &names {
+        bytes += std::fs::metadata(path.join(name)).map_or(0, |data| data.len());
+    }
+    let mut hashes = BTreeMap::new();
+    for name in &names {
+        hashes.insert(name.clone(), sha256_of_file(&path.join(name), progress)?);
+    }
+    let lines: String = hashes
+        .iter()
+        .map(|(name, sha256)| format!("{sha256}  {name}\n"))
+        .collect();
+    let content = sha256_hex(lines.as_bytes());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let id = id_of(&name, &content);
+    if shelf::get(models_dir, &id)?.is_none() {
+        check_room(bytes, models_dir, &what)?;
+    }
+    let model = Model {
+        id,
+        name: name.into_owned(),
+        parameters: shape.parameters(),
+        size_mb: megabytes(bytes),
+        positions: whole(shape.spec.max_position),
+        gated: false,
+        about: format!(
+            "Brought by whoever measured it, as files with the hash {content:.12}: nothing here vouches for what it is good for."
+        ),
+        source: Source::Directory { files: names },
+    };
+    Ok(Looked {
+        brought: Brought {
+            model,
+            from: Some(path),
+        },
+        hashes,
+    })
+}
+
+fn read(path: &Path, name: &str, what: &str) -> Result<Vec<u8>, Refused> {
+    std::fs::read(path.join(name)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => lacks(what, name),
+        _ => unusable(what, format!("{name} can't be read: {error}")),
+    })
+}
+
+fn lacks(what: &str, name: &str) -> Refused {
+    unusable(
+        what,
+        format!(
+            "it lacks {name}: a model has config.json, tokenizer.json and {WEIGHTS}, or {INDEX} and all of its shards"
+        ),
+    )
+}
+
+/// Refuse what can't be copied, before it is begun. Where the file system shares blocks a copy takes
+/// less, which nobody can know before.
+fn check_room(bytes: u64, models_dir: &Path, what: &str) -> Result<(), Refused> {
+    match free_bytes(models_dir) {
+        Some(free) if free < bytes => Err(unusable(
+            what,
+            format!(
+                "not enough disk space: its {} are to be copied into {}, where {} are free; free some space, or point BENCH_MODELS_DIR at a larger disk",
+                human_bytes(bytes),
+                models_dir.display(),
+                human_bytes(free)
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_said_with_its_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = check_room(u64::MAX, dir.path(), "mine")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("mine: not enough disk space: its 18.4 EB"),
+            "{error}"
+        );
+        check_room(1, dir.path(), "mine").unwrap();
+    }
+}

@@ -1,0 +1,194 @@
+//! A repository of a hub, looked at: its commit, which files it has and how large they are, and its
+//! small files. The index decides which shards there are.
+
+use super::check::{OPTIONAL, shape, shards, unusable};
+use super::{Looked, Places, id_of, megabytes, whole};
+use crate::fetch::{Options, Progress, Repository, Session, free_bytes, human_bytes};
+use anyhow::Result;
+use base::names::Refused;
+use base::shelf::{Brought, INDEX, WEIGHTS};
+use models::ModelFile;
+use schema::model::{HubFile, Model, Source};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Look at it; nothing large is downloaded.
+pub(super) fn look(
+    repo: &str,
+    revision: Option<&str>,
+    places: &Places<'_>,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Looked> {
+    let session = Session::open(places.models_dir, options)?;
+    let found = session.repository(repo, revision, progress)?;
+    let what = format!("hf:{repo} at {:.12}", found.commit);
+    let config = file(&found, "config.json", &what)?;
+    if found.gated && !session.has_token && !session.has(&config) {
+        let text = format!(
+            "it is gated: accept its terms at {}/{repo} and set HF_TOKEN to a token of that account",
+            session.endpoint
+        );
+        return Err(unusable(&what, text).into());
+    }
+    let mut small = |file: &HubFile| {
+        session
+            .small_file(file, progress)
+            .map_err(|error| match found.gated {
+                true => unusable(&what, format!("{error:#}")).into(),
+                false => error,
+            })
+    };
+    let tokenizer = file(&found, "tokenizer.json", &what)?;
+    let mut files = vec![config.clone(), tokenizer.clone()];
+    let optional = OPTIONAL
+        .into_iter()
+        .filter(|name| found.files.contains_key(*name));
+    files.extend(optional.map(|name| found.file(name, name)));
+    let shape = shape(&what, &small(&config)?, &small(&tokenizer)?)?;
+    match (
+        found.files.contains_key(WEIGHTS),
+        found.files.contains_key(INDEX),
+    ) {
+        (true, _) => files.push(found.file(WEIGHTS, WEIGHTS)),
+        (false, true) => {
+            let index = found.file(INDEX, INDEX);
+            let names = shards(&what, &small(&index)?)?;
+            files.push(index);
+            for name in names {
+                files.push(file(&found, &name, &what)?);
+            }
+        }
+        (false, false) => {
+            let text = format!(
+                "it has no {WEIGHTS} and no {INDEX}: a reference needs safetensors, and nothing else is read"
+            );
+            return Err(unusable(&what, text).into());
+        }
+    }
+    files.extend(gguf(&found));
+    let sizes = sizes(&session, &found, &files)?;
+    let bytes: u64 = sizes.values().sum();
+    let room = places.downloads_to.unwrap_or_else(|| session.cache_dir());
+    check_room(&session, &files, &sizes, room, &what)?;
+    let name = repo.rsplit('/').next().unwrap_or(repo);
+    let model = Model {
+        id: id_of(name, &found.commit),
+        name: repo.to_owned(),
+        parameters: shape.parameters(),
+        size_mb: megabytes(bytes),
+        positions: whole(shape.spec.max_position),
+        gated: found.gated,
+        about: format!(
+            "Brought by whoever measured it, from {repo} of a Hugging Face hub at revision {:.12}: nothing here vouches for what it is good for.",
+            found.commit
+        ),
+        source: Source::Hub { files },
+    };
+    Ok(Looked {
+        brought: Brought { model, from: None },
+        hashes: BTreeMap::new(),
+    })
+}
+
+/// A file that a model can't do without.
+fn file(found: &Repository, name: &str, what: &str) -> Result<HubFile, Refused> {
+    match found.files.contains_key(name) {
+        true => Ok(found.file(name, name)),
+        false => Err(unusable(
+            what,
+            format!(
+                "it lacks {name}: a model has config.json, tokenizer.json and safetensors, whole or in all of its shards"
+            ),
+        )),
+    }
+}
+
+/// GGUF files of the formats that targets read, by how their names end.
+fn gguf(found: &Repository) -> Vec<HubFile> {
+    let formats = [
+        (ModelFile::GgufF16, "f16.gguf"),
+        (ModelFile::GgufQ8_0, "q8_0.gguf"),
+        (ModelFile::GgufQ4KM, "q4_k_m.gguf"),
+    ];
+    let of_format = |(format, end): (ModelFile, &str)| {
+        // `bf16.gguf` is another format.
+        let is_it = |path: &&String| {
+            let path = path.to_lowercase();
+            let stem = path.strip_suffix(end);
+            stem.is_some_and(|stem| !stem.contains('/') && stem.ends_with(['-', '.', '_']))
+        };
+        let path = found.files.keys().find(is_it)?;
+        Some(found.file(path, format.name()))
+    };
+    formats.into_iter().filter_map(of_format).collect()
+}
+
+/// Each file's length (bytes), by its path.
+fn sizes<'f>(
+    session: &Session<'_>,
+    found: &Repository,
+    files: &'f [HubFile],
+) -> Result<BTreeMap<&'f str, u64>> {
+    let size = |file: &'f HubFile| {
+        let known = found.files.get(&file.path).copied().flatten();
+        let size = known.map_or_else(|| session.size(file), Ok)?;
+        Ok((file.path.as_str(), size))
+    };
+    files.iter().map(size).collect()
+}
+
+/// Refuse what can't fit, before its first byte.
+fn check_room(
+    session: &Session<'_>,
+    files: &[HubFile],
+    sizes: &BTreeMap<&str, u64>,
+    room: &Path,
+    what: &str,
+) -> Result<(), Refused> {
+    let missing = files.iter().filter(|file| !session.has(file));
+    let needed: u64 = missing.map(|file| sizes[file.path.as_str()]).sum();
+    match free_bytes(room) {
+        Some(free) if free < needed => Err(unusable(
+            what,
+            format!(
+                "not enough disk space: {} are to be downloaded into {}, where {} are free; free some space, or point HF_HOME at a larger disk",
+                human_bytes(needed),
+                room.display(),
+                human_bytes(free)
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gguf_files_are_known_by_how_their_names_end() {
+        let paths = [
+            "a-BF16.gguf",
+            "a-f16.gguf",
+            "a.Q8_0.gguf",
+            "q4/a-q4_k_m.gguf",
+            "aq4_k_m.gguf",
+        ];
+        let found = Repository {
+            repo: "o/r".into(),
+            commit: "0".repeat(40),
+            files: paths.map(|path| (path.to_owned(), None)).into(),
+            gated: false,
+        };
+        let files = gguf(&found);
+        let named: Vec<(&str, &str)> = files.iter().map(|f| (&*f.name, &*f.path)).collect();
+        assert_eq!(
+            named,
+            [
+                ("model-f16.gguf", "a-f16.gguf"),
+                ("model-q8_0.gguf", "a.Q8_0.gguf")
+            ]
+        );
+    }
+}

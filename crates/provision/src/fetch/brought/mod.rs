@@ -1,0 +1,260 @@
+//! Models that the user brings: `--model hf:org/repo[@revision]` and `--model path/to/dir`. A model
+//! is looked at before anything large is read or written, and what can be said against it is said
+//! then, in one line and with exit status 2. What is left is kept with an id of its own in the
+//! models directory (`fetch::keep`), and from there on it is a model like any other.
+//!
+//! It downloads no weights, copies none and makes none: `fetch` does.
+
+mod check;
+mod directory;
+mod hub;
+
+use crate::fetch::{self, Bar, Options, Progress, Verify};
+use anyhow::Result;
+use base::names::Refused;
+use base::repo::Repo;
+use base::shelf::Brought;
+use schema::model::{Models, Source};
+use schema::run::RunHeader;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What the name of a repository of a hub begins with.
+const HUB: &str = "hf:";
+
+/// How a model was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Given {
+    /// By an id, which may be that of no model.
+    Id,
+    /// By a repository of a hub.
+    Hub {
+        repo: String,
+        revision: Option<String>,
+    },
+    /// By a directory.
+    Directory(PathBuf),
+}
+
+/// A model that was looked at and can be used.
+#[derive(Debug)]
+pub struct Looked {
+    /// What is to be kept of it.
+    pub brought: Brought,
+    /// What is known of its files' hashes: of a directory's, all.
+    pub hashes: BTreeMap<String, String>,
+}
+
+/// The ids of models that may have been given by repository or directory. Those are kept.
+pub fn ids(repo: &Repo, names: &[String]) -> Result<Vec<String>> {
+    names.iter().map(|name| id(repo, name)).collect()
+}
+
+/// The same of one.
+pub fn id(repo: &Repo, name: &str) -> Result<String> {
+    let options = fetch::options(Verify::Stamp);
+    let models = repo.models()?;
+    let places = Places {
+        models_dir: &repo.models_dir,
+        downloads_to: None,
+    };
+    match look(name, &models, &places, &options, &mut Bar::stderr())? {
+        Seen::Known(id) => Ok(id),
+        Seen::New(looked) => {
+            fetch::keep(&repo.models_dir, &looked.brought, &looked.hashes)?;
+            Ok(looked.brought.model.id)
+        }
+    }
+}
+
+/// See to it that the model of a record is known here. One that was brought from a hub stands in the
+/// record with its revision and hashes, so it is kept again as it was.
+pub fn of_record(repo: &Repo, header: &RunHeader) -> Result<()> {
+    let Some(model) = &header.provenance.model else {
+        return Ok(());
+    };
+    if repo.models()?.get(&model.id).is_some() {
+        return Ok(());
+    }
+    model.check(Path::new("run.json"))?;
+    if !matches!(model.source, Source::Hub { .. }) {
+        return Err(Refused(format!(
+            "the run's model {} was copied from a directory, and nobody knows here which: bring the same files with `cargo xtask fetch path/to/dir`",
+            model.id
+        ))
+        .into());
+    }
+    let prefix = format!("{}/", model.id);
+    let recorded = header.provenance.model_files.iter();
+    let hashes = recorded.filter_map(|(name, sha256)| {
+        let name = name.strip_prefix(&prefix)?;
+        Some((name.to_owned(), sha256.clone()))
+    });
+    let brought = Brought {
+        model: model.clone(),
+        from: None,
+    };
+    fetch::keep(&repo.models_dir, &brought, &hashes.collect())
+}
+
+/// Where a model would go.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The models directory.
+    pub models_dir: &'a Path,
+    /// Where there must be room for a download; `None`: the hub's cache that is used.
+    pub downloads_to: Option<&'a Path>,
+}
+
+/// What a name turned out to be.
+#[derive(Debug)]
+pub enum Seen {
+    /// The id of a model that is known, or of none.
+    Known(String),
+    /// A model that is not kept yet, or was and may be kept again.
+    New(Box<Looked>),
+}
+
+/// Look at what the user named. Writes nothing but the hub's cache, and no weights into that.
+pub fn look(
+    name: &str,
+    models: &Models,
+    places: &Places<'_>,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Seen> {
+    match given(name, models)? {
+        Given::Id => Ok(Seen::Known(name.to_owned())),
+        Given::Hub { repo, revision } => {
+            if let Some(id) = pinned(models, &repo, revision.as_deref()) {
+                return Ok(Seen::Known(id));
+            }
+            let looked = hub::look(&repo, revision.as_deref(), places, options, progress)?;
+            Ok(Seen::New(Box::new(looked)))
+        }
+        Given::Directory(path) => {
+            let looked = directory::look(&path, places.models_dir, progress)?;
+            Ok(Seen::New(Box::new(looked)))
+        }
+    }
+}
+
+/// How it was given. A name that a model has is that model, whatever lies beside it.
+fn given(name: &str, models: &Models) -> Result<Given, Refused> {
+    if models.get(name).is_some() {
+        return Ok(Given::Id);
+    }
+    if let Some(rest) = name.strip_prefix(HUB) {
+        let (repo, revision) = match rest.split_once('@') {
+            Some((repo, revision)) => (repo, Some(revision)),
+            None => (rest, None),
+        };
+        let is_word = |text: &str| {
+            !text.is_empty()
+                && !text.starts_with(['.', '-'])
+                && text
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+        };
+        let parts: Vec<&str> = repo.split('/').collect();
+        let is_revision = revision.is_none_or(|at| at.split('/').all(is_word));
+        if parts.len() != 2 || !parts.into_iter().all(is_word) || !is_revision {
+            return Err(Refused(format!(
+                "{name:?} names no repository: it has the form hf:org/repo or hf:org/repo@revision"
+            )));
+        }
+        return Ok(Given::Hub {
+            repo: repo.to_owned(),
+            revision: revision.map(str::to_owned),
+        });
+    }
+    // Ids have no slash.
+    let path = Path::new(name);
+    match name.contains('/') || name.starts_with('.') || path.is_dir() {
+        true => Ok(Given::Directory(path.to_owned())),
+        false => Ok(Given::Id),
+    }
+}
+
+/// The model that was brought from a repository at that very commit: nobody need be asked again.
+fn pinned(models: &Models, repo: &str, revision: Option<&str>) -> Option<String> {
+    let known = models.models.iter().find(|model| match &model.source {
+        Source::Hub { files } => {
+            let name = repo.rsplit('/').next().unwrap_or(repo);
+            // One of the list may be from there too, with other files.
+            model.id == id_of(name, revision.unwrap_or_default())
+                && files
+                    .iter()
+                    .all(|file| file.repo == repo && Some(&*file.revision) == revision)
+        }
+        _ => false,
+    });
+    known.map(|model| model.id.clone())
+}
+
+/// An id: what the model is called, in letters that an id may have, and `mark`, which tells it from
+/// others of that name.
+fn id_of(name: &str, mark: &str) -> String {
+    let name = name.to_lowercase();
+    let letters = name.chars().map(|c| match c {
+        'a'..='z' | '0'..='9' | '.' | '_' | '-' | '+' => c,
+        _ => '-',
+    });
+    let name: String = letters.take(48).collect();
+    let name = name.trim_start_matches(['.', '-']).trim_end_matches('-');
+    let name = if name.is_empty() { "model" } else { name };
+    format!("{name}-{mark:.8}")
+}
+
+/// Positions as a list of models says them.
+fn whole(positions: usize) -> u32 {
+    u32::try_from(positions).unwrap_or(u32::MAX)
+}
+
+/// Megabytes, rounded up.
+fn megabytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::error::check_id;
+
+    fn none() -> Models {
+        Models { models: Vec::new() }
+    }
+
+    #[test]
+    fn a_name_says_how_the_model_was_given() {
+        let of = |name: &str| given(name, &none()).unwrap();
+        let hub = |repo: &str, revision: Option<&str>| Given::Hub {
+            repo: repo.into(),
+            revision: revision.map(str::to_owned),
+        };
+        assert_eq!(of("tiny-llama"), Given::Id);
+        assert_eq!(of("hf:Org/a-Repo_1.5"), hub("Org/a-Repo_1.5", None));
+        assert_eq!(of("hf:o/r@refs/pr/1"), hub("o/r", Some("refs/pr/1")));
+        for path in ["./x", "models/x", "/x", "."] {
+            assert_eq!(of(path), Given::Directory(path.into()));
+        }
+        for wrong in [
+            "hf:", "hf:repo", "hf:a/b/c", "hf:../x", "hf:a/b@", "hf:a/b?x", "hf:-a/b",
+        ] {
+            let error = given(wrong, &none()).unwrap_err().to_string();
+            assert!(error.contains("hf:org/repo@revision"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn ids_are_ids_whatever_the_name() {
+        let mark = "0123456789abcdef";
+        assert_eq!(id_of("SmolLM2-135M", mark), "smollm2-135m-01234567");
+        assert_eq!(id_of("Größe (2)", mark), "gr--e--2-01234567");
+        assert_eq!(id_of("..", mark), "model-01234567");
+        let long = "x".repeat(200);
+        for name in ["Größe (2)", "..", "-a", "A b/c", &long] {
+            check_id(Path::new("x"), "model", &id_of(name, mark)).unwrap();
+        }
+    }
+}

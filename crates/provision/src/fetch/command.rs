@@ -1,0 +1,134 @@
+//! `cargo xtask fetch`, and the same for stages that need a model to be there.
+
+use super::brought;
+use super::{Bar, How, Verify, fetch, fetch_small, make};
+use anyhow::Result;
+use base::repo::Repo;
+use models::ModelSpec;
+use schema::registry::Target;
+
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Models: ids of data/models.toml, `hf:org/repo[@revision]` or directories; none: the tiny ones.
+    pub models: Vec<String>,
+    /// Hash every byte again, instead of trusting size and time of files verified before.
+    #[arg(long)]
+    pub full: bool,
+    /// Print what is where as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Fetch by hand (where none are named, the small ones), and say what is where.
+pub fn command(repo: &Repo, options: &Options) -> Result<()> {
+    let named = brought::ids(repo, &options.models)?;
+    let ids = ModelSpec::named_or_small(&named);
+    let verify = match options.full {
+        true => Verify::Full,
+        false => Verify::Stamp,
+    };
+    let files = fetch_into(repo, &ids, verify)?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&files)?);
+        return Ok(());
+    }
+    for file in files {
+        let how = match file.how {
+            How::Present => "present",
+            How::Generated => "made",
+            How::Cached => "from the hub's cache",
+            How::Downloaded => "downloaded",
+            How::Copied => "copied",
+        };
+        println!(
+            "{}/{}  {}  {} bytes, {how}",
+            file.model,
+            file.name,
+            &file.sha256[..16],
+            file.size_bytes
+        );
+    }
+    Ok(())
+}
+
+/// Make sure that models are complete and verified.
+pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
+    fetch_into(repo, ids, Verify::Stamp).map(drop)
+}
+
+/// Make sure that the files of a model are here that its prompts are encoded by. Of a model that
+/// is made here, all are.
+pub fn ensure_small(repo: &Repo, id: &str) -> Result<()> {
+    fetch_small(
+        &repo.models()?,
+        &[id.to_owned()],
+        &repo.models_dir,
+        &repo.models_lock_path(),
+        &options(Verify::Stamp),
+        &mut Bar::stderr(),
+    )
+    .map(drop)
+}
+
+/// The same as [`ensure`], with the GGUF files that targets want and that are made of the model's safetensors.
+pub fn ensure_for(repo: &Repo, id: &str, targets: &[Target]) -> Result<()> {
+    ensure(repo, std::slice::from_ref(&id.to_owned()))?;
+    let wanted: Vec<String> = targets.iter().map(|t| t.weights.clone()).collect();
+    make(
+        &repo.models()?,
+        id,
+        &wanted,
+        &repo.models_dir,
+        &repo.models_lock_path(),
+        &options(Verify::Stamp),
+        &mut Bar::stderr(),
+    )
+    .map(drop)
+}
+
+/// As the command line fetches: from the hub that the environment names, until it is interrupted.
+pub fn options(verify: Verify) -> super::Options {
+    super::Options {
+        verify,
+        interrupted: base::interrupt::requested,
+        ..super::Options::from_env()
+    }
+}
+
+fn fetch_into(repo: &Repo, ids: &[String], verify: Verify) -> Result<Vec<super::FetchedFile>> {
+    fetch(
+        &repo.models()?,
+        ids,
+        &repo.models_dir,
+        &repo.models_lock_path(),
+        &options(verify),
+        &mut Bar::stderr(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_names_every_field_as_scripts_know_it() {
+        let file = super::super::FetchedFile {
+            model: "m".into(),
+            name: "config.json".into(),
+            sha256: "00ff".into(),
+            size_bytes: 7,
+            how: How::Downloaded,
+        };
+        assert_eq!(
+            serde_json::to_value(file).unwrap(),
+            serde_json::json!({
+                "model": "m",
+                "name": "config.json",
+                "sha256": "00ff",
+                "size_bytes": 7,
+                "how": "downloaded",
+            })
+        );
+    }
+}

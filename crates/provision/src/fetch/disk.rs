@@ -1,0 +1,69 @@
+//! Free space on a file system. Reads only; reserves nothing.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Bytes an unprivileged process may still write on the file system that `path`
+/// is, or would be, on; `None` where that can't be read.
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    let existing = path.ancestors().find(|dir| dir.exists())?;
+    let existing = if existing.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        existing
+    };
+    let c_path = CString::new(existing.as_os_str().as_bytes()).ok()?;
+    let mut stat = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: `c_path` is nul-terminated and `stat` has room for one statvfs,
+    // for which all zeroes is a valid value.
+    let stat = unsafe {
+        if libc::statvfs(c_path.as_ptr(), stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        stat.assume_init()
+    };
+    Some((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
+}
+
+/// Bytes with one decimal in the unit that fits: `2.5 GB`.
+pub fn human_bytes(bytes: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{bytes} B")
+    } else {
+        format!("{value:.1} {}", units[unit])
+    }
+}
+
+/// Megabytes that are only about right: `117 MB`, `3.8 GB`.
+pub fn about_size(megabytes: u64) -> String {
+    match megabytes {
+        0..1000 => format!("{megabytes} MB"),
+        _ => human_bytes(megabytes * 1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_space_of_a_directory_not_made_yet_is_its_parents() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(free_bytes(&dir.path().join("not/yet/there")).unwrap() > 0);
+    }
+
+    #[test]
+    fn bytes_for_people() {
+        assert_eq!(human_bytes(999), "999 B");
+        assert_eq!(human_bytes(2_500_000_000), "2.5 GB");
+        assert_eq!([117, 3800].map(about_size), ["117 MB", "3.8 GB"]);
+    }
+}

@@ -1,0 +1,200 @@
+//! What a hub says of a whole repository: its commit, its files and their sizes; and its small
+//! files, for whoever wants to know what it is before gigabytes are downloaded.
+
+use super::hub::Session;
+use super::hub_error::{Failure, explain};
+use super::progress::Progress;
+use anyhow::{Context, Result, anyhow, bail};
+use base::names::Refused;
+use hf_hub::api::sync::ApiError;
+use hf_hub::{Repo, RepoType};
+use schema::model::HubFile;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Most bytes of an answer about a repository, and of a small file.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// A repository at one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repository {
+    /// `owner/name`.
+    pub repo: String,
+    /// The full commit id.
+    pub commit: String,
+    /// Path → length in bytes, where the hub says it.
+    pub files: BTreeMap<String, Option<u64>>,
+    /// Whether its files are given only to those who accepted its terms.
+    pub gated: bool,
+}
+
+impl Repository {
+    /// A file of it, under the name that it will have.
+    pub(crate) fn file(&self, path: &str, name: &str) -> HubFile {
+        HubFile {
+            name: name.to_owned(),
+            repo: self.repo.clone(),
+            revision: self.commit.clone(),
+            path: path.to_owned(),
+        }
+    }
+}
+
+/// The hub's answer, of which this much is read.
+#[derive(Deserialize)]
+struct Answer {
+    sha: String,
+    siblings: Vec<Sibling>,
+    /// `false`, or how one is let in.
+    #[serde(default)]
+    gated: Value,
+}
+
+#[derive(Deserialize)]
+struct Sibling {
+    rfilename: String,
+    #[serde(default)]
+    size: Option<u64>,
+}
+
+impl Session<'_> {
+    /// Ask for a repository at a revision: a branch, a tag or a commit; `None`: what it has now.
+    pub(crate) fn repository(
+        &self,
+        repo: &str,
+        revision: Option<&str>,
+        progress: &mut dyn Progress,
+    ) -> Result<Repository> {
+        let at = revision.unwrap_or("main");
+        let mut wait = self.options.backoff;
+        for left in (0..=self.options.retries).rev() {
+            let failure = match self.ask(repo, at) {
+                Ok(answer) => return self.understood(repo, at, answer),
+                Err(failure) => failure,
+            };
+            if left == 0 || !failure.may_pass {
+                return Err(failure.error);
+            }
+            progress.warn(&format!("{:#}; trying again in {wait:?}", failure.error));
+            std::thread::sleep(wait);
+            wait *= 2;
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn ask(&self, repo: &str, at: &str) -> Result<Answer, Failure> {
+        let asked = Repo::with_revision(repo.to_owned(), RepoType::Model, at.to_owned());
+        let response = self.api.repo(asked).info_request().query("blobs", "true");
+        let failed = |error: ureq::Error| self.refused(repo, at, error);
+        let mut response = response.call().map_err(failed)?;
+        let body = response.body_mut().with_config().limit(BYTES_MAX);
+        let bytes = body.read_to_vec().map_err(failed)?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            Failure::last(anyhow!(
+                "{} doesn't answer like a hub when asked for {repo}: {error}; check HF_ENDPOINT",
+                self.endpoint
+            ))
+        })
+    }
+
+    /// Why there is no answer. A hub says 401 of what isn't there as of what is private, so that
+    /// nobody can find out which it is.
+    fn refused(&self, repo: &str, at: &str, error: ureq::Error) -> Failure {
+        let endpoint = &self.endpoint;
+        let unusable = |text: String| Failure::last(Refused(text).into());
+        match error {
+            ureq::Error::StatusCode(404) => unusable(format!(
+                "{endpoint} has no {repo} at {at} (HTTP 404): check its name and revision"
+            )),
+            ureq::Error::StatusCode(code @ (401 | 403)) => unusable(match self.has_token {
+                false => format!(
+                    "{endpoint} shows nobody {repo} at {at} without a token (HTTP {code}): check its name; if it is private or gated, set HF_TOKEN"
+                ),
+                true => format!(
+                    "{endpoint} doesn't show {repo} at {at} to the token in use (HTTP {code}): check its name; if it is gated, accept its terms at {endpoint}/{repo} with that account"
+                ),
+            }),
+            error => {
+                let about = HubFile {
+                    name: String::new(),
+                    repo: repo.to_owned(),
+                    revision: at.to_owned(),
+                    path: "the list of files".into(),
+                };
+                explain(
+                    &ApiError::RequestError(Box::new(error)),
+                    &self.endpoint,
+                    self.has_token,
+                    &about,
+                    None,
+                )
+            }
+        }
+    }
+
+    fn understood(&self, repo: &str, at: &str, answer: Answer) -> Result<Repository> {
+        let is_commit = answer.sha.len() == 40
+            && answer
+                .sha
+                .bytes()
+                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if !is_commit {
+            bail!(
+                "{} answers for {repo} at {at} with {:?}, which is no commit; check HF_ENDPOINT",
+                self.endpoint,
+                answer.sha
+            );
+        }
+        let files = answer.siblings.into_iter();
+        Ok(Repository {
+            repo: repo.to_owned(),
+            commit: answer.sha,
+            files: files.map(|file| (file.rfilename, file.size)).collect(),
+            gated: !matches!(answer.gated, Value::Null | Value::Bool(false)),
+        })
+    }
+
+    /// The bytes of a small file, from the cache or through it.
+    pub(crate) fn small_file(
+        &self,
+        file: &HubFile,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<u8>> {
+        let path = match self.cached(file) {
+            Some(path) => path,
+            None => self.download(file, progress)?,
+        };
+        let what = || format!("can't read {}", path.display());
+        let size = std::fs::metadata(&path).with_context(what)?.len();
+        if size > BYTES_MAX {
+            bail!(
+                "{} of {} has {size} bytes, which is no {}",
+                file.path,
+                file.repo,
+                file.name
+            );
+        }
+        std::fs::read(&path).with_context(what)
+    }
+
+    /// The length of a file that the hub gave no length of with the list.
+    pub(crate) fn size(&self, file: &HubFile) -> Result<u64> {
+        let url = self.api.repo(Self::repo(file)).url(&file.path);
+        let metadata = self.api.metadata(&url);
+        let metadata = metadata
+            .map_err(|error| explain(&error, &self.endpoint, self.has_token, file, None).error)?;
+        Ok(metadata.size() as u64)
+    }
+
+    /// Whether the file needn't be downloaded.
+    pub(crate) fn has(&self, file: &HubFile) -> bool {
+        self.cached(file).is_some()
+    }
+
+    /// Where downloads go.
+    pub(crate) fn cache_dir(&self) -> &Path {
+        self.cache.path()
+    }
+}

@@ -1,0 +1,125 @@
+//! A model that the user brought is put on the shelf, and held to its own hashes.
+
+use super::lock::LockFile;
+use anyhow::{Context, Result};
+use base::names::Refused;
+use base::shelf::{self, Brought, MODEL, WEIGHTS};
+use base::whole::write_json;
+use models::checkpoint::{Shape, Weights};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The lock that a model's files are held to: its own, where it was brought.
+pub(super) fn lock_of(models_dir: &Path, id: &str, listed: &Path) -> PathBuf {
+    match models_dir.join(id).join(MODEL).is_file() {
+        true => shelf::lock(models_dir, id),
+        false => listed.to_owned(),
+    }
+}
+
+/// Keep a model: what it is, and the hashes that are known of its files. The same model may be
+/// brought again; another one under its id is refused.
+pub fn keep(models_dir: &Path, new: &Brought, hashes: &BTreeMap<String, String>) -> Result<()> {
+    let id = &new.model.id;
+    if let Some(old) = shelf::get(models_dir, id)?
+        && old.model.source != new.model.source
+    {
+        return Err(Refused(format!(
+            "{} is already the id of another model that was brought; delete {} to bring this one",
+            id,
+            models_dir.join(id).display()
+        ))
+        .into());
+    }
+    let dir = models_dir.join(id);
+    std::fs::create_dir_all(&dir).with_context(|| format!("can't make {}", dir.display()))?;
+    // A file that the lock knows and that is gone from its source would be found out by its hash.
+    let mut lock = LockFile::open(&shelf::lock(models_dir, id))?;
+    for (name, sha256) in hashes {
+        lock.record(id, name, sha256)?;
+    }
+    write_json(&dir.join(MODEL), new)
+}
+
+/// Whether the weights in place are those that config.json describes. Where they aren't, nothing of
+/// the model stays: its files would be taken for good ones.
+pub(super) fn check_weights(models_dir: &Path, id: &str, what: &str) -> Result<()> {
+    let dir = models_dir.join(id);
+    let Err(error) = weights_fit(&dir) else {
+        return Ok(());
+    };
+    std::fs::remove_dir_all(&dir)
+        .with_context(|| format!("{what}: {error:#}; {} can't be deleted", dir.display()))?;
+    Err(Refused(format!("{what}: {error:#}")).into())
+}
+
+fn weights_fit(dir: &Path) -> Result<()> {
+    let config = std::fs::read_to_string(dir.join("config.json"))?;
+    let files = safetensors_files(dir)?;
+    Weights::open(&files)?.check(&Shape::read(&config)?)
+}
+
+/// The files that hold a model's safetensors.
+pub(super) fn safetensors_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    protocol::safetensors_files(dir, WEIGHTS).map_err(|error| anyhow::anyhow!(error.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::shelf::{brought, get};
+    use schema::model::{Model, Source};
+
+    fn model(id: &str, file: &str) -> Brought {
+        let files = vec![file.to_owned()];
+        Brought {
+            model: Model {
+                id: id.into(),
+                name: "Mine".into(),
+                parameters: 1,
+                size_mb: 1,
+                positions: 0,
+                gated: false,
+                about: String::new(),
+                source: Source::Directory { files },
+            },
+            from: None,
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_found_again_and_keeps_its_hashes() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(brought(&dir.path().join("none")).unwrap(), []);
+        std::fs::create_dir(dir.path().join("tiny-llama")).unwrap();
+        let hashes = BTreeMap::from([("config.json".to_owned(), "ab".to_owned())]);
+        let one = model("mine-1", "config.json");
+        keep(dir.path(), &one, &hashes).unwrap();
+        keep(dir.path(), &one, &hashes).unwrap();
+        keep(dir.path(), &model("a-2", "config.json"), &BTreeMap::new()).unwrap();
+        let ids: Vec<String> = brought(dir.path())
+            .unwrap()
+            .into_iter()
+            .map(|m| m.id)
+            .collect();
+        assert_eq!(ids, ["a-2", "mine-1"]);
+        assert_eq!(get(dir.path(), "mine-1").unwrap(), Some(one));
+        let lock = lock_of(dir.path(), "mine-1", Path::new("listed"));
+        let lock = LockFile::open(&lock).unwrap();
+        assert_eq!(lock.expected("mine-1", "config.json"), Some("ab"));
+        let listed = lock_of(dir.path(), "tiny-llama", Path::new("listed"));
+        assert_eq!(listed, Path::new("listed"));
+    }
+
+    #[test]
+    fn another_model_does_not_take_an_id() {
+        let dir = tempfile::tempdir().unwrap();
+        keep(dir.path(), &model("m", "a"), &BTreeMap::new()).unwrap();
+        let error = keep(dir.path(), &model("m", "b"), &BTreeMap::new()).unwrap_err();
+        assert!(error.is::<Refused>(), "{error}");
+        assert!(
+            error.to_string().contains("already the id of another"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! GGUF files made here of a model's safetensors, where its source has none and a target wants them:
+//! written into a temporary file, hashed, recorded in the lock like any other file, put into place.
+//!
+//! How they are written is the `models` crate's business. Embedded models need none of it: they
+//! come with all of their files.
+
+use super::files::{Found, ModelFiles};
+use super::keep;
+use super::lock::LockFile;
+use super::progress::Progress;
+use super::{FetchedFile, How, Options, disk, hash::sha256_of_file, known};
+use anyhow::{Context, Result, bail};
+use base::shelf::{INDEX, WEIGHTS};
+use models::ModelFile;
+use models::checkpoint::Conversion;
+use schema::hash::sha256_hex;
+use schema::model::{Model, Models, Source};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// What targets may want, from the cheapest to make.
+const GGUF: [ModelFile; 4] = [
+    ModelFile::GgufF32,
+    ModelFile::GgufF16,
+    ModelFile::GgufQ8_0,
+    ModelFile::GgufQ4KM,
+];
+
+/// The GGUF files that can be made of the model's safetensors: those that its source has none of.
+pub fn makeable(model: &Model) -> Vec<ModelFile> {
+    let names: Vec<&str> = match &model.source {
+        Source::Embedded | Source::Trained { .. } => return Vec::new(),
+        Source::Hub { files } => files.iter().map(|file| file.name.as_str()).collect(),
+        Source::Directory { files } => files.iter().map(String::as_str).collect(),
+    };
+    if !names.contains(&WEIGHTS) && !names.contains(&INDEX) {
+        return Vec::new();
+    }
+    let lacks = |file: &ModelFile| !names.contains(&file.name());
+    GGUF.into_iter().filter(lacks).collect()
+}
+
+/// Make those of the files called `wanted` that can be made and aren't here, and verify the rest. The
+/// model itself is fetched. What can't be made of this model is said and left out: its targets
+/// are then without weights.
+pub fn make(
+    models: &Models,
+    id: &str,
+    wanted: &[String],
+    models_dir: &Path,
+    lock_path: &Path,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Vec<FetchedFile>> {
+    let model = known(models, id)?;
+    let is_wanted = |file: &ModelFile| wanted.iter().any(|name| name == file.name());
+    let to_make: Vec<ModelFile> = makeable(model).into_iter().filter(is_wanted).collect();
+    if to_make.is_empty() {
+        return Ok(Vec::new());
+    }
+    let _only_one = super::exclusive(models_dir, progress)?;
+    let dir = models_dir.join(id);
+    let mut lock = LockFile::open(&keep::lock_of(models_dir, id, lock_path))?;
+    let parts = keep::safetensors_files(&dir)?;
+    let source = source(id, &parts, &lock)?;
+    let mut files = ModelFiles::open(id, &dir, &mut lock, options.verify)?;
+    let mut made = Vec::new();
+    let mut conversion = None;
+    for file in to_make {
+        match files.look(file.name(), &source, progress)? {
+            Found::Good(present) => {
+                made.push(present);
+                continue;
+            }
+            Found::Nothing => {}
+            Found::Bad { expected, found } => {
+                progress.warn(&files.mismatch(file.name(), &expected, &found));
+                let path = files.path(file.name());
+                std::fs::remove_file(&path)
+                    .with_context(|| format!("can't delete {}", path.display()))?;
+            }
+        }
+        if conversion.is_none() {
+            match Conversion::open(&dir, &parts, &model.name) {
+                Ok(opened) => conversion = Some(opened),
+                Err(error) => {
+                    progress.warn(&format!("no GGUF file is made of {id}: {error:#}"));
+                    break;
+                }
+            }
+        }
+        if let Some(conversion) = &conversion {
+            made.push(one(
+                &mut files, conversion, file, &source, options, progress,
+            )?);
+        }
+    }
+    Ok(made)
+}
+
+/// The stamp's source: made of other safetensors, it is another file.
+fn source(id: &str, parts: &[PathBuf], lock: &LockFile) -> Result<String> {
+    let mut lines = String::new();
+    for part in parts {
+        let name = part.file_name().unwrap_or_default().to_string_lossy();
+        let sha256 = lock.expected(id, &name).with_context(|| {
+            format!(
+                "{} has no hash of {id}/{name}: run `cargo xtask fetch {id}`",
+                lock.path().display()
+            )
+        })?;
+        lines += &format!("{sha256}  {name}\n");
+    }
+    Ok(format!("made of {}", sha256_hex(lines.as_bytes())))
+}
+
+fn one(
+    files: &mut ModelFiles<'_>,
+    conversion: &Conversion,
+    file: ModelFile,
+    source: &str,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<FetchedFile> {
+    let (id, name) = (files.model, file.name());
+    let needed = conversion.bytes(file);
+    if let Some(free) = disk::free_bytes(files.dir)
+        && free < needed
+    {
+        bail!(
+            "not enough disk space to make {id}/{name}: it has {}, and {} are free in {}; free some space, or point BENCH_MODELS_DIR at a larger disk",
+            disk::human_bytes(needed),
+            disk::human_bytes(free),
+            files.dir.display()
+        );
+    }
+    progress.say(&format!("making {id}/{name} of the model's safetensors"));
+    let partial = files.dir.join(format!(".{name}.partial"));
+    let label = format!("{id}: {name}");
+    let written = write(conversion, file, &partial, &mut |share| {
+        progress.fraction(&label, share);
+        !(options.interrupted)()
+    });
+    progress.end();
+    let put = written
+        .and_then(|()| sha256_of_file(&partial, progress))
+        .and_then(|found| {
+            if let Some(expected) = files.lock.expected(id, name)
+                && expected != found
+            {
+                bail!(
+                    "{}\nIt is made of the same weights, so what makes it has changed, or this machine computes differently. {}",
+                    files.mismatch(name, expected, &found),
+                    files.if_wanted(name)
+                );
+            }
+            std::fs::rename(&partial, files.path(name))
+                .with_context(|| format!("can't put {name} into {}", files.dir.display()))?;
+            Ok(found)
+        });
+    match put {
+        Ok(found) => files.accept(name, &found, source, How::Generated),
+        Err(error) => {
+            // Half a file is of no use, and may be what filled the disk.
+            std::fs::remove_file(&partial).ok();
+            Err(error)
+        }
+    }
+}
+
+/// Write a file; `go_on` is told the share that is done, and says whether to go on.
+fn write(
+    conversion: &Conversion,
+    file: ModelFile,
+    path: &Path,
+    go_on: &mut dyn FnMut(f64) -> bool,
+) -> Result<()> {
+    let what = || format!("can't write {}", path.display());
+    let out = std::fs::File::create(path).with_context(what)?;
+    let mut out = BufWriter::with_capacity(1 << 20, out);
+    conversion.write(file, &mut out, go_on).with_context(what)?;
+    out.flush().with_context(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(source: Source) -> Model {
+        Model {
+            id: "m".into(),
+            name: "M".into(),
+            parameters: 1,
+            size_mb: 1,
+            positions: 0,
+            gated: false,
+            about: String::new(),
+            source,
+        }
+    }
+
+    #[test]
+    fn what_a_source_has_is_not_made() {
+        let of = |names: &[&str]| {
+            let files = names.iter().map(|name| (*name).to_owned()).collect();
+            makeable(&model(Source::Directory { files }))
+        };
+        assert_eq!(of(&[WEIGHTS, "model-f32.gguf"]), GGUF[1..]);
+        assert_eq!(of(&[INDEX]), GGUF);
+        assert_eq!(
+            of(&["model-q8_0.gguf"]),
+            [],
+            "there is nothing to make it of"
+        );
+        assert_eq!(makeable(&model(Source::Embedded)), []);
+    }
+}

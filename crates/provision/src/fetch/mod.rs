@@ -1,0 +1,243 @@
+//! `cargo xtask fetch`: the files of a model, in place and verified.
+//!
+//! Embedded models are made here, from a seed or from trained weights of this
+//! repository; hub models come through `hf-hub`; those of a directory are copied. A GGUF file that
+//! a source has none of is made of the model's safetensors.
+//! Either way every file's sha256 is recorded in `data/models.lock` on first
+//! fetch and must match it ever after. Nothing unverified stands under its final
+//! name: engines read whatever is there.
+//!
+//! It deliberately chooses no model, builds nothing, and makes no request for a
+//! file that is already here.
+
+pub mod brought;
+mod command;
+mod directory;
+mod disk;
+mod embedded;
+mod files;
+mod hash;
+mod hub;
+mod hub_error;
+mod hub_repo;
+mod keep;
+mod lock;
+mod made;
+mod need;
+mod progress;
+mod stamp;
+
+pub use command::options;
+pub use command::{Options as CommandOptions, command, ensure, ensure_for, ensure_small};
+pub use disk::free_bytes;
+pub use disk::{about_size, human_bytes};
+pub use hash::sha256_of_file;
+pub use hub::Hub;
+pub(crate) use hub::Session;
+pub(crate) use hub_repo::Repository;
+pub use keep::keep;
+pub use lock::LockFile;
+pub use made::{make, makeable};
+pub use need::{Need, need};
+pub use progress::{Bar, Progress, Silent};
+
+use anyhow::{Context, Result};
+use base::names;
+use base::shelf;
+use schema::model::{HubFile, Model, Models, Source};
+use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
+
+/// How to fetch.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How sure to be of files that are already here.
+    pub verify: Verify,
+    /// Where hub models come from.
+    pub hub: Hub,
+    /// How often a download that broke off is taken up again.
+    pub retries: u32,
+    /// Wait before the first of these; doubles each time.
+    pub backoff: Duration,
+    /// Asked between chunks of a download; `true` ends it, resumable.
+    pub interrupted: fn() -> bool,
+}
+
+impl Options {
+    /// What the command line uses: the hub the environment names.
+    pub fn from_env() -> Self {
+        Self {
+            verify: Verify::Stamp,
+            hub: Hub::from_env(),
+            retries: 4,
+            backoff: Duration::from_secs(1),
+            interrupted: || false,
+        }
+    }
+}
+
+/// How sure to be of files that are already here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// Trust a hash taken earlier while size and modification time stand.
+    Stamp,
+    /// Hash every byte again.
+    Full,
+}
+
+/// One file of a fetched model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FetchedFile {
+    /// Model id.
+    pub model: String,
+    /// Name in the model's directory.
+    pub name: String,
+    /// Lower-case hex.
+    pub sha256: String,
+    /// Length.
+    pub size_bytes: u64,
+    /// Where it came from this time.
+    pub how: How,
+}
+
+/// Where a file came from this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// It was here.
+    Present,
+    /// Made here.
+    Generated,
+    /// It lay in the hub's cache, where another program may have put it.
+    Cached,
+    /// Over the network.
+    Downloaded,
+    /// From a directory of the user's.
+    Copied,
+}
+
+/// Make the models `ids` complete and verified under `models_dir/<id>/`.
+///
+/// Stops at the first file that can't be had; what is done stays done, and the
+/// next call goes on from there. Two calls at once wait for each other.
+pub fn fetch(
+    models: &Models,
+    ids: &[String],
+    models_dir: &Path,
+    lock_path: &Path,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Vec<FetchedFile>> {
+    let places = (models_dir, lock_path);
+    fetch_part(models, ids, places, options, progress, &|_| true)
+}
+
+/// The same without their weights, of models whose files come from elsewhere: those that are made
+/// here are made whole.
+pub fn fetch_small(
+    models: &Models,
+    ids: &[String],
+    models_dir: &Path,
+    lock_path: &Path,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Vec<FetchedFile>> {
+    let places = (models_dir, lock_path);
+    fetch_part(models, ids, places, options, progress, &is_small)
+}
+
+/// Whether a file of a model is none of its weights, but says what it is and how its prompts are
+/// written.
+pub fn is_small(name: &str) -> bool {
+    const SMALL: [&str; 4] = [
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+    ];
+    SMALL.contains(&name)
+}
+
+fn fetch_part(
+    models: &Models,
+    ids: &[String],
+    (models_dir, lock_path): (&Path, &Path),
+    options: &Options,
+    progress: &mut dyn Progress,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<FetchedFile>> {
+    names::check_models(ids, models)?;
+    std::fs::create_dir_all(models_dir)
+        .with_context(|| format!("can't make the models directory {}", models_dir.display()))?;
+    let _only_one = exclusive(models_dir, progress)?;
+    let mut fetched = Vec::new();
+    for id in ids {
+        let model = known(models, id)?;
+        let dir = models_dir.join(id);
+        let own = shelf::get(models_dir, id)?;
+        let mut lock = LockFile::open(&keep::lock_of(models_dir, id, lock_path))?;
+        let lock = &mut lock;
+        let of_model = match &model.source {
+            Source::Embedded => embedded::fetch(id, None, &dir, lock, options, progress),
+            Source::Trained { weights } => {
+                embedded::fetch(id, Some(weights), &dir, lock, options, progress)
+            }
+            Source::Hub { files } => {
+                let wanted = files.iter().filter(|file| is_wanted(&file.name));
+                let wanted: Vec<HubFile> = wanted.cloned().collect();
+                hub::fetch(id, &wanted, &dir, lock, options, progress)
+            }
+            Source::Directory { files } => {
+                let from = own.as_ref().and_then(|own| own.from.as_deref());
+                let wanted = files.iter().filter(|name| is_wanted(name));
+                let wanted: Vec<String> = wanted.cloned().collect();
+                directory::fetch(id, &wanted, from, &dir, lock, options, progress)
+            }
+        };
+        fetched.extend(of_model.with_context(|| format!("model {id} is not complete"))?);
+        if own.is_some() && is_wanted(shelf::WEIGHTS) {
+            keep::check_weights(models_dir, id, &model.name)?;
+        }
+    }
+    Ok(fetched)
+}
+
+/// Names of the model's files that are not in `models_dir`: what `fetch` would
+/// have to get. Looks only, verifies nothing.
+pub fn missing(models: &Models, id: &str, models_dir: &Path) -> Result<Vec<String>> {
+    let dir = models_dir.join(id);
+    Ok(file_names(models, id)?
+        .into_iter()
+        .filter(|name| !dir.join(name).is_file())
+        .collect())
+}
+
+/// Names of all of the model's files.
+pub fn file_names(models: &Models, id: &str) -> Result<Vec<String>> {
+    Ok(match &known(models, id)?.source {
+        Source::Embedded | Source::Trained { .. } => embedded::file_names(id)?,
+        Source::Hub { files } => files.iter().map(|file| file.name.clone()).collect(),
+        Source::Directory { files } => files.clone(),
+    })
+}
+
+fn known<'a>(models: &'a Models, id: &str) -> Result<&'a Model> {
+    let known = models.get(id);
+    known.with_context(|| format!("no model {id:?}: `cargo xtask list models` lists what there is"))
+}
+
+/// Held while fetching, so that two fetches don't write the same file.
+fn exclusive(models_dir: &Path, progress: &mut dyn Progress) -> Result<std::fs::File> {
+    let path = models_dir.join(".fetch.lock");
+    let what = || format!("can't lock {}", path.display());
+    let file = std::fs::File::create(&path).with_context(what)?;
+    if file.try_lock().is_err() {
+        progress.say(&format!(
+            "waiting for another fetch into {}",
+            models_dir.display()
+        ));
+        file.lock().with_context(what)?;
+    }
+    Ok(file)
+}

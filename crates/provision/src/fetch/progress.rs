@@ -1,0 +1,151 @@
+//! How far a fetch is: a trait with a bar for people and a silent one for the rest.
+//!
+//! It decides nothing: no work is left out because nobody looks.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
+use watch::event::Event;
+
+/// What a fetch tells while it works. One piece of work at a time.
+pub trait Progress {
+    /// A piece of work over `total_bytes` bytes begins; an earlier one is over.
+    fn begin(&mut self, label: &str, total_bytes: u64);
+    /// Bytes done of it since [`Progress::begin`], not since the last call.
+    fn at(&mut self, bytes: u64);
+    /// The share done, 0 to 1, of work not counted in bytes.
+    fn fraction(&mut self, label: &str, fraction: f64);
+    /// The piece of work is over, well or not.
+    fn end(&mut self);
+    /// Something worth a line.
+    fn say(&mut self, line: &str);
+    /// Something went wrong, and was mended or tried again.
+    fn warn(&mut self, line: &str) {
+        self.say(line);
+    }
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&mut self, _label: &str, _total_bytes: u64) {}
+    fn at(&mut self, _bytes: u64) {}
+    fn fraction(&mut self, _label: &str, _fraction: f64) {}
+    fn end(&mut self) {}
+    fn say(&mut self, _line: &str) {}
+}
+
+/// A bar on stderr with bytes, rate and ETA. Where stderr is no terminal the bars
+/// are left out and the lines stay. A dashboard is told the share that is done.
+#[derive(Debug)]
+pub struct Bar {
+    draws: bool,
+    /// Total of what a dashboard was told has begun.
+    told: Option<u64>,
+    percent: u64,
+    bar: Option<ProgressBar>,
+    label: String,
+}
+
+const BYTES: &str = "{msg:32!} {wide_bar} {bytes:>10}/{total_bytes} {bytes_per_sec:>12} {eta:>4}";
+const SHARE: &str = "{msg:32!} {wide_bar} {percent:>3} % {eta:>4}";
+/// Steps of a bar that shows a share.
+const STEPS: u64 = 1000;
+
+impl Bar {
+    /// A bar for this process's stderr.
+    pub fn stderr() -> Self {
+        Self {
+            draws: console::user_attended_stderr(),
+            told: None,
+            percent: 0,
+            bar: None,
+            label: String::new(),
+        }
+    }
+
+    /// A dashboard is told of every percent once.
+    fn tell(&mut self, done: u64) {
+        let Some(total) = self.told.filter(|total| *total > 0) else {
+            return;
+        };
+        let percent = done.min(total) * 100 / total;
+        if percent > self.percent {
+            self.percent = percent;
+            watch::emit(Event::Share(percent as f64 / 100.0));
+        }
+    }
+
+    fn start(&mut self, label: &str, total: u64, template: &str) {
+        self.end();
+        self.label = label.to_owned();
+        if watch::is_live() {
+            watch::begin("files", label);
+            (self.told, self.percent) = (Some(total), 0);
+        }
+        if !self.draws {
+            return;
+        }
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        bar.set_message(label.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        self.bar = Some(bar);
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&mut self, label: &str, total_bytes: u64) {
+        self.start(label, total_bytes, BYTES);
+    }
+
+    fn at(&mut self, bytes: u64) {
+        self.tell(bytes);
+        if let Some(bar) = &self.bar {
+            // A resumed download begins far along. Told as a start, so that the
+            // rate and the ETA count only what this run fetched.
+            if bar.position() == 0 && bytes > 1 << 20 {
+                bar.set_position(bytes);
+                bar.reset_eta();
+            }
+            bar.set_position(bytes);
+        }
+    }
+
+    fn fraction(&mut self, label: &str, fraction: f64) {
+        if self.label != label {
+            self.start(label, STEPS, SHARE);
+        }
+        self.tell((fraction.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        if let Some(bar) = &self.bar {
+            bar.set_position((fraction.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        if self.told.take().is_some() {
+            watch::end("");
+        }
+        self.label.clear();
+    }
+
+    fn say(&mut self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            None => eprintln!("{line}"),
+        }
+    }
+
+    fn warn(&mut self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| watch::warn(line)),
+            None => watch::warn(line),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `models/<id>/.verified.json`: what each file hashed to and what it looked like
+//! then, so that gigabytes aren't hashed at every start.
+//!
+//! It is a cache: delete it and everything is hashed again. It proves nothing
+//! against someone who forges times, which is what a full verification is for.
+
+use anyhow::{Context, Result};
+use base::whole::write_json;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What one file was when it was hashed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    /// Length.
+    pub size_bytes: u64,
+    /// Modification time since the epoch.
+    pub mtime_ns: i128,
+    /// What it hashed to, lower-case hex.
+    pub sha256: String,
+    /// Where it came from: a changed revision in `models.toml` is seen by this.
+    pub source: String,
+}
+
+/// The stamps of one model's directory.
+#[derive(Debug)]
+pub(crate) struct Stamps {
+    path: PathBuf,
+    stamps: BTreeMap<String, Stamp>,
+}
+
+impl Stamps {
+    /// Read them; stamps that can't be read are no stamps.
+    pub fn load(dir: &Path) -> Self {
+        let path = dir.join(".verified.json");
+        let stamps = std::fs::read(&path)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default();
+        Self { path, stamps }
+    }
+
+    /// The stamp of a file, whether or not the file still looks like it.
+    pub fn get(&self, name: &str) -> Option<&Stamp> {
+        self.stamps.get(name)
+    }
+
+    /// The stamp of a file that still looks as it did.
+    pub fn current(&self, name: &str, file: &Path) -> Option<&Stamp> {
+        let stamp = self.stamps.get(name)?;
+        let (size_bytes, mtime_ns) = look(file).ok()?;
+        (stamp.size_bytes == size_bytes && stamp.mtime_ns == mtime_ns).then_some(stamp)
+    }
+
+    /// Note what a file hashed to, and write all stamps.
+    pub fn set(&mut self, name: &str, file: &Path, sha256: &str, source: &str) -> Result<()> {
+        let what = || format!("can't write {}", self.path.display());
+        let (size_bytes, mtime_ns) = look(file).with_context(what)?;
+        let stamp = Stamp {
+            size_bytes,
+            mtime_ns,
+            sha256: sha256.to_owned(),
+            source: source.to_owned(),
+        };
+        if self.stamps.get(name) == Some(&stamp) {
+            return Ok(());
+        }
+        self.stamps.insert(name.to_owned(), stamp);
+        write_json(&self.path, &self.stamps)
+    }
+}
+
+fn look(file: &Path) -> std::io::Result<(u64, i128)> {
+    let metadata = std::fs::metadata(file)?;
+    let mtime_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+    Ok((metadata.len(), mtime_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_stamp_holds_until_size_or_time_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        std::fs::write(&file, "one").unwrap();
+        Stamps::load(dir.path())
+            .set("f", &file, "ab", "seed")
+            .unwrap();
+        let stamps = Stamps::load(dir.path());
+        assert_eq!(stamps.current("f", &file).unwrap().sha256, "ab");
+
+        let handle = std::fs::File::options().write(true).open(&file).unwrap();
+        handle
+            .set_modified(SystemTime::now() + Duration::from_secs(5))
+            .unwrap();
+        assert!(stamps.current("f", &file).is_none());
+        assert!(stamps.get("f").is_some());
+    }
+
+    #[test]
+    fn unreadable_stamps_are_none() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(".verified.json"), "{").unwrap();
+        assert!(Stamps::load(dir.path()).get("f").is_none());
+    }
+}

@@ -1,0 +1,246 @@
+//! Where and with what a run was made: revision, lockfiles, model files,
+//! programs, and the machine's facts.
+
+use crate::build;
+use crate::pins;
+use anyhow::Result;
+use base::repo::Repo;
+use base::shelf::{INDEX, WEIGHTS};
+use harness::machine;
+use harness::model_work;
+use harness::programs::Programs;
+use harness::prompts::Prompts;
+use schema::hash::sha256_hex;
+use schema::model::Model;
+use schema::plan::Plan;
+use schema::provenance::Provenance;
+use schema::registry::{Build, Registry};
+use std::collections::BTreeMap;
+use std::path::Path;
+use xshell::{Shell, cmd};
+
+/// All of it, for a plan.
+pub fn provenance(
+    repo: &Repo,
+    registry: &Registry,
+    plan: &Plan,
+    programs: &Programs,
+    prompts: &Prompts,
+) -> Result<Provenance> {
+    // Building has made what wasn't there before, so it comes last.
+    Ok(Provenance {
+        binaries: binaries(plan, programs)?,
+        adoption: build::adoption(repo, programs),
+        ..before_building(repo, registry, plan, prompts)?
+    })
+}
+
+/// What is known before there are programs. What stands around them may lack what is
+/// only made for one that needs it.
+pub fn before_building(
+    repo: &Repo,
+    registry: &Registry,
+    plan: &Plan,
+    prompts: &Prompts,
+) -> Result<Provenance> {
+    // A bundle has no checkout around it, and says what it was made from.
+    let (git_revision, git_dirty, lockfiles) = match repo.bundle()? {
+        Some(bundle) => (bundle.git_revision, bundle.git_dirty, bundle.lockfiles),
+        None => {
+            let (revision, dirty) = git(&repo.root);
+            (revision, dirty, lockfiles(&repo.root, registry))
+        }
+    };
+    let mut facts = machine::facts(&repo.root);
+    facts.insert("prompts_sha256".into(), prompts.sha256());
+    facts.extend(model_work::facts(&repo.model_dir(&plan.model)));
+    Ok(Provenance {
+        git_revision,
+        git_dirty,
+        lockfiles,
+        model_files: model_files(repo, plan)?,
+        model: brought(repo, plan)?,
+        facts,
+        pins: pins::read(repo, registry),
+        ..Provenance::default()
+    })
+}
+
+/// Target id → sha256 of its program; those of the micro suites by their own ids.
+pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, String>> {
+    let mut binaries = programs.micro.sha256()?;
+    for target in &plan.targets {
+        if let Ok(program) = programs.get(target) {
+            binaries.insert(target.id.clone(), program.sha256()?);
+        }
+    }
+    Ok(binaries)
+}
+
+/// What no number depends on: records, pages, prose, and what pages are made from.
+const DECIDES_NOTHING: [&str; 7] = [
+    ":(exclude)data/results",
+    ":(exclude)data/prices",
+    ":(exclude)data/hypotheses.toml",
+    ":(exclude)data/simulation.json",
+    ":(exclude)site",
+    ":(exclude).github",
+    ":(exclude)*.md",
+];
+
+/// Whether nothing that decides a number differs between two revisions: everything
+/// but records, pages and prose. `None` where git doesn't know one of them.
+pub fn same_sources(root: &Path, a: &str, b: &str) -> Option<bool> {
+    // They come from a record, and must not be read as options.
+    let is_hash = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if !is_hash(a) || !is_hash(b) {
+        return None;
+    }
+    let shell = Shell::new().ok()?;
+    let _dir = shell.push_dir(root);
+    let command = cmd!(shell, "git diff --quiet {a} {b} -- . {DECIDES_NOTHING...}");
+    let output = command.ignore_status().ignore_stderr().output().ok()?;
+    match output.status.code()? {
+        0 => Some(true),
+        1 => Some(false),
+        _ => None,
+    }
+}
+
+/// The checkout's revision, and whether it differs from it.
+pub(crate) fn git(root: &Path) -> (Option<String>, Option<bool>) {
+    let Ok(shell) = Shell::new() else {
+        return (None, None);
+    };
+    let _dir = shell.push_dir(root);
+    let revision = cmd!(shell, "git rev-parse HEAD")
+        .quiet()
+        .ignore_stderr()
+        .read()
+        .ok();
+    // Results are what a run makes, so they don't make the next one dirty.
+    let status = cmd!(
+        shell,
+        "git status --porcelain --untracked-files=no -- . :(exclude)data/results"
+    )
+    .quiet()
+    .ignore_stderr()
+    .read()
+    .ok();
+    (revision, status.map(|text| !text.is_empty()))
+}
+
+/// The lockfiles that decide a number, relative to the repository: its own and
+/// those of the engines that can't live in it. One that isn't there is absent.
+pub(crate) fn lockfiles(root: &Path, registry: &Registry) -> BTreeMap<String, String> {
+    let own = [
+        "Cargo.lock",
+        "data/models.lock",
+        build::CUDA_LOCK,
+        "flake.lock",
+    ]
+    .map(str::to_owned);
+    let engines = registry
+        .engines
+        .iter()
+        .flat_map(|engine| engine.builds())
+        .filter_map(|build| match build {
+            Build::Python { requirements, .. } => Some(requirements.clone()),
+            Build::Prebuilt { .. } => None,
+            Build::Cargo { manifest, .. } => manifest.as_ref().map(|m| {
+                Path::new(m)
+                    .with_file_name("Cargo.lock")
+                    .display()
+                    .to_string()
+            }),
+        });
+    own.into_iter()
+        .chain(engines)
+        .filter_map(|name| {
+            let bytes = std::fs::read(root.join(&name)).ok()?;
+            Some((name, sha256_hex(&bytes)))
+        })
+        .collect()
+}
+
+/// The model, where the user brought it: no list that a reader of the record has would name it.
+fn brought(repo: &Repo, plan: &Plan) -> Result<Option<Model>> {
+    if repo.listed_models()?.get(&plan.model).is_some() {
+        return Ok(None);
+    }
+    Ok(repo.models()?.get(&plan.model).cloned())
+}
+
+/// The weight files of the plan's targets, tokenizer and config, by the lock
+/// that `fetch` has verified them against.
+fn model_files(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
+    let lock = repo.models_lock()?;
+    let files = lock.models.get(&plan.model).cloned().unwrap_or_default();
+    let named = |name: &str| plan.targets.iter().any(|t| t.weights == name);
+    // Weights in shards are named as the whole would be.
+    let in_shards = named(WEIGHTS) && !files.contains_key(WEIGHTS);
+    let used = |name: &str| {
+        ["config.json", "tokenizer.json"].contains(&name)
+            || named(name)
+            || in_shards && (name == INDEX || name.ends_with(".safetensors"))
+    };
+    Ok(files
+        .into_iter()
+        .filter(|(name, _)| used(name))
+        .map(|(name, sha)| (format!("{}/{name}", plan.model), sha))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Write a file, commit all, and say the revision.
+    fn commit(dir: &Path, file: &str, text: &str) -> String {
+        let path = dir.join(file);
+        std::fs::create_dir_all(path.parent().expect("it is in dir")).unwrap();
+        std::fs::write(path, text).unwrap();
+        let shell = Shell::new().unwrap();
+        let _dir = shell.push_dir(dir);
+        cmd!(shell, "git add --all").quiet().run().unwrap();
+        let who = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
+        cmd!(shell, "git {who...} commit --quiet --message {file}")
+            .quiet()
+            .run()
+            .unwrap();
+        cmd!(shell, "git rev-parse HEAD").quiet().read().unwrap()
+    }
+
+    #[test]
+    fn revisions_that_differ_in_records_and_prose_only_are_the_same_sources() {
+        let dir = tempfile::tempdir().unwrap();
+        let shell = Shell::new().unwrap();
+        let _dir = shell.push_dir(dir.path());
+        cmd!(shell, "git init --quiet").quiet().run().unwrap();
+        let code = commit(dir.path(), "engines/a/src/main.rs", "fn main() {}");
+        let record = commit(dir.path(), "data/results/r/run.json", "{}");
+        let prose = commit(dir.path(), "engines/a/README.md", "a");
+        let page = commit(dir.path(), "site/templates/base.html", "<p>");
+        let same = |a: &str, b: &str| same_sources(dir.path(), a, b);
+        for later in [&record, &prose, &page] {
+            assert_eq!(same(&code, later), Some(true), "{later}");
+        }
+        let profile = commit(dir.path(), "data/profiles/cpu.toml", "id = 1");
+        assert_eq!(same(&code, &profile), Some(false));
+        assert_eq!(same(&page, &profile), Some(false));
+        assert_eq!(same(&profile, &code), Some(false), "either way");
+    }
+
+    #[test]
+    fn a_revision_that_git_does_not_know_or_that_is_none_is_not_judged() {
+        let dir = tempfile::tempdir().unwrap();
+        let shell = Shell::new().unwrap();
+        let _dir = shell.push_dir(dir.path());
+        cmd!(shell, "git init --quiet").quiet().run().unwrap();
+        let known = commit(dir.path(), "a", "a");
+        let unknown = "0".repeat(40);
+        for other in [unknown.as_str(), "", "--output=x", "HEAD"] {
+            assert_eq!(same_sources(dir.path(), &known, other), None, "{other:?}");
+        }
+    }
+}

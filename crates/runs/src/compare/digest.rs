@@ -1,0 +1,284 @@
+//! What a reader wants of a comparison: the verdict in a sentence, the cells that changed,
+//! how many have no numbers and why, and what differs around the runs, each thing once.
+//! Pure; how it is laid out is `text`'s and `markdown`'s.
+
+use super::Comparison;
+use crate::summary::kind;
+use base::text;
+use harness::environment::{Difference, Kind};
+use site::fmt::{self, Unit};
+use stats::between::{Change, Verdict};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Most kinds of reason that are told apart.
+const GAPS_MAX: usize = 6;
+/// Most lines of what differs around the runs.
+const AROUND_MAX: usize = 10;
+/// Characters of one value of that.
+const VALUE_CHARS_MAX: usize = 48;
+/// Members of a group that are named.
+const NAMED_MAX: usize = 3;
+
+/// The verdict in a sentence, in our own words alone.
+pub(super) fn verdict(comparison: &Comparison) -> String {
+    let count = comparison.count();
+    let judged = count.cells - count.not_comparable;
+    let of = |verdict: Verdict, (words, of_bytes): (&str, &str), n: usize| {
+        let mut found = comparison.changes.iter().filter(|c| c.verdict == verdict);
+        let words = match found.any(is_bytes) {
+            true => format!("{words} or {of_bytes}"),
+            false => words.to_owned(),
+        };
+        (n > 0).then(|| format!("{words} in {n}"))
+    };
+    let differs = [
+        of(Verdict::Slower, ("slower", "larger"), count.slower),
+        of(Verdict::Faster, ("faster", "smaller"), count.faster),
+    ];
+    let differs: Vec<String> = differs.into_iter().flatten().collect();
+    let rest = match (differs.is_empty(), judged) {
+        _ if comparison.a.id == comparison.b.id => "A and B are the same run".into(),
+        (_, 0) => "nothing can be compared: no cell has numbers in both runs".into(),
+        (true, _) => format!(
+            "nothing differs: none of {} is faster or slower in B beyond chance and noise",
+            cells(judged)
+        ),
+        (false, _) => format!("B is {} of {}", differs.join(" and "), cells(judged)),
+    };
+    let text = match count.broken {
+        0 => rest,
+        n => format!("B fails at {} that worked in A; otherwise {rest}", cells(n)),
+    };
+    text[..1].to_uppercase() + &text[1..] + "."
+}
+
+fn cells(n: usize) -> String {
+    match n {
+        1 => "1 cell".into(),
+        n => format!("{n} cells"),
+    }
+}
+
+fn is_bytes(change: &Change) -> bool {
+    change.metric.is_some_and(|m| m.describe().unit == "bytes")
+}
+
+/// The cells that a table shows: all in the order of the plans, or what changed, the worst
+/// first.
+pub(super) fn shown(changes: &[Change], all: bool) -> Vec<&Change> {
+    if all {
+        return changes.iter().collect();
+    }
+    let is_changed =
+        |c: &&Change| c.broken || matches!(c.verdict, Verdict::Faster | Verdict::Slower);
+    let mut changed: Vec<&Change> = changes.iter().filter(is_changed).collect();
+    let size = |c: &Change| c.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+    changed.sort_by(|a, b| {
+        let rank = |c: &Change| (!c.broken, c.verdict == Verdict::Faster);
+        rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a)))
+    });
+    changed
+}
+
+/// A cell in words. What comes from a record is marked so.
+pub(super) struct Row {
+    /// Scenario and case. From a record.
+    pub(super) cell: String,
+    /// From a record.
+    pub(super) target: String,
+    pub(super) metric: &'static str,
+    pub(super) before: String,
+    pub(super) after: String,
+    pub(super) ratio: String,
+    pub(super) interval: String,
+    pub(super) verdict: String,
+    /// Why it can't be compared, or empty. From a record.
+    pub(super) reason: String,
+}
+
+impl Row {
+    pub(super) const HEAD: [&str; 8] = [
+        "cell", "target", "metric", "A", "B", "ratio", "95 %", "verdict",
+    ];
+
+    pub(super) fn of(change: &Change) -> Self {
+        let unit = change.metric.map_or(Unit::Plain, Unit::of);
+        let value = |value: Option<f64>| value.map_or(fmt::NONE.into(), |v| fmt::quantity(unit, v));
+        let ratio = change.ratio.map(|ratio| fmt::ratio(ratio, change.ci95));
+        let (ratio, interval) = ratio.unwrap_or_default();
+        let disturbed = match change.disturbed {
+            (0, 0) => String::new(),
+            (a, b) => format!(" (disturbed invocations: {a} in A, {b} in B)"),
+        };
+        Self {
+            cell: format!("{}/{}", change.scenario, change.case),
+            target: change.target.clone(),
+            metric: change.metric.map_or("", |metric| metric.describe().name),
+            before: value(change.before),
+            after: value(change.after),
+            ratio,
+            interval: interval.unwrap_or_default(),
+            verdict: words(change).to_owned() + &disturbed,
+            reason: change.reason.clone(),
+        }
+    }
+}
+
+/// Memory isn't fast or slow.
+fn words(change: &Change) -> &'static str {
+    match change.verdict {
+        Verdict::Faster if is_bytes(change) => "smaller",
+        Verdict::Slower if is_bytes(change) => "larger",
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::NoDetectableDifference => "no detectable difference",
+        Verdict::NotComparable if change.broken => "fails",
+        Verdict::NotComparable => "not comparable",
+    }
+}
+
+/// How many cells have no two numbers, and the kinds of reason with their counts. Those that
+/// B fails at stand among what changed.
+pub(super) fn gaps(comparison: &Comparison) -> Option<(String, Vec<(usize, String)>)> {
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    let is_gap = |c: &&Change| c.verdict == Verdict::NotComparable && !c.broken;
+    for change in comparison.changes.iter().filter(is_gap) {
+        let reason = sides(comparison, &change.reason);
+        *kinds.entry(kind(&reason)).or_default() += 1;
+    }
+    let all: usize = kinds.values().sum();
+    let mut kinds: Vec<(usize, String)> = kinds.into_iter().map(|(kind, n)| (n, kind)).collect();
+    kinds.sort_by_key(|(n, _)| Reverse(*n));
+    let rest = kinds.split_off(kinds.len().min(GAPS_MAX));
+    if !rest.is_empty() {
+        kinds.push((
+            rest.iter().map(|(n, _)| n).sum(),
+            "for other reasons".into(),
+        ));
+    }
+    (all > 0).then(|| (format!("{} can't be compared", cells(all)), kinds))
+}
+
+/// A reason with `A` and `B` for the runs' ids, so that it is the same for both orders.
+fn sides(comparison: &Comparison, reason: &str) -> String {
+    let mut names = [(&comparison.a.id, "A"), (&comparison.b.id, "B")];
+    // One id may begin with the other.
+    names.sort_by_key(|(id, _)| Reverse(id.len()));
+    let put = |text: String, (id, side): (&String, &str)| text.replace(id.as_str(), side);
+    let names = names.into_iter().filter(|(id, _)| !id.is_empty());
+    names.fold(reason.to_owned(), put)
+}
+
+/// What differs around the runs, a line each; what differs alike, and the programs, which
+/// always do, in a line together. All of it from records.
+pub(super) fn around(differences: &[Difference], all: bool) -> Vec<String> {
+    if all {
+        let lines = differences.iter().map(Difference::to_string);
+        return lines.collect();
+    }
+    let mut groups: Vec<(Group, Vec<&Difference>)> = Vec::new();
+    for difference in differences {
+        let group = Group::of(difference);
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, members)) => members.push(difference),
+            None => groups.push((group, vec![difference])),
+        }
+    }
+    let mut lines: Vec<String> = groups
+        .iter()
+        .take(AROUND_MAX)
+        .map(|(group, members)| group.line(members))
+        .collect();
+    if groups.len() > AROUND_MAX {
+        lines.push(format!("and {} more", groups.len() - AROUND_MAX));
+    }
+    lines
+}
+
+/// What differences have in common.
+#[derive(PartialEq)]
+struct Group<'a> {
+    kind: Kind,
+    /// What differs, without whom it belongs to.
+    item: &'a str,
+    /// Before and after; `None` where these always differ and say nothing.
+    values: Option<(&'a str, &'a str)>,
+}
+
+const PROGRAM: &str = "program of ";
+const LENGTH: &str = "length of ";
+
+impl<'a> Group<'a> {
+    fn of(difference: &'a Difference) -> Self {
+        let item = difference.item.as_str();
+        let item = match difference.kind {
+            Kind::Program if item.starts_with(PROGRAM) => "programs",
+            Kind::Engine => item.split_once(' ').map_or(item, |(_, key)| key),
+            Kind::Plan if item.starts_with(LENGTH) => "lengths",
+            _ => item,
+        };
+        let values = (difference.before.as_str(), difference.after.as_str());
+        Self {
+            kind: difference.kind,
+            item,
+            values: (difference.kind != Kind::Program).then_some(values),
+        }
+    }
+
+    /// Whom a member belongs to.
+    fn owner(&self, member: &'a Difference) -> &'a str {
+        let item = member.item.as_str();
+        match self.kind {
+            Kind::Engine => item.split_once(' ').map_or(item, |(target, _)| target),
+            _ => item.trim_start_matches(PROGRAM).trim_start_matches(LENGTH),
+        }
+    }
+
+    fn line(&self, members: &[&'a Difference]) -> String {
+        let is_hash = |text: &str| text.len() >= 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let short = |text: &str| match is_hash(text) {
+            true => text[..12].to_owned(),
+            false => text::line(text, VALUE_CHARS_MAX),
+        };
+        let values = |before: &str, after: &str| format!("{} → {}", short(before), short(after));
+        if let [one] = members {
+            return format!("{}: {}", short(&one.item), values(&one.before, &one.after));
+        }
+        let owners: Vec<String> = members
+            .iter()
+            .take(NAMED_MAX)
+            .map(|&member| short(self.owner(member)))
+            .collect();
+        let mut owners = owners.join(", ");
+        if members.len() > NAMED_MAX {
+            owners += &format!(" and {} more", members.len() - NAMED_MAX);
+        }
+        let what = self
+            .values
+            .map_or("differ".into(), |(before, after)| values(before, after));
+        let (n, item) = (members.len(), short(self.item));
+        match self.kind {
+            Kind::Program => format!("{n} {item} {what}: {owners}"),
+            _ => format!("{item}: {what} ({n}: {owners})"),
+        }
+    }
+}
+
+/// What a reader must know to take the verdicts for what they are.
+pub(super) fn notes(changes: &[Change]) -> Vec<String> {
+    let tested = changes.iter().filter(|c| c.p_holm.is_some()).count();
+    if tested == 0 {
+        return Vec::new();
+    }
+    let mut notes = vec![format!(
+        "Ratios over 1 are in favour of B; intervals are 95 %, by Welch's t over invocations; verdicts are Holm-corrected over {}.",
+        cells(tested)
+    )];
+    if changes.iter().all(|change| change.noise_floor.is_none()) {
+        notes.push(
+            "Neither run knows its noise floor, so a shift of the whole machine between them looks like a change.".into(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,212 @@
+//! `cargo xtask compare A [B]`: two runs, cell by cell, and what differs around them.
+//! The judgement is `stats`'; here it is asked for, `digest` makes the little of it that a
+//! reader wants, and three files print that.
+//!
+//! Exit status: 1 where the second run is worse (a cell is slower beyond chance and
+//! noise, or its engine fails at what worked), else 0; 2 where it can't be said.
+
+mod digest;
+mod json;
+mod markdown;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use crate::results::Results;
+use anyhow::Result;
+use base::names;
+use base::repo::Repo;
+use harness::environment::{self, Difference};
+use schema::run::Run;
+use schema::scenario::Scenario;
+use stats::analysis::MetricId;
+use stats::between::{Change, Side, Verdict, between};
+use stats::metrics::leading_metric;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The run before: its id, path, the name that `bench --save` gave it, or `latest`.
+    pub a: String,
+    /// The run after.
+    #[arg(default_value = "latest")]
+    pub b: String,
+    /// Compare on this metric instead of each scenario's leading one.
+    #[arg(long)]
+    pub metric: Option<String>,
+    /// Directory of the runs, where it isn't runs and data/results.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print every cell and every difference, not only what changed.
+    #[arg(long)]
+    pub all: bool,
+    /// How to print; JSON always has everything.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// As `--format json`.
+    #[arg(long, hide = true, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// How to print a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For a terminal.
+    Text,
+    /// Markdown for a comment, under 60 kB.
+    Md,
+    /// For programs.
+    Json,
+}
+
+impl Format {
+    /// Of a verb that knows `--json` alone.
+    pub fn of(json: bool) -> Self {
+        match json {
+            true => Self::Json,
+            false => Self::Text,
+        }
+    }
+}
+
+/// Compare and print.
+pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let results = Results::of(repo, options.out.as_deref());
+    let metric = options.metric.as_deref().map(names::metric).transpose()?;
+    let a = Run::load(&results.find(&options.a)?)?;
+    let b = Run::load(&results.find(&options.b)?)?;
+    let comparison = Comparison::of(a, b, &repo.scenarios()?, metric);
+    let format = match options.json {
+        true => Format::Json,
+        false => options.format,
+    };
+    print!("{}", comparison.print(format, options.all)?);
+    Ok(match comparison.count().regressions {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// A run's noise floors (log ratios) by scenario and case, on the metric in question.
+fn noise_floors(
+    run: &Run,
+    scenarios: &[Scenario],
+    metric: Option<MetricId>,
+) -> BTreeMap<(String, String), f64> {
+    let asked = |id: &str| {
+        let leading = || leading_metric(scenarios.iter().find(|s| s.id == id)?);
+        metric.or_else(leading)
+    };
+    // Floors need no baseline, and no target has an empty id.
+    let floors = stats::analyse(run, scenarios, "").floors.into_iter();
+    let suites = stats::micro::analyse(run).into_iter();
+    let of_suites = suites
+        .flat_map(|suite| suite.floors)
+        .filter(|floor| metric.unwrap_or(stats::micro::METRICS[0]) == floor.metric);
+    floors
+        .filter(|floor| asked(&floor.scenario) == Some(floor.metric))
+        .chain(of_suites)
+        .map(|floor| ((floor.scenario, floor.case), floor.ratio.ln()))
+        .collect()
+}
+
+/// What is said of a run that is compared.
+struct Subject {
+    id: String,
+    started: String,
+    plan_sha256: String,
+    /// Id, profile, invocations and revision, in a line.
+    line: String,
+}
+
+impl Subject {
+    fn of(run: Run) -> Self {
+        let header = run.header;
+        let revision = header.provenance.git_revision.as_deref();
+        Self {
+            line: format!(
+                "{} · {} · {} invocations · revision {}",
+                header.id,
+                header.plan.profile,
+                header.plan.invocations,
+                revision.map_or("unknown", |r| r.get(..12).unwrap_or(r))
+            ),
+            id: header.id,
+            started: header.started,
+            plan_sha256: header.plan_sha256,
+        }
+    }
+}
+
+/// Two runs and what was found.
+pub struct Comparison {
+    a: Subject,
+    b: Subject,
+    changes: Vec<Change>,
+    environment: Vec<Difference>,
+}
+
+/// How many cells there are of each verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Count {
+    /// In all.
+    pub cells: usize,
+    /// Found faster in the second.
+    pub faster: usize,
+    /// Found slower in the second.
+    pub slower: usize,
+    /// Neither is shown.
+    pub no_detectable_difference: usize,
+    /// One of them lacks it, or they were asked for something else.
+    pub not_comparable: usize,
+    /// Of those not comparable: measured in the first, failed at in the second.
+    pub broken: usize,
+    /// Slower or broken.
+    pub regressions: usize,
+}
+
+impl Comparison {
+    /// Hold `b` against `a`.
+    pub fn of(a: Run, b: Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Self {
+        let changes = {
+            let side = |run| Side {
+                run,
+                noise_floors: noise_floors(run, scenarios, metric),
+            };
+            between(&side(&a), &side(&b), scenarios, metric)
+        };
+        let environment = environment::runs(&a, &b);
+        Self {
+            a: Subject::of(a),
+            b: Subject::of(b),
+            changes,
+            environment,
+        }
+    }
+
+    /// How many cells there are of each verdict.
+    pub fn count(&self) -> Count {
+        let of = |verdict| self.changes.iter().filter(|c| c.verdict == verdict).count();
+        Count {
+            cells: self.changes.len(),
+            faster: of(Verdict::Faster),
+            slower: of(Verdict::Slower),
+            no_detectable_difference: of(Verdict::NoDetectableDifference),
+            not_comparable: of(Verdict::NotComparable),
+            broken: self.changes.iter().filter(|c| c.broken).count(),
+            regressions: self.changes.iter().filter(|c| c.is_regression()).count(),
+        }
+    }
+
+    /// All of it, or what changed.
+    pub fn print(&self, format: Format, all: bool) -> Result<String> {
+        match format {
+            Format::Text => Ok(text::text(self, all)),
+            Format::Md => Ok(markdown::markdown(self, all)),
+            Format::Json => json::json(self),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Runs that stand: where they lie, and how they are merged, published, compared, exported and
+//! rendered. Nothing here starts an engine.
+
+#[macro_use]
+extern crate base;
+
+pub mod baselines;
+pub mod compare;
+pub mod export;
+pub mod merge;
+pub mod page;
+pub mod publish;
+pub mod results;
+pub mod shard;
+pub mod summary;

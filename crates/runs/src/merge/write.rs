@@ -1,0 +1,103 @@
+//! The merged run on disk. It is made beside its place and moved there whole, so that
+//! a merge cut short leaves no run behind.
+
+use super::Part;
+use anyhow::{Context, Result, ensure};
+use base::appender::Appender;
+use base::whole::write_json;
+use schema::budget::Budget;
+use schema::capacity::Capacity;
+use schema::kernels::TRACES_DIR;
+use schema::record::{CheckRecord, VerifyRecord};
+use schema::run::RunHeader;
+use schema::twin::original;
+use serde::Serialize;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What the parts' judgements come to.
+pub(super) struct Judgements {
+    pub(super) verify: Vec<VerifyRecord>,
+    pub(super) budget: Option<Budget>,
+    pub(super) checks: Vec<CheckRecord>,
+    pub(super) capacities: Vec<Capacity>,
+}
+
+/// Write it all; the run's directory in `out`.
+pub(super) fn write(
+    parts: &[Part],
+    header: &RunHeader,
+    judgements: &Judgements,
+    out: &Path,
+) -> Result<PathBuf> {
+    let place = out.join(&header.id);
+    ensure!(
+        !place.exists(),
+        "{} is there already: these runs have been merged",
+        place.display()
+    );
+    std::fs::create_dir_all(out).with_context(|| format!("{} can't be made", out.display()))?;
+    let staged = tempfile::Builder::new()
+        .prefix(".merging-")
+        .tempdir_in(out)
+        .with_context(|| format!("{} can't be written to", out.display()))?;
+    let root = staged.path();
+    for part in parts {
+        copy(part, root)?;
+    }
+    lines(&root.join("verify.jsonl"), &judgements.verify)?;
+    lines(&root.join("check.jsonl"), &judgements.checks)?;
+    lines(&root.join("capacity.jsonl"), &judgements.capacities)?;
+    if let Some(budget) = &judgements.budget {
+        write_json(&root.join("budget.json"), budget)?;
+    }
+    write_json(&root.join("run.json"), header)?;
+    // A temporary directory is its owner's alone; a run is not.
+    std::fs::set_permissions(root, PermissionsExt::from_mode(0o755))
+        .and_then(|()| std::fs::rename(root, &place))
+        .with_context(|| format!("{} can't be made", place.display()))?;
+    // Moved, so there is nothing left to remove.
+    let _ = staged.keep();
+    Ok(place)
+}
+
+fn lines<T: Serialize>(path: &Path, values: &[T]) -> Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let mut file = Appender::create(path)?;
+    values.iter().try_for_each(|value| file.append(value))?;
+    file.sync()
+}
+
+/// A part's record files into the run, and the kernels of the first part that traced
+/// them; everything else under `sources/<id>/`, where
+/// it is kept as it was and read by nobody.
+fn copy(part: &Part, root: &Path) -> Result<()> {
+    let targets = &part.run.header.plan.targets;
+    let kept = Path::new("sources").join(part.id());
+    for name in part.files.names() {
+        let relative = Path::new(name);
+        let dir = relative.parent().and_then(Path::to_str);
+        let is_record = relative.extension().is_some_and(|ext| ext == "jsonl")
+            && dir.is_some_and(|dir| targets.iter().any(|target| target.id == original(dir)))
+            || relative.starts_with(schema::micro::DIR);
+        let is_first_trace = relative.starts_with(TRACES_DIR) && !root.join(relative).exists();
+        let to = match is_record || is_first_trace {
+            true => root.join(relative),
+            false => root.join(&kept).join(relative),
+        };
+        let from = part.files.path(name);
+        ensure!(
+            !to.exists(),
+            "{}: another part has a record of that name",
+            from.display()
+        );
+        let bytes = part.files.bytes(name)?.unwrap_or_default();
+        to.parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(&to, &bytes))
+            .with_context(|| format!("{} can't be copied", from.display()))?;
+    }
+    Ok(())
+}

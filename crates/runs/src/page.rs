@@ -1,0 +1,252 @@
+//! `cargo xtask site`: records → `target/site`. The pages themselves are the
+//! `site` crate's; here is only which runs go in, and what a published site or one
+//! that somebody writes at has beside them.
+
+mod authored;
+mod picture;
+mod serve;
+
+use crate::publish;
+use crate::results::Results;
+use anyhow::{Result, bail, ensure};
+use base::repo::Repo;
+use schema::model::Models;
+use schema::plan::Plan;
+use schema::prices::Prices;
+use schema::run::Run;
+use schema::run_files::RunFiles;
+use schema::simulation::Simulation;
+use site::Publishing;
+use site::authored::Authored;
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What `cargo xtask site` can be told.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Run id, path, or `latest` to show first; none: of those that may be published
+    /// the one with the most scenarios, and of equals the newest.
+    pub run: Option<String>,
+    /// Directory of the runs, where it isn't runs and data/results.
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Serve it on this machine and render again whenever a page, a text or a record
+    /// changes; for those who write pages.
+    #[arg(long)]
+    pub serve: bool,
+    /// Port to serve on.
+    #[arg(long, default_value_t = 8000, requires = "serve")]
+    pub port: u16,
+    /// The address that the site will have, for link previews and citations.
+    #[arg(long, value_name = "URL", value_parser = base_url)]
+    pub base_url: Option<String>,
+    /// Pack the raw records of the run shown into the site.
+    #[arg(long)]
+    pub records: bool,
+}
+
+/// An address that paths can be appended to.
+fn base_url(text: &str) -> Result<String> {
+    let base = text.trim_end_matches('/');
+    let host = base
+        .strip_prefix("https://")
+        .or_else(|| base.strip_prefix("http://"));
+    let plain = |c: char| c.is_ascii_graphic() && !"<>\"'`?#\\".contains(c);
+    ensure!(
+        host.is_some_and(|host| !host.is_empty()) && base.chars().all(plain),
+        "{text:?} is no address such as https://example.org/bench"
+    );
+    Ok(base.to_owned())
+}
+
+/// The verb.
+pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let results = Results::of(repo, options.out.as_deref());
+    if options.serve {
+        return serve::serve(repo, &results, options);
+    }
+    println!("{}", render_options(repo, &results, options)?.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Render as the options say.
+fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<PathBuf> {
+    let runs = choose(results, options.run.as_deref())?;
+    let authored = match options.serve {
+        true => authored::read(&repo.root.join("site"))?,
+        false => Authored::new(),
+    };
+    let records = match options.records {
+        true => {
+            let id = &runs[0].header.id;
+            let place = results.find(options.run.as_deref().unwrap_or(id))?;
+            Some(publish::pack(&RunFiles::open(&place)?)?)
+        }
+        false => None,
+    };
+    let publishing = Publishing {
+        base_url: options.base_url.as_deref(),
+        records: records.as_deref(),
+        ..Publishing::default()
+    };
+    let index = write(repo, &runs, publishing, &authored, &repo.site_dir())?;
+    // A picture is of the page as it is, so the page is rendered twice.
+    let picture = match options.base_url {
+        Some(_) => picture::of(&index)?,
+        None => None,
+    };
+    let Some(picture) = picture else {
+        return Ok(index);
+    };
+    let publishing = Publishing {
+        picture: Some(&picture),
+        ..publishing
+    };
+    write(repo, &runs, publishing, &authored, &repo.site_dir())
+}
+
+/// Render the site of all runs into a directory: first the broadest that may be published, or
+/// else the broadest.
+pub fn site(repo: &Repo, results: &Results, dir: &Path) -> Result<PathBuf> {
+    let runs = choose(results, None)?;
+    write(repo, &runs, Publishing::default(), &Authored::new(), dir)
+}
+
+/// All runs that can be shown, that first which is to be.
+fn choose(results: &Results, run: Option<&str>) -> Result<Vec<Run>> {
+    if let Some(run) = run {
+        return Ok(before_others(results, Run::load(&results.find(run)?)?));
+    }
+    let mut runs = load_all(results, None);
+    // Of equals the first, which is the newest; the others stay newest first.
+    let breadths = runs.iter().map(|run| Reverse(breadth(&run.header.plan)));
+    let Some((broadest, _)) = breadths.enumerate().min_by_key(|(_, breadth)| *breadth) else {
+        bail!(
+            "{} holds no run to show: make one with `cargo xtask bench-all`",
+            results.dir().display()
+        );
+    };
+    runs[..=broadest].rotate_right(1);
+    Ok(runs)
+}
+
+fn before_others(results: &Results, first: Run) -> Vec<Run> {
+    let others = load_all(results, Some(&first.header.id));
+    std::iter::once(first).chain(others).collect()
+}
+
+/// How much of the benchmark a plan is: whether it may be published, and how many
+/// scenarios it has. A run of one scenario must not hide one of all.
+fn breadth(plan: &Plan) -> (bool, usize) {
+    (plan.publishable, plan.scenarios.len())
+}
+
+/// Render with `first` shown; the path of the index page.
+pub fn render_with(repo: &Repo, results: &Results, first: Run) -> Result<PathBuf> {
+    let runs = before_others(results, first);
+    let publishing = Publishing::default();
+    write(repo, &runs, publishing, &Authored::new(), &repo.site_dir())
+}
+
+/// Render one run into a directory of its own, with a banner above everything; the path of
+/// the index page.
+pub fn render_apart(repo: &Repo, run: Run, dir: &Path, banner: &str) -> Result<PathBuf> {
+    let publishing = Publishing {
+        banner: Some(banner),
+        ..Publishing::default()
+    };
+    write(repo, &[run], publishing, &Authored::new(), dir)
+}
+
+fn write(
+    repo: &Repo,
+    runs: &[Run],
+    publishing: Publishing,
+    authored: &Authored,
+    dir: &Path,
+) -> Result<PathBuf> {
+    let (scenarios, registry) = (repo.scenarios()?, repo.registry()?);
+    let models = with_brought(repo.listed_models()?, runs);
+    let (suites, shipped) = (repo.suites()?, repo.shipped()?);
+    let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
+    let path = repo.simulation_path();
+    let simulation = path.exists().then(|| Simulation::load(&path)).transpose()?;
+    let hypotheses = repo.hypotheses(&registry, &scenarios)?;
+    let prices = Prices::newest(&repo.prices_dir())?;
+    let input = site::Input {
+        runs,
+        scenarios: &scenarios,
+        suites: &suites,
+        registry: &registry,
+        models: &models,
+        shipped: &shipped,
+        profiles: &profiles,
+        parity: Some(&parity),
+        simulation: simulation.as_ref(),
+        hypotheses: hypotheses.as_ref(),
+        prices: prices.as_ref(),
+        publishing,
+        authored,
+    };
+    site::write(&site::render(&input)?, dir)?;
+    Ok(dir.join("index.html"))
+}
+
+/// The list, and the models that records say were brought to them: the same pages come of the
+/// same records wherever those are rendered.
+fn with_brought(mut models: Models, runs: &[Run]) -> Models {
+    for model in runs
+        .iter()
+        .filter_map(|run| run.header.provenance.model.as_ref())
+    {
+        if models.get(&model.id).is_none() {
+            models.models.push(model.clone());
+        }
+    }
+    models
+}
+
+/// All runs that can be loaded, newest first, but `except`. One that can't is
+/// named and left out: an old record must not keep a new one from being shown.
+fn load_all(results: &Results, except: Option<&str>) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for (id, place) in results.places().into_iter().rev() {
+        if except == Some(&id) {
+            continue;
+        }
+        match Run::load(&place) {
+            Ok(run) if run.header.origin.shard.is_some() => {
+                watch::warn(format!(
+                    "left out of the report: {id} is a shard; merge it with the others"
+                ));
+            }
+            Ok(run) => runs.push(run),
+            Err(error) => watch::warn(format!("left out of the report: {error}")),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base_url;
+
+    #[test]
+    fn a_base_url_is_an_address_and_nothing_else() {
+        assert_eq!(
+            base_url("https://a.example/b/").unwrap(),
+            "https://a.example/b"
+        );
+        for wrong in [
+            "",
+            "a.example",
+            "javascript:alert(1)",
+            "https://",
+            "https://a\" x",
+            "https://a?b",
+        ] {
+            assert!(base_url(wrong).is_err(), "{wrong}");
+        }
+    }
+}

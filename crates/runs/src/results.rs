@@ -1,0 +1,168 @@
+//! Where runs are kept, and finding one by name: new ones are directories in `runs/`,
+//! published ones are packed files in `data/results/`.
+
+use crate::baselines;
+use anyhow::{Result, bail};
+use base::names::{Kind, UnknownName};
+use base::repo::Repo;
+use schema::run_files::{HEADER, SUFFIX};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The directories that runs are looked for in; new ones are made in the first, where the
+/// names that runs were given stand too.
+#[derive(Clone, Debug)]
+pub struct Results {
+    dirs: Vec<PathBuf>,
+}
+
+impl Results {
+    /// Those of a checkout, or the one that the user named instead.
+    pub fn of(repo: &Repo, out: Option<&Path>) -> Self {
+        match out {
+            Some(dir) => Self::at(dir),
+            None => Self {
+                dirs: vec![repo.runs_dir(), repo.published_dir()],
+            },
+        }
+    }
+
+    /// One directory alone.
+    pub fn at(dir: &Path) -> Self {
+        Self {
+            dirs: vec![dir.to_owned()],
+        }
+    }
+
+    /// The directory that new runs are made in.
+    pub fn dir(&self) -> &Path {
+        &self.dirs[0]
+    }
+
+    /// All of them.
+    pub fn dirs(&self) -> &[PathBuf] {
+        &self.dirs
+    }
+
+    /// Where a run is: by id, by the name it was given, by path, or `latest`.
+    pub fn find(&self, run: &str) -> Result<PathBuf> {
+        let run = baselines::resolve(self.dir(), run)?;
+        let run = run.as_str();
+        let mut places = self.places();
+        if run == "latest" {
+            return match places.pop_last() {
+                Some((_, place)) => Ok(place),
+                None => bail!(
+                    "there is no latest run: no run is in {}: make one with `cargo xtask bench-all`",
+                    self.in_words(" or ")
+                ),
+            };
+        }
+        if let Some(place) = places.remove(run) {
+            return Ok(place);
+        }
+        let path = Path::new(run);
+        if path.join(HEADER).is_file() || (run.ends_with(SUFFIX) && path.is_file()) {
+            return Ok(path.to_owned());
+        }
+        // The newest first: where none is near, they are the ones that are said.
+        let mut known: Vec<String> = places.into_keys().rev().collect();
+        known.extend(baselines::names(self.dir())?);
+        let list = match self.dirs.as_slice() {
+            [one] => format!("cargo xtask list runs --out {}", one.display()),
+            _ => "cargo xtask list runs".into(),
+        };
+        Err(UnknownName::new(Kind::Run, run, known)
+            .listed_by(list)
+            .into())
+    }
+
+    /// Where each run is, by id, which begins with its time: oldest first. A run that was
+    /// published and is still there as a directory is the directory.
+    pub fn places(&self) -> BTreeMap<String, PathBuf> {
+        let mut places = BTreeMap::new();
+        for dir in &self.dirs {
+            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                let Ok(name) = entry.file_name().into_string() else {
+                    continue;
+                };
+                // Links are not followed.
+                let kind = entry.file_type();
+                let is_run = kind.is_ok_and(|kind| match kind.is_dir() {
+                    true => entry.path().join(HEADER).is_file(),
+                    false => kind.is_file() && name.ends_with(SUFFIX),
+                });
+                if is_run {
+                    let id = name.strip_suffix(SUFFIX).unwrap_or(&name).to_owned();
+                    places.entry(id).or_insert_with(|| entry.path());
+                }
+            }
+        }
+        places
+    }
+
+    fn in_words(&self, between: &str) -> String {
+        let dirs: Vec<String> = self.dirs.iter().map(|d| d.display().to_string()).collect();
+        dirs.join(between)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::repo::FIRST_LOOK_DIR;
+
+    fn make(dir: &Path, id: &str) {
+        std::fs::create_dir_all(dir.join(id)).unwrap();
+        std::fs::write(dir.join(id).join(HEADER), "{}").unwrap();
+    }
+
+    #[test]
+    fn the_latest_run_is_no_first_look() {
+        let dir = tempfile::tempdir().unwrap();
+        let look = format!("{}/20990101-000000-first-look-1a2b", FIRST_LOOK_DIR);
+        for id in [
+            "20260101-000000-cpu-1a2b",
+            "20260102-000000-cpu-1a2b",
+            &look,
+        ] {
+            make(dir.path(), id);
+        }
+        let results = Results::at(dir.path());
+        assert_eq!(results.places().len(), 2);
+        let latest = results.find("latest").unwrap();
+        assert!(latest.ends_with("20260102-000000-cpu-1a2b"));
+        // It is found by its path.
+        let path = dir.path().join(&look);
+        assert_eq!(results.find(path.to_str().unwrap()).unwrap(), path);
+    }
+
+    #[test]
+    fn packed_runs_are_found_beside_directories_and_links_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let (new, published) = (root.path().join("runs"), root.path().join("published"));
+        make(&new, "20260103-000000-cpu-1a2b");
+        make(&new, "20260101-000000-cpu-1a2b");
+        std::fs::create_dir(&published).unwrap();
+        for id in ["20260101-000000-cpu-1a2b", "20260102-000000-cpu-1a2b"] {
+            std::fs::write(published.join(format!("{id}{SUFFIX}")), "").unwrap();
+        }
+        let link = new.join("20260104-000000-cpu-1a2b");
+        std::os::unix::fs::symlink(new.join("20260101-000000-cpu-1a2b"), link).unwrap();
+        let results = Results {
+            dirs: vec![new.clone(), published.clone()],
+        };
+        let places: Vec<PathBuf> = results.places().into_values().collect();
+        let packed = published.join(format!("20260102-000000-cpu-1a2b{SUFFIX}"));
+        let expected = [
+            new.join("20260101-000000-cpu-1a2b"),
+            packed.clone(),
+            new.join("20260103-000000-cpu-1a2b"),
+        ];
+        assert_eq!(places, expected);
+        assert_eq!(results.find("20260102-000000-cpu-1a2b").unwrap(), packed);
+        assert_eq!(results.find(packed.to_str().unwrap()).unwrap(), packed);
+        assert_eq!(results.find("latest").unwrap(), expected[2]);
+        assert!(results.find("20260104-000000-cpu-1a2b").is_err());
+    }
+}

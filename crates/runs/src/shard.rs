@@ -1,0 +1,81 @@
+//! A part of a run on its own: what `--shard` and `--budget-from` ask for, checked
+//! before the long work, and what to do with the part afterwards. Which blocks are
+//! whose stands in `schema::origin`; putting parts together is `merge`'s.
+//!
+//! Every shard verifies its own targets and has its outputs judged, since each may
+//! run on a machine of its own. It also decides for itself what there is time for:
+//! the pilot shares out the whole plan's time, not the shard's, so equal machines
+//! decide alike, and `merge` counts only the cells that all kept. With
+//! `--budget-from` one decision serves all, and none is measured in vain.
+
+use crate::results::Results;
+use anyhow::{Context, Result, bail};
+use schema::budget::Budget;
+use schema::hash::sha256_hex;
+use schema::origin::Shard;
+use schema::plan::Plan;
+use schema::run::{Run, RunHeader};
+use std::path::Path;
+
+/// Refuse a shard without a block; the decision to take over and the run it is of,
+/// where one was named.
+pub fn prepare(
+    plan: &Plan,
+    results: &Results,
+    shard: Option<Shard>,
+    budget_from: Option<&str>,
+) -> Result<Option<(String, Budget)>> {
+    if let Some(shard) = shard.filter(|shard| shard.of() > plan.invocations) {
+        bail!(
+            "--shard {shard}: profile {:?} has {} blocks, so at most as many shards",
+            plan.profile,
+            plan.invocations
+        );
+    }
+    budget_from
+        .map(|run| decision(plan, &results.find(run)?))
+        .transpose()
+}
+
+/// What a run of the same plan decided there is time for.
+fn decision(plan: &Plan, run_dir: &Path) -> Result<(String, Budget)> {
+    let run = Run::load(run_dir)?;
+    let (id, theirs) = (run.header.id, run.header.plan_sha256);
+    let ours = plan_sha256(plan)?;
+    if theirs != ours {
+        bail!(
+            "--budget-from {id}: it has another plan ({theirs:.12}, this one is {ours:.12}), so its decision says nothing about this one"
+        );
+    }
+    let budget = run.budget.with_context(|| {
+        format!("--budget-from {id}: it decided nothing: there is no budget.json in it (yet)")
+    })?;
+    Ok((id, budget))
+}
+
+/// The hash of a plan, as it stands in `run.json`.
+pub fn plan_sha256(plan: &Plan) -> Result<String> {
+    Ok(sha256_hex(&serde_json::to_vec(plan)?))
+}
+
+/// What a shard's run ends with, in place of a report.
+pub fn what_next(shard: Shard) -> String {
+    format!(
+        "This is shard {shard}, no whole run: put all {} together with `cargo xtask merge DIR…`",
+        shard.of()
+    )
+}
+
+/// A merged run is nothing to go on with: its parts are.
+pub fn refuse_merged(header: &RunHeader) -> Result<()> {
+    let sources = header.origin.sources.iter();
+    let sources: Vec<&str> = sources.map(|source| source.id.as_str()).collect();
+    if !sources.is_empty() {
+        bail!(
+            "run {} is merged from {}: go on with the one that isn't complete, on its own machine, and merge again",
+            header.id,
+            sources.join(", ")
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! The screen that a run ends with: what was measured, who leads, what has no numbers and
+//! why, and where all that stands. Whatever the run, it is a screen; the single cells stand on
+//! the report's coverage page.
+
+use anyhow::Result;
+use base::repo::Repo;
+use schema::launch_log::LaunchLog;
+use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
+use schema::run::Run;
+use schema::scenario::Scenario;
+use site::fmt;
+use stats::analysis::{Analysis, Cell, Role};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Most scenarios, and most statuses, that have a line.
+const LINES_MAX: usize = 8;
+/// Widest line, where words can be left out.
+const WIDTH_MAX: usize = 100;
+/// Most targets of a tie that are named.
+const NAMES_MAX: usize = 3;
+
+/// What there is to say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Cells with numbers, and all.
+    cells: (u64, u64),
+    /// Requests timed, and readings of the micro suites.
+    samples: u64,
+    /// Processes that were launched for it.
+    launches: u64,
+    /// How long engines ran for it (s); `None` where that was on several machines.
+    wall_s: Option<f64>,
+    /// Share of that time in which a timed request was under way.
+    timed_share: Option<f64>,
+    /// Who leads, in plan order.
+    leads: Vec<Lead>,
+    /// Target that ratios are against; empty where it wasn't measured.
+    baseline: String,
+    /// Reasons for no numbers, by status: those that nobody expected first.
+    gaps: Vec<Gap>,
+}
+
+/// Who leads a scenario.
+#[derive(Clone, Debug, PartialEq)]
+struct Lead {
+    scenario: String,
+    case: String,
+    /// One target, or all that tie.
+    targets: Vec<String>,
+    /// How many times better the first is than the baseline.
+    ratio: Option<f64>,
+}
+
+/// Cells without numbers of one status.
+#[derive(Clone, Debug, PartialEq)]
+struct Gap {
+    status: Status,
+    cells: u64,
+    /// Kinds of reason and how many cells have it, the commonest first.
+    kinds: Vec<(String, u64)>,
+}
+
+/// Where it all stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The run's directory.
+    pub records: &'a Path,
+    /// The report's first page, where one was rendered.
+    pub report: Option<&'a Path>,
+}
+
+/// Whether a cell of that status is a fault of the engine or of ours: it broke, where others
+/// are what the machine lacks, the engine can't do, or there was no time for.
+pub fn is_fault(status: Status) -> bool {
+    !matches!(
+        status,
+        Status::Ok
+            | Status::Unavailable
+            | Status::Unsupported
+            | Status::Unverified
+            | Status::OverBudget
+    )
+}
+
+impl Summary {
+    /// Of a run.
+    pub fn of(repo: &Repo, run: &Run) -> Result<Self> {
+        let (registry, scenarios) = (repo.registry()?, repo.scenarios()?);
+        let baseline = registry.baseline_of(&run.header.plan.targets);
+        Ok(Self::from_records(run, &scenarios, baseline))
+    }
+
+    fn from_records(run: &Run, scenarios: &[Scenario], baseline: &str) -> Self {
+        let analysis = stats::analyse(run, scenarios, baseline);
+        let suites = stats::micro::analyse(run);
+        let of_suites = suites.iter().flat_map(|suite| &suite.cells);
+        let cells: Vec<&Cell> = analysis.cells.iter().chain(of_suites).collect();
+        let measured = || cells.iter().filter(|cell| cell.status == Status::Ok);
+        let logs = || run.launches.iter().chain(&run.twins);
+        let timed = || logs().flat_map(|log| log.requests.iter().filter(|r| !r.warmup));
+        let readings = run.micro.iter().flat_map(|log| &log.cases);
+        // Clocks of several machines have nothing to do with each other.
+        let one_machine = run.header.origin.sources.is_empty();
+        let wall_ns = covered_ns(logs().filter_map(span)).filter(|_| one_machine);
+        let timed_ns = covered_ns(timed().map(|r| (r.sent_ns, r.answered_ns)));
+        let has_baseline = measured().any(|cell| cell.target == baseline);
+        Self {
+            cells: (measured().count() as u64, cells.len() as u64),
+            samples: timed().count() as u64
+                + readings.map(|case| case.ns.len() as u64).sum::<u64>(),
+            launches: (logs().count() + run.micro.len()) as u64,
+            wall_s: wall_ns.map(|ns| ns as f64 / 1e9),
+            timed_share: wall_ns
+                .zip(timed_ns)
+                .map(|(wall_ns, timed_ns)| timed_ns as f64 / wall_ns as f64),
+            leads: leads(&run.header.plan.scenarios, &analysis, baseline),
+            baseline: match has_baseline {
+                true => baseline.to_owned(),
+                false => String::new(),
+            },
+            gaps: gaps(&cells),
+        }
+    }
+
+    /// Whether something broke.
+    pub fn has_faults(&self) -> bool {
+        self.gaps.iter().any(|gap| is_fault(gap.status))
+    }
+
+    /// The screen.
+    pub fn screen(&self, places: &Places) -> String {
+        let mut lines = vec![self.measured()];
+        if !self.leads.is_empty() {
+            lines.push(match self.baseline.as_str() {
+                "" => "Who leads:".into(),
+                baseline => format!("Who leads, and how many times better than {baseline}:"),
+            });
+        }
+        let (shown, rest) = self.leads.split_at(self.leads.len().min(LINES_MAX));
+        lines.extend(shown.iter().map(Lead::line));
+        if !rest.is_empty() {
+            lines.push(format!("  and {} more scenarios", rest.len()));
+        }
+        if !self.gaps.is_empty() {
+            lines.push("Without numbers:".into());
+        }
+        let (shown, rest) = self.gaps.split_at(self.gaps.len().min(LINES_MAX));
+        lines.extend(shown.iter().map(Gap::line));
+        if !rest.is_empty() {
+            lines.push(format!("  and {} more statuses", rest.len()));
+        }
+        lines.push(format!("Records: {}", places.records.display()));
+        if let Some(report) = places.report {
+            let coverage = report.with_file_name("coverage.html");
+            lines.push(format!("Cells:   {}", coverage.display()));
+            lines.push(format!("Report:  {}", report.display()));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    fn measured(&self) -> String {
+        let (ok, all) = self.cells;
+        let mut line = format!(
+            "Measured {} of {} cells: {} samples in {} launches",
+            fmt::count(ok),
+            fmt::count(all),
+            fmt::count(self.samples),
+            fmt::count(self.launches)
+        );
+        if let Some(wall_s) = self.wall_s {
+            let (min, s) = (wall_s as u64 / 60, wall_s as u64 % 60);
+            line.push_str(&format!(", {min} min {s} s"));
+        }
+        if let Some(share) = self.timed_share {
+            line.push_str(&format!(", {:.0} % of it in timed requests", 100.0 * share));
+        }
+        line
+    }
+}
+
+impl Lead {
+    fn line(&self) -> String {
+        let (named, others) = self.targets.split_at(self.targets.len().min(NAMES_MAX));
+        let mut who = named.join(", ");
+        if !others.is_empty() {
+            who.push_str(&format!(" and {} more", others.len()));
+        }
+        let tie = if self.targets.len() > 1 { " tie" } else { "" };
+        let ratio = self.ratio.map_or(String::new(), |ratio| {
+            format!(": {}", fmt::ratio(ratio, None).0)
+        });
+        format!("  {} {}: {who}{tie}{ratio}", self.scenario, self.case)
+    }
+}
+
+impl Gap {
+    fn line(&self) -> String {
+        let mut line = format!("  {} {}", self.status.id(), fmt::count(self.cells));
+        for (i, (kind, cells)) in self.kinds.iter().enumerate() {
+            let kind = format!(
+                "{} {kind} ({})",
+                if i == 0 { ":" } else { "," },
+                fmt::count(*cells)
+            );
+            if i > 0 && line.chars().count() + kind.chars().count() > WIDTH_MAX {
+                line.push_str(", …");
+                break;
+            }
+            line.push_str(&kind);
+        }
+        line
+    }
+}
+
+/// From a launch's start to its end.
+fn span(log: &LaunchLog) -> Option<(u64, u64)> {
+    Some((log.launch.start_ns, log.end.as_ref()?.end_ns))
+}
+
+/// Time covered by spans that may overlap; `None` where there is none.
+fn covered_ns(spans: impl Iterator<Item = (u64, u64)>) -> Option<u64> {
+    let mut spans: Vec<(u64, u64)> = spans.collect();
+    spans.sort_unstable();
+    let (mut covered_ns, mut behind) = (0, 0);
+    for (start, end) in spans {
+        covered_ns += end.saturating_sub(start.max(behind));
+        behind = behind.max(end);
+    }
+    (covered_ns > 0).then_some(covered_ns)
+}
+
+fn leads(scenarios: &[PlannedScenario], analysis: &Analysis, baseline: &str) -> Vec<Lead> {
+    let lead = |scenario: &PlannedScenario| {
+        let cells = || analysis.cells.iter().filter(|c| c.scenario == scenario.id);
+        // As on the report's first page: of the cases that the most had time for the largest.
+        let over = |case: &Case| {
+            let of_case = cells().filter(|cell| cell.case == case.id);
+            of_case.filter(|c| c.status == Status::OverBudget).count()
+        };
+        let case = scenario
+            .cases
+            .iter()
+            .max_by_key(|case| (Reverse(over(case)), case.axis_value(scenario.axis)))?;
+        let first = |cell: &&Cell| cell.case == case.id && cell.rank == Some(1);
+        let targets: Vec<String> = cells().filter(first).map(|c| c.target.clone()).collect();
+        let ratio = analysis.comparisons.iter().find(|c| {
+            (&c.scenario, &c.case, c.role) == (&scenario.id, &case.id, Role::Baseline)
+                && Some(&c.target) == targets.first()
+        });
+        Some(Lead {
+            ratio: match targets.first().is_some_and(|first| first == baseline) {
+                true => None,
+                false => ratio.map(|c| c.ratio).filter(|ratio| ratio.is_finite()),
+            },
+            scenario: scenario.id.clone(),
+            case: case.id.clone(),
+            targets,
+        })
+        .filter(|lead| !lead.targets.is_empty())
+    };
+    scenarios.iter().filter_map(lead).collect()
+}
+
+fn gaps(cells: &[&Cell]) -> Vec<Gap> {
+    let mut by_status: BTreeMap<Status, BTreeMap<String, u64>> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| cell.status != Status::Ok) {
+        let kinds = by_status.entry(cell.status).or_default();
+        *kinds.entry(kind(&cell.reason)).or_default() += 1;
+    }
+    let mut gaps: Vec<Gap> = by_status
+        .into_iter()
+        .map(|(status, kinds)| {
+            let mut kinds: Vec<(String, u64)> = kinds.into_iter().collect();
+            kinds.sort_by_key(|(_, cells)| Reverse(*cells));
+            Gap {
+                status,
+                cells: kinds.iter().map(|(_, cells)| cells).sum(),
+                kinds,
+            }
+        })
+        .collect();
+    gaps.sort_by_key(|gap| (!is_fault(gap.status), Reverse(gap.cells)));
+    gaps
+}
+
+/// What reasons of a kind have in common: the first of its statements, without numbers that
+/// stand by themselves.
+pub(crate) fn kind(reason: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    let reason = base::text::plain(reason);
+    let ends = [": ", "; ", " (", ", "];
+    let end = ends.iter().filter_map(|end| reason.find(end)).min();
+    let statement = &reason[..end.unwrap_or(reason.len())];
+    let is_number = |word: &&str| word.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let words = statement.split_whitespace();
+    let words = words.map(|word| if is_number(&word) { "…" } else { word });
+    let words = words.collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", words[..end].trim_end()),
+        None => words,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! The terminal, taken and given back: raw mode, the alternate screen, and stdout and
+//! stderr, which go into pipes meanwhile, so that whatever prints (a library, a child)
+//! ends in the log and not across the picture.
+//!
+//! Giving back touches no lock and allocates nothing, so that a panic and a signal can
+//! do it too. The terminal is taken once in the life of a process.
+
+use ratatui::crossterm::cursor::Hide;
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, PipeReader, Write};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+static SCREEN: OnceLock<Screen> = OnceLock::new();
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Colours off, back from the alternate screen, cursor shown.
+const FAREWELL: &[u8] = b"\x1b[0m\x1b[?1049l\x1b[?25h";
+/// How long to wait for what somebody who still holds a pipe may print.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+struct Screen {
+    /// What stderr was: the terminal.
+    err: RawFd,
+    /// What stdout was, where that was a terminal too.
+    out: Option<RawFd>,
+    /// How the terminal was.
+    mode: libc::termios,
+}
+
+/// What is read from the pipes.
+pub struct Readers(Vec<JoinHandle<()>>);
+
+/// Take the terminal: where to draw, and who reads what is printed meanwhile. `said`
+/// gets each line of stderr, `printed` each of stdout; a stdout that is no terminal is
+/// left alone. Fails, in words, where there is no terminal.
+pub fn take(
+    said: impl FnMut(String) + Send + 'static,
+    printed: impl FnMut(String) + Send + 'static,
+) -> Result<(File, Readers), String> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err("stdin or stderr is no terminal".into());
+    }
+    if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
+        return Err("TERM names no terminal that can be drawn on".into());
+    }
+    if SCREEN.get().is_some() {
+        return Err("this process had one already".into());
+    }
+    take_now(said, printed).map_err(|error| format!("the terminal can't be taken: {error}"))
+}
+
+fn take_now(
+    said: impl FnMut(String) + Send + 'static,
+    printed: impl FnMut(String) + Send + 'static,
+) -> std::io::Result<(File, Readers)> {
+    let err = std::io::stderr();
+    let out = std::io::stdout();
+    let kept_err = kept(err.as_raw_fd())?;
+    let mut tty = File::from(kept_err.try_clone()?);
+    let kept_out = match out.is_terminal() {
+        true => Some(kept(out.as_raw_fd())?),
+        false => None,
+    };
+    let screen = Screen {
+        err: kept_err.into_raw_fd(),
+        out: kept_out.map(IntoRawFd::into_raw_fd),
+        mode: mode(libc::STDIN_FILENO)?,
+    };
+    let has_out = screen.out.is_some();
+    let _ = SCREEN.set(screen); // looked at by the caller
+    base::interrupt::before_exit(give_back);
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    let redirected = (|| {
+        execute!(tty, EnterAlternateScreen, Hide)?;
+        let mut readers = vec![redirect(err.as_raw_fd(), said)?];
+        if has_out {
+            readers.push(redirect(out.as_raw_fd(), printed)?);
+        }
+        Ok(readers)
+    })();
+    match redirected {
+        Ok(readers) => Ok((tty, Readers(readers))),
+        Err(error) => {
+            give_back();
+            Err(error)
+        }
+    }
+}
+
+/// Whether the terminal is ours.
+pub fn is_taken() -> bool {
+    TAKEN.load(Ordering::SeqCst)
+}
+
+/// Give the terminal back, if it is ours. May be called from a signal handler.
+pub fn give_back() {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let Some(screen) = SCREEN.get() else { return };
+    // SAFETY: plain system calls, all of them async-signal-safe, on descriptors that
+    // are never closed and on memory that lives as long as the process.
+    unsafe {
+        libc::dup2(screen.err, libc::STDERR_FILENO);
+        if let Some(out) = screen.out {
+            libc::dup2(out, libc::STDOUT_FILENO);
+        }
+        libc::write(screen.err, FAREWELL.as_ptr().cast(), FAREWELL.len());
+        libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &screen.mode);
+    }
+}
+
+impl Readers {
+    /// Wait until all that was printed is read. Call after [`give_back`].
+    pub fn finish(self) {
+        let deadline = Instant::now() + PATIENCE;
+        for reader in self.0 {
+            // A child that was left behind may hold its pipe open.
+            while !reader.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+}
+
+/// A copy of a descriptor that no child inherits.
+fn kept(fd: RawFd) -> std::io::Result<OwnedFd> {
+    // SAFETY: plain system call on an open descriptor.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+fn mode(fd: RawFd) -> std::io::Result<libc::termios> {
+    // SAFETY: all zeros is a valid termios, which the call overwrites.
+    let mut mode: libc::termios = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and `mode` is writable.
+    match unsafe { libc::tcgetattr(fd, &mut mode) } {
+        0 => Ok(mode),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// Let what is written to `fd` go to `each`, line by line, on a thread.
+fn redirect(
+    fd: RawFd,
+    each: impl FnMut(String) + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    let (reader, writer) = std::io::pipe()?;
+    let _ = std::io::stdout().flush();
+    // SAFETY: plain system call on open descriptors.
+    if unsafe { libc::dup2(writer.as_raw_fd(), fd) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(std::thread::spawn(move || read(reader, each)))
+}
+
+fn read(reader: PipeReader, mut each: impl FnMut(String)) {
+    let mut reader = BufReader::new(reader);
+    let mut line = Vec::new();
+    while let Ok(1..) = reader.read_until(b'\n', &mut line) {
+        let text = String::from_utf8_lossy(&line);
+        // What a program drew over itself counts as it was left.
+        let text = text.trim_end_matches(['\n', '\r']);
+        each(text.rsplit('\r').next().unwrap_or_default().to_owned());
+        line.clear();
+    }
+}

@@ -1,0 +1,410 @@
+//! What the user sees, as plain data: events go in, keys go in, and what is to be
+//! done about a key comes out. Pure: time comes with the events.
+//!
+//! The plan's share of it stands in `tree`, that of the running samples in `live`.
+
+use super::event::{Alert, Begin, Event, METERS_MAX, Mark, Stage};
+use super::live::{Live, Machine};
+use super::tree::{Now, Tree};
+use stats::ci::{Interval, mean_interval};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Lines of the log that are kept.
+const LOG_LINES_MAX: usize = 1000;
+
+/// Everything on the screen.
+#[derive(Debug)]
+pub struct State {
+    /// `cargo xtask bench`, say.
+    pub command: String,
+    /// What it works on.
+    pub title: String,
+    /// What it does now.
+    pub stage: Option<Stage>,
+    /// When the first event came.
+    pub began_ns: u64,
+    /// Now.
+    pub now_ns: u64,
+    /// The plan.
+    pub tree: Tree,
+    /// What runs, or ran last.
+    pub running: Option<Running>,
+    /// What has begun and waits for its turn.
+    pub resting: Vec<Running>,
+    /// What stages to come should take (s).
+    pub later: Vec<(Stage, f64)>,
+    /// The machine while it runs.
+    pub machine: Machine,
+    /// Lines of the log, the oldest first.
+    pub log: VecDeque<String>,
+    /// Alerts that the user hasn't dismissed, the oldest first.
+    pub alerts: VecDeque<Alert>,
+    /// Alerts in all.
+    pub alerts_raised: usize,
+    /// What the user wants of the run.
+    pub wish: Wish,
+    /// Work waits for the user.
+    pub paused: bool,
+    /// The command is over.
+    pub over: bool,
+    /// The user wants to leave a command that is over.
+    pub left: bool,
+    /// Which meter is drawn.
+    pub meter: usize,
+    /// First row of the plan that is shown; `None` = what runs is in sight.
+    pub plan_top: Option<usize>,
+    /// Lines of the log below those that are shown.
+    pub log_back: usize,
+    /// Rows of the plan that the last drawing had room for.
+    pub plan_rows: usize,
+    medians: BTreeMap<Cell, [Vec<f64>; METERS_MAX]>,
+}
+
+/// Group, item, part.
+type Cell = (String, String, String);
+
+/// What the user wants of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// No further launch for now.
+    pub pause: bool,
+    /// `q` was pressed once.
+    pub quit_asked: bool,
+    /// And again.
+    pub quit: bool,
+}
+
+/// A launch that runs, or ran last.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// As it was announced.
+    pub begin: Begin,
+    /// When it began, or its turn did.
+    pub began_ns: u64,
+    /// What its turns before took.
+    pub took_ns: u64,
+    /// The part that runs: a case.
+    pub part: Option<String>,
+    /// Timed samples it will have at least; 0 = not known.
+    pub samples: u32,
+    /// Its complete parts.
+    pub parts: Vec<String>,
+    /// How long it had run when the last of them was complete.
+    pub parts_ns: u64,
+    /// Its samples.
+    pub live: Live,
+    /// Share of it that is done, 0 to 1, where that is known.
+    pub share: Option<f64>,
+    /// How it ended.
+    pub ended: Option<Mark>,
+}
+
+impl Running {
+    /// How long it has run, waiting for turns left out (ns).
+    pub fn took_ns(&self, now_ns: u64) -> u64 {
+        self.took_ns + now_ns.saturating_sub(self.began_ns)
+    }
+}
+
+/// A key, as far as it means anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Enter, Esc or Space.
+    Dismiss,
+    /// No further launch for now, or again.
+    Pause,
+    /// Leave out the rest of what runs.
+    Skip,
+    /// Stop the run.
+    Quit,
+    /// Draw the next meter.
+    Meter,
+    /// The plan, a row up.
+    Up,
+    /// The plan, a row down.
+    Down,
+    /// What runs is in sight again.
+    Follow,
+    /// The log, some lines back.
+    Back,
+    /// The log, some lines forth.
+    Forth,
+    /// Anything else.
+    Other,
+}
+
+/// What a key asks of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Begin no further launch, or go on.
+    Pause(bool),
+    /// Leave out the rest of what runs.
+    Skip,
+    /// Stop.
+    Quit,
+}
+
+impl State {
+    /// Of a command that begins.
+    pub fn new(command: impl Into<String>, now_ns: u64) -> Self {
+        Self {
+            command: command.into(),
+            title: String::new(),
+            stage: None,
+            began_ns: now_ns,
+            now_ns,
+            tree: Tree::default(),
+            running: None,
+            resting: Vec::new(),
+            later: Vec::new(),
+            machine: Machine::default(),
+            log: VecDeque::new(),
+            alerts: VecDeque::new(),
+            alerts_raised: 0,
+            wish: Wish::default(),
+            paused: false,
+            over: false,
+            left: false,
+            meter: 0,
+            plan_top: None,
+            log_back: 0,
+            plan_rows: 1,
+            medians: BTreeMap::new(),
+        }
+    }
+
+    /// Time goes by.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// Something happened.
+    pub fn apply(&mut self, t_ns: u64, event: Event) {
+        self.tick(t_ns);
+        match event {
+            Event::Title(title) => self.title = title,
+            Event::Stage(stage) => {
+                self.stage = Some(stage);
+                self.later.retain(|(later, _)| *later != stage);
+                self.running = None;
+                self.resting.clear();
+                self.line(format!("── {}", stage.name()));
+            }
+            Event::Group(group) => self.tree.declare(self.stage, group),
+            Event::Later(later) => self.later = later,
+            Event::Begin(begin) => {
+                self.tree.begin(self.stage, &begin.group, &begin.item);
+                self.rest(t_ns);
+                self.running = Some(Running {
+                    live: Live::new(begin.meters),
+                    begin,
+                    began_ns: t_ns,
+                    took_ns: 0,
+                    part: None,
+                    samples: 0,
+                    parts: Vec::new(),
+                    parts_ns: 0,
+                    share: None,
+                    ended: None,
+                });
+            }
+            Event::Turn { item } => self.turn(t_ns, &item),
+            Event::Part { name, samples } => {
+                if let Some(running) = &mut self.running {
+                    running.part = Some(name);
+                    running.samples = samples;
+                    running.live = Live::new(running.begin.meters);
+                }
+            }
+            Event::Sample(sample) => {
+                if let Some(running) = &mut self.running {
+                    running.live.push(sample);
+                }
+            }
+            Event::Share(share) => {
+                if let Some(running) = &mut self.running {
+                    running.share = Some(share);
+                }
+            }
+            Event::PartEnd => self.part_end(t_ns),
+            Event::Reading(reading) => self.machine.read(reading),
+            Event::End { mark, reason } => {
+                if let Some(running) = &mut self.running {
+                    let took_ns = running.took_ns(t_ns);
+                    running.ended = Some(mark);
+                    let (group, item) = (&running.begin.group, &running.begin.item);
+                    self.tree.end(group, item, mark, reason, took_ns);
+                }
+            }
+            Event::Drop { group, item, mark } => self.tree.drop(&group, &item, mark),
+            Event::Line(line) | Event::Farewell(line) => self.line(line),
+            Event::Alert(alert) => {
+                self.line(format!("{}: {}", alert.severity.word(), alert.text));
+                self.alerts.push_back(alert);
+                self.alerts_raised += 1;
+            }
+            Event::Paused(paused) => self.paused = paused,
+            Event::Over => {
+                self.over = true;
+                self.paused = false;
+            }
+        }
+    }
+
+    /// What runs waits for its turn, if it isn't over.
+    fn rest(&mut self, t_ns: u64) {
+        if let Some(mut running) = self.running.take().filter(|r| r.ended.is_none()) {
+            running.took_ns = running.took_ns(t_ns);
+            self.resting.push(running);
+        }
+    }
+
+    fn turn(&mut self, t_ns: u64, item: &str) {
+        let is_it = |running: &Running| running.begin.item == item;
+        if self.running.as_ref().is_some_and(is_it) {
+            return;
+        }
+        let Some(at) = self.resting.iter().position(is_it) else {
+            return;
+        };
+        let mut next = self.resting.swap_remove(at);
+        next.began_ns = t_ns;
+        self.machine.other_process();
+        self.rest(t_ns);
+        self.tree.go_on(&next.begin.group, item);
+        self.running = Some(next);
+    }
+
+    fn line(&mut self, text: String) {
+        for line in text.lines() {
+            // Whoever reads what went before keeps it in sight.
+            self.log_back += usize::from(self.log_back > 0);
+            let line = base::text::plain(line).replace('\t', "    ");
+            self.log.push_back(line);
+        }
+        while self.log.len() > LOG_LINES_MAX {
+            self.log.pop_front();
+        }
+        self.log_back = self.log_back.min(self.log.len().saturating_sub(1));
+    }
+
+    fn part_end(&mut self, t_ns: u64) {
+        if let Some(running) = &mut self.running {
+            running.parts.extend(running.part.clone());
+            running.parts_ns = running.took_ns(t_ns);
+        }
+        let Some(cell) = self.cell() else { return };
+        let Some(running) = &self.running else { return };
+        let medians = running.live.medians();
+        let kept = self.medians.entry(cell).or_default();
+        for (kept, median) in kept.iter_mut().zip(medians) {
+            kept.extend(median);
+        }
+    }
+
+    fn cell(&self) -> Option<Cell> {
+        let running = self.running.as_ref()?;
+        let (group, item) = (&running.begin.group, &running.begin.item);
+        Some((group.clone(), item.clone(), running.part.clone()?))
+    }
+
+    /// The drawn meter of what runs: its index, name and unit.
+    pub fn meter(&self) -> Option<(usize, &'static str, &'static str)> {
+        let names = self.running.as_ref()?.begin.meters.names;
+        let index = self.meter % names.len().max(1);
+        names.get(index).map(|(name, unit)| (index, *name, *unit))
+    }
+
+    /// The medians of complete launches of the running cell, of the drawn meter: how
+    /// many, and from two on their mean with its interval (Student's t).
+    pub fn launches(&self) -> (usize, Option<Interval>) {
+        let medians = self
+            .meter()
+            .zip(self.cell())
+            .and_then(|((meter, _, _), cell)| Some(&self.medians.get(&cell)?[meter]));
+        medians.map_or((0, None), |values| (values.len(), mean_interval(values)))
+    }
+
+    /// Time until the stage's items are done (ns); `None` where nothing says.
+    pub fn eta_ns(&self) -> Option<u64> {
+        let running = self.running.iter().filter(|r| r.ended.is_none());
+        let running = running.map(|r| (r, r.took_ns(self.now_ns)));
+        let resting = self.resting.iter().map(|r| (r, r.took_ns));
+        let now = running.chain(resting).map(|(r, elapsed_ns)| Now {
+            group: &r.begin.group,
+            item: &r.begin.item,
+            elapsed_ns,
+            parts: &r.parts,
+            parts_ns: r.parts_ns,
+        });
+        self.tree.eta_ns(self.stage, &now.collect::<Vec<_>>())
+    }
+
+    /// What the stages after this one should take (ns), as far as that was estimated.
+    pub fn later_ns(&self) -> u64 {
+        let later_s: f64 = self.later.iter().map(|(_, later_s)| later_s).sum();
+        (later_s * 1e9) as u64
+    }
+
+    /// Whether there is no more to see.
+    pub fn is_finished(&self) -> bool {
+        self.over && (self.alerts.is_empty() || self.left || self.wish.quit)
+    }
+
+    /// Whether there is something that can be skipped.
+    pub fn can_skip(&self) -> bool {
+        let running = self.running.as_ref();
+        running.is_some_and(|r| r.begin.skippable && r.ended.is_none())
+    }
+
+    /// The user pressed a key; what is to be done.
+    pub fn key(&mut self, key: Key) -> Option<Action> {
+        let asked = std::mem::take(&mut self.wish.quit_asked);
+        match key {
+            Key::Dismiss => {
+                self.alerts.pop_front();
+            }
+            Key::Quit if self.over => self.left = true,
+            Key::Quit if self.wish.quit => {}
+            Key::Quit if asked => {
+                self.wish.quit = true;
+                return Some(Action::Quit);
+            }
+            Key::Quit => self.wish.quit_asked = true,
+            Key::Pause if !self.over => {
+                self.wish.pause = !self.wish.pause;
+                return Some(Action::Pause(self.wish.pause));
+            }
+            Key::Skip if self.can_skip() => return Some(Action::Skip),
+            Key::Meter => self.meter += 1,
+            Key::Up => self.scroll(-1),
+            Key::Down => self.scroll(1),
+            Key::Follow => {
+                self.plan_top = None;
+                self.log_back = 0;
+            }
+            Key::Back => self.log_back = (self.log_back + 5).min(self.log.len().saturating_sub(1)),
+            Key::Forth => self.log_back = self.log_back.saturating_sub(5),
+            Key::Pause | Key::Skip | Key::Other => {}
+        }
+        None
+    }
+
+    /// The first row of the plan that is shown.
+    pub fn plan_top(&self) -> usize {
+        let rows = self.tree.rows();
+        let top_max = rows.len().saturating_sub(self.plan_rows);
+        let running = rows.iter().position(|row| row.is_item && row.is_current);
+        let following = running.map_or(0, |row| row.saturating_sub(self.plan_rows / 2));
+        self.plan_top.unwrap_or(following).min(top_max)
+    }
+
+    fn scroll(&mut self, rows: isize) {
+        let top_max = self.tree.rows().len().saturating_sub(self.plan_rows);
+        let top = self.plan_top().saturating_add_signed(rows);
+        self.plan_top = Some(top.min(top_max));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! `cargo xtask verify`: every target through the gate, by hand.
+
+use harness::verify::architecture;
+use harness::verify::golden::Maker;
+use harness::verify::goldens;
+use harness::verify::judges;
+mod mutants;
+use anyhow::Result;
+use base::repo::Repo;
+use base::whole::write_whole;
+use harness::plan::profile_targets;
+use harness::programs::Programs;
+use harness::verify::question::{BATCHES, Question, default_patience, limit, threads};
+use harness::verify::stories;
+use harness::verify::target::{Verified, not_verified, verify};
+use harness::verify::told;
+use models::ModelSpec;
+use provision::build;
+use provision::fetch;
+use provision::fetch::brought;
+use schema::golden::Golden;
+use schema::record::{Status, VerifyRecord};
+use schema::registry::{Registry, Target};
+use std::process::ExitCode;
+use watch::control;
+use watch::event::{Event, Stage};
+
+/// What the command line says.
+pub struct Options {
+    /// Models; empty = [`ModelSpec::SMALL`].
+    pub models: Vec<String>,
+    /// Whose targets, where `engines` names none.
+    pub profile: String,
+    /// Engine or target ids; empty = all of the profile's.
+    pub engines: Vec<String>,
+    /// Test the gate itself.
+    pub mutants: bool,
+    /// Make the goldens anew first.
+    pub bless: bool,
+    /// Contexts (tokens) beyond the usual ones to verify too.
+    pub contexts: Vec<u32>,
+    /// Print records instead of a table.
+    pub json: bool,
+}
+
+/// Run it. Exit status 3 where a target fails the gate (or a mutant passes it).
+pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
+    let registry = repo.registry()?;
+    let models = ModelSpec::named_or_small(&brought::ids(repo, &options.models)?);
+    let targets = match options.mutants {
+        true => Vec::new(), // they are hidden, and no profile's
+        false => profile_targets(
+            &repo.profile(&options.profile)?,
+            &registry.targets(),
+            &options.engines,
+        )?,
+    };
+    watch::emit(Event::Title(models.join(", ")));
+    watch::stage(Stage::Fetch);
+    fetch::ensure(repo, &models)?;
+    for model in &models {
+        fetch::ensure_for(repo, model, &targets)?;
+    }
+    watch::stage(Stage::Build);
+    if options.mutants {
+        return mutants::run(repo, &registry);
+    }
+    let mut makes = options.bless;
+    for model in &models {
+        makes = makes || !goldens::lacking(repo, model, &options.contexts)?.is_nothing();
+    }
+    let judges = match makes {
+        true => judges::to_build(&registry),
+        false => Vec::new(),
+    };
+    let programs = build::build(repo, &registry, targets.iter().chain(&judges))?;
+    let mut failed = 0;
+    watch::stage(Stage::Gate);
+    for model in &models {
+        told::group(model, targets.iter(), |_| false);
+    }
+    for model in &models {
+        let maker = Maker {
+            repo,
+            registry: &registry,
+            programs: &programs,
+            model,
+            threads: threads(),
+        };
+        if options.bless {
+            let asked = maker.whole(&options.contexts)?;
+            write_golden(repo, &asked.golden)?;
+            stories::write(repo, &asked)?;
+        } else {
+            goldens::ensure(&maker, &options.contexts)?;
+        }
+        let golden = goldens::load(repo, model, &options.contexts)?;
+        for target in &targets {
+            watch::checkpoint()?;
+            told::begin(model, target);
+            control::skippable();
+            let verified = verify_one(repo, &registry, &programs, target, &golden)?;
+            if control::skipped() && verified.record.status == Status::NotRun {
+                told::skipped();
+                continue;
+            }
+            if options.json {
+                println!("{}", serde_json::to_string(&verified.record)?);
+            } else {
+                print_line(&verified.record);
+            }
+            told::end(&verified.record, programs.get(target).is_err());
+            failed += u32::from(told::is_failure(verified.record.status));
+        }
+    }
+    if failed > 0 {
+        eprintln!("{failed} failed the gate: they would not be timed");
+        return Ok(ExitCode::from(3));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verify_one(
+    repo: &Repo,
+    registry: &Registry,
+    programs: &Programs,
+    target: &Target,
+    golden: &Golden,
+) -> Result<Verified> {
+    let model = golden.model.as_str();
+    let model_dir = repo.model_dir(model);
+    if let Some(failure) = architecture::refused(registry, target, &model_dir) {
+        return Ok(Verified {
+            record: not_verified(target, model, &failure),
+            judgements: Vec::new(),
+        });
+    }
+    let limits = repo.parity_limits()?;
+    let limit = limit(&limits, &target.precision)?;
+    Ok(match programs.get(target) {
+        Err(failure) => Verified {
+            record: not_verified(target, model, failure),
+            judgements: Vec::new(),
+        },
+        Ok(program) => verify(
+            target,
+            program,
+            &Question {
+                golden,
+                limit,
+                model_dir: &model_dir,
+                threads: threads(),
+                batches: &BATCHES,
+                prefix_cache: true,
+                patience: default_patience(),
+            },
+        ),
+    })
+}
+
+fn print_line(record: &VerifyRecord) {
+    let kl = record
+        .kl_nats
+        .map_or(String::new(), |kl| format!("KL {kl:.1e} nats"));
+    let agreement = record.argmax_agreement.map_or(String::new(), |share| {
+        format!("argmax {:.1} % of decisive", 100.0 * share)
+    });
+    let scope = record
+        .verified_positions
+        .map_or(String::new(), |n| format!("≤ {n} positions"));
+    let verdict = match record.status {
+        Status::Ok => "pass",
+        other => other.id(),
+    };
+    println!(
+        "{:<14} {:<28} {verdict:<13} {kl:<16} {agreement:<26} {scope}",
+        record.model, record.target
+    );
+    if !record.reason.is_empty() {
+        println!("{:14} └ {}", "", record.reason);
+    }
+}
+
+fn write_golden(repo: &Repo, golden: &Golden) -> Result<()> {
+    let path = repo.golden_path(&golden.model);
+    write_whole(&path, golden.to_json())?;
+    println!(
+        "{}: made by {}, {} agrees (worst mean KL {:.1e} nats)",
+        path.display(),
+        golden.reference,
+        golden.cross_check,
+        golden.cross_check_kl_nats
+    );
+    Ok(())
+}
