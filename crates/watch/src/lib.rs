@@ -9,6 +9,10 @@
 //!
 //! Nothing told here is a record, and no number of a record comes from here.
 
+// What is printed goes through its macros.
+#[macro_use]
+extern crate base;
+
 pub mod control;
 pub mod dashboard;
 pub mod error_log;

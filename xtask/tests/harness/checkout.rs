@@ -57,6 +57,9 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
+/// Where the answers lie that the gate holds targets against.
+const GOLDEN: &str = "data/golden/tiny-llama.json";
+
 /// A checkout; gone when dropped.
 pub struct Checkout {
     dir: tempfile::TempDir,
@@ -100,21 +103,30 @@ impl Checkout {
         }
         checkout.write("engines/engines.toml", &registry);
         checkout.profile(PROFILE);
-        let blessed = checkout.xtask(
-            &[
-                "verify",
-                "--model",
-                "tiny-llama",
-                "--engines",
-                "fake.cpu.f32",
-                "--profile",
-                "test",
-                "--bless",
-            ],
-            &[],
-        );
-        assert!(blessed.status.success(), "{}", text(&blessed));
+        checkout.write(GOLDEN, checkout.golden());
         checkout
+    }
+
+    /// What the fake says of the model, asked once for all tests.
+    fn golden(&self) -> &'static str {
+        static GOLDEN_TEXT: OnceLock<String> = OnceLock::new();
+        GOLDEN_TEXT.get_or_init(|| {
+            let blessed = self.xtask(
+                &[
+                    "verify",
+                    "--model",
+                    "tiny-llama",
+                    "--engines",
+                    "fake.cpu.f32",
+                    "--profile",
+                    "test",
+                    "--bless",
+                ],
+                &[],
+            );
+            assert!(blessed.status.success(), "{}", text(&blessed));
+            std::fs::read_to_string(self.path(GOLDEN)).expect("it was made")
+        })
     }
 
     /// Change the registry.
