@@ -65,6 +65,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         // The harness's packages alone, so that their dependencies have the features,
         // and are the files, that the harness itself was built with.
         let packages = provision::build::default_packages(repo)?.harness;
+        build_what_tests_start(repo)?;
         test_packages(&["test", "--locked", "--quiet"], &packages)?;
         print_fault_matrix(repo)
     })?;
@@ -111,6 +112,19 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         began.elapsed().as_secs_f64()
     );
     println!("{steps} passed, 0 failed");
+    Ok(())
+}
+
+/// Before the harness's tests, some of which would find their own requests late beside a compiler.
+fn build_what_tests_start(repo: &Repo) -> Result<()> {
+    let registry = repo.registry()?;
+    let targets = registry.targets();
+    let is_instrument = |id: &str| registry.instrument.as_ref().is_some_and(|i| i.target == id);
+    let instrument = targets.iter().find(|target| is_instrument(&target.id));
+    provision::build::compile(repo, &registry, instrument)?;
+    if let Err(failure) = provision::build::tracer(repo) {
+        bail!("{failure}");
+    }
     Ok(())
 }
 

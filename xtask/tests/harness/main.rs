@@ -3,7 +3,6 @@
 //! wall-clock time; timing is compared with what `fake` says it really emitted.
 
 mod bare;
-mod bundle;
 mod checkout;
 mod compare;
 mod dashboard;
