@@ -64,7 +64,7 @@ pub struct Cell<'a> {
     /// One line; absent where ok.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: &'a str,
-    /// Completed, timed requests with distinct prompts.
+    /// Completed, timed requests; their prompts are distinct but where the user brought them.
     pub requests: u64,
     /// Launches that completed it.
     pub invocations: u32,

@@ -22,6 +22,7 @@ pub fn shapes(plan: &Plan) -> Vec<Round> {
                 prompt_tokens: case.prompt_tokens_usual(),
                 new_tokens: case.new_tokens,
                 concurrency: case.concurrency,
+                mixed: case.has_mixed_lengths(),
                 round_s: 0.0,
             });
         }
@@ -32,12 +33,10 @@ pub fn shapes(plan: &Plan) -> Vec<Round> {
 
 /// Whether a round that was timed is one of a case's requests.
 pub fn same(round: &Round, case: &Case) -> bool {
-    (round.prompt_tokens, round.new_tokens, round.concurrency)
-        == (
-            case.prompt_tokens_usual(),
-            case.new_tokens,
-            case.concurrency,
-        )
+    round.mixed == case.has_mixed_lengths()
+        && round.prompt_tokens == case.prompt_tokens_usual()
+        && round.new_tokens == case.new_tokens
+        && round.concurrency == case.concurrency
 }
 
 /// What all cells of the plan would take a target (s) that it is verified for; `None` where its pilot

@@ -103,6 +103,7 @@ mod tests {
             prompt_tokens: 1,
             new_tokens: 1,
             concurrency: 1,
+            mixed: false,
             round_s,
         };
         Pilot {

@@ -47,6 +47,9 @@ pub struct Round {
     pub new_tokens: u32,
     /// Requests in flight.
     pub concurrency: u32,
+    /// Whether the prompts differ in length, `prompt_tokens` being their mean.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mixed: bool,
     /// How long it took (s).
     pub round_s: f64,
 }

@@ -264,10 +264,24 @@ pub struct VerifyRecord {
     /// where the plan has a scenario that uses one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefix_cache: bool,
+    /// How its process failed with the cache on; empty: it didn't, or wasn't asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix_cache_failure: String,
+}
+
+impl VerifyRecord {
+    /// Why it isn't timed where prompts share their beginnings on purpose; `None`: it is.
+    pub fn prefix_cache_refusal(&self) -> Option<(Status, &str)> {
+        match (self.prefix_cache, self.prefix_cache_failure.as_str()) {
+            (true, _) => None,
+            (false, "") => Some((Status::Unsupported, NO_PREFIX_CACHE)),
+            (false, failure) => Some((Status::Unverified, failure)),
+        }
+    }
 }
 
 /// Why a target isn't timed where prompts share their beginnings on purpose.
-pub const NO_PREFIX_CACHE: &str =
+const NO_PREFIX_CACHE: &str =
     "keeps nothing of earlier prompts: its hello declares no prefix cache";
 
 /// A line of `results/<run>/check.jsonl`: a timed output judged after the run.

@@ -6,7 +6,7 @@
 use crate::evidence::Evidence;
 use crate::timing;
 use schema::plan::{Case, PlannedScenario};
-use schema::record::{NO_PREFIX_CACHE, Status};
+use schema::record::Status;
 use schema::run::Run;
 use schema::twin::original;
 
@@ -66,8 +66,10 @@ fn verified(run: &Run, target: &str, case: &Case, evidence: &Evidence) -> Result
     if verify.status != Status::Ok {
         return Err((verify.status, verify.reason.clone()));
     }
-    if case.shared_percent.is_some() && !verify.prefix_cache {
-        return Err((Status::Unsupported, NO_PREFIX_CACHE.into()));
+    if case.shared_percent.is_some()
+        && let Some((status, why)) = verify.prefix_cache_refusal()
+    {
+        return Err((status, why.into()));
     }
     let needed = case.prompt_tokens.saturating_add(case.new_tokens);
     match verify.verified_positions {

@@ -185,6 +185,7 @@ mod tests {
                 prompt_tokens: case.prompt_tokens,
                 new_tokens: case.new_tokens,
                 concurrency: 1,
+                mixed: false,
                 round_s: 0.5,
             }],
             planned_s: 0.0,

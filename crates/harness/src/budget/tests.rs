@@ -255,24 +255,35 @@ fn cells_that_a_target_is_not_verified_for_cost_nothing() {
 }
 
 #[test]
-fn mixed_lengths_are_tried_at_their_mean() {
+fn mixed_lengths_are_tried_apart_from_batches_of_their_mean() {
     let mut plan = plan();
     for case in &mut plan.scenarios[0].cases {
         (case.prompt_tokens, case.prompt_tokens_mean) = (900, Some(50));
     }
-    let tried: Vec<(u32, u32)> = shapes(&plan)
+    let tried: Vec<(u32, u32, bool)> = shapes(&plan)
         .iter()
-        .map(|round| (round.prompt_tokens, round.concurrency))
+        .map(|round| (round.prompt_tokens, round.concurrency, round.mixed))
         .collect();
-    assert_eq!(tried, [(50, 1), (50, 4)], "as the batches of 50 are");
-    let pilot = pilot("t", 0.1);
-    assert!(
-        launch_s(
-            &plan,
-            &pilot,
-            &plan.scenarios[0],
-            &plan.scenarios[0].cases[0]
-        )
-        .is_some()
+    let (one, four) = (
+        [(50, 1, true), (50, 1, false)],
+        [(50, 4, true), (50, 4, false)],
     );
+    assert_eq!(tried, [one, four].concat());
+    let mut pilot = pilot("t", 0.1);
+    let case = |pilot: &Pilot| {
+        let scenario = &plan.scenarios[0];
+        launch_s(&plan, pilot, scenario, &scenario.cases[0])
+    };
+    assert_eq!(
+        case(&pilot),
+        None,
+        "equal lengths say nothing of mixed ones"
+    );
+    let mixed: Vec<Round> = pilot
+        .rounds
+        .iter()
+        .map(|r| Round { mixed: true, ..*r })
+        .collect();
+    pilot.rounds.extend(mixed);
+    assert!(case(&pilot).is_some());
 }

@@ -43,6 +43,13 @@ pub(super) fn narrow_targets(
                 scenario.id
             );
         }
+        if scenario.reuses_prompts() && profile.warmup_requests == 0 {
+            bail!(
+                "data/profiles/{}.toml: warmup_requests = 0, but [scenarios.{}] needs a request before those it times, which fills the cache: set it to 1 or more",
+                profile.id,
+                scenario.id
+            );
+        }
         if scenario.turns && scenario.reuses_prompts() {
             bail!(
                 "data/profiles/{}.toml: [scenarios.{}] has turns, whose untimed requests would replace the prompt that is kept: leave them out",

@@ -80,10 +80,17 @@ impl CellPrompts {
         scenario: &PlannedScenario,
         case: &Case,
     ) -> Result<Self> {
-        let count = case.requests as usize + (case.duration_s * PROMPTS_PER_S).ceil() as usize;
-        let per_invocation = count.next_multiple_of(case.concurrency as usize);
+        let own = own(plan, scenario)?;
+        let per_invocation = match own {
+            // A launch asks just so many, and the next one goes on with the pass.
+            Some(_) => case.requests as usize,
+            None => {
+                let more = (case.duration_s * PROMPTS_PER_S).ceil() as usize;
+                (case.requests as usize + more).next_multiple_of(case.concurrency as usize)
+            }
+        };
         let total = per_invocation * plan.invocations as usize;
-        let all = match own(plan, scenario)? {
+        let all = match own {
             Some(own) => in_order(own, plan.seed, &scenario.id, total),
             None => prompts.take_alike(&scenario.id, &case.id, 0, lengths(case), total)?,
         };
@@ -133,6 +140,7 @@ mod tests {
             (case.requests, case.duration_s) = (6, 0.0);
             (case.prompt_tokens, case.prompt_tokens_mean) = (3, Some(2));
         }
+        scenario.cases[1].concurrency = 4;
         plan
     }
 

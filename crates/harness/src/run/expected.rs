@@ -105,6 +105,7 @@ mod tests {
             prompt_tokens: case.prompt_tokens,
             new_tokens: case.new_tokens,
             concurrency: case.concurrency,
+            mixed: false,
             round_s: f64::from(case.prompt_tokens) / 100.0,
         };
         Pilot {

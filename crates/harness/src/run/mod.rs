@@ -36,7 +36,7 @@ use pending::Pending;
 use residents::Residents;
 use schema::capacity::Capacity;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
-use schema::record::{End, NO_PREFIX_CACHE, Status, VerifyRecord};
+use schema::record::{End, Status, VerifyRecord};
 use schema::registry::Target;
 use schema::twin::original;
 use std::collections::BTreeMap;
@@ -234,8 +234,10 @@ pub fn refusal(
     if record.status != Status::Ok {
         return Some(record.reason.clone());
     }
-    if case.shared_percent.is_some() && !record.prefix_cache {
-        return Some(NO_PREFIX_CACHE.into());
+    if case.shared_percent.is_some()
+        && let Some((_, why)) = record.prefix_cache_refusal()
+    {
+        return Some(why.into());
     }
     let context = case.prompt_tokens + case.new_tokens;
     match record.verified_positions {

@@ -59,7 +59,11 @@ pub fn pending(
                     && log.launch.invocation == launch.invocation
             })
             .collect();
-        let cases: Vec<String> = launch
+        let done = |id: &String| {
+            let mut ends = earlier.iter().flat_map(|log| &log.case_ends);
+            ends.any(|end| end.case == *id)
+        };
+        let mut cases: Vec<String> = launch
             .cases
             .iter()
             .filter(|id| {
@@ -68,19 +72,20 @@ pub fn pending(
                     .iter()
                     .find(|case| case.id == **id)
                     .expect("the plan names its cases");
-                let done = earlier
-                    .iter()
-                    .any(|log| log.case_ends.iter().any(|end| end.case == **id));
                 let over = budget
                     .and_then(|b| b.refusal(&launch.target, &launch.scenario, id))
                     .is_some();
                 let scaled = !scenario.load.is_open()
                     || capacity::find(capacities, target, case)
                         .is_some_and(|capacity| capacity.status == Status::Ok);
-                !done && !over && scaled && refusal(verify, target, case).is_none()
+                !over && scaled && refusal(verify, target, case).is_none()
             })
             .cloned()
             .collect();
+        // Cases that are held against each other within a launch are done together or not at all.
+        if !scenario.reuses_prompts() || cases.iter().all(done) {
+            cases.retain(|id| !done(id));
+        }
         if cases.is_empty() {
             continue;
         }
@@ -126,6 +131,7 @@ pub(crate) mod tests {
             batches: vec![],
             isa_limit: None,
             prefix_cache: false,
+            prefix_cache_failure: String::new(),
         };
         BTreeMap::from([("t".to_owned(), record)])
     }
@@ -219,6 +225,20 @@ pub(crate) mod tests {
         assert!(why.contains("hello declares no prefix cache"), "{why}");
         verify.get_mut("t").unwrap().prefix_cache = true;
         assert_eq!(pending(&plan, &[], &verify, None, &[]).len(), 2);
+        // One case was done when the harness was killed: its ratio needs both of one process.
+        plan.scenarios[0].axis = schema::scenario::Axis::SharedPercent;
+        let half = [log(0, 0, &["p10"], None)];
+        let rest = pending(&plan, &half, &verify, None, &[]);
+        assert_eq!(rest[0].launch.cases, ["p10", "p500"]);
+        assert_eq!(rest[0].attempt, 1);
+        let whole = [log(0, 0, &["p10", "p500"], None)];
+        assert_eq!(pending(&plan, &whole, &verify, None, &[]).len(), 1);
+        verify.get_mut("t").unwrap().prefix_cache = false;
+        let failed = "with its prefix cache: it crashed".to_owned();
+        verify.get_mut("t").unwrap().prefix_cache_failure = failed.clone();
+        assert!(pending(&plan, &[], &verify, None, &[]).is_empty());
+        let why = refusal(&verify, "t", &plan.scenarios[0].cases[0]);
+        assert_eq!(why, Some(failed));
     }
 
     #[test]

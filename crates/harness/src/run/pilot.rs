@@ -5,6 +5,7 @@
 use crate::budget;
 use crate::engine::EngineFailure;
 use crate::engine::session::{Patience, Session};
+use crate::own_prompts::in_order;
 use crate::programs::Programs;
 use crate::prompts::Prompts;
 use crate::twins;
@@ -91,7 +92,8 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             .map_err(|(failure, _)| failure)
             .and_then(|mut session| {
                 pilot.load_s = seconds(session.start_ns(), session.ready_ns);
-                let tried = rounds(&mut session, setting.prompts, &shapes, &mut pilot.rounds);
+                let texts = |shape: &Round| texts(plan, setting.prompts, shape);
+                let tried = rounds(&mut session, texts, &shapes, &mut pilot.rounds);
                 session.abort();
                 tried
             });
@@ -175,23 +177,24 @@ fn decide(plan: &Plan, pilots: Vec<Pilot>, baseline: &str) -> Budget {
     }
 }
 
+/// The prompts of a round: of one length, or the user's own, which differ in it.
+fn texts(plan: &Plan, prompts: &Prompts, shape: &Round) -> Result<Vec<Vec<u32>>> {
+    let count = shape.concurrency as usize;
+    match plan.prompts.as_ref().filter(|_| shape.mixed) {
+        Some(own) => Ok(in_order(own, plan.seed, "pilot", count)),
+        None => prompts.take("pilot", "pilot", 0, shape.prompt_tokens as usize, count),
+    }
+}
+
 fn rounds(
     session: &mut Session,
-    prompts: &Prompts,
+    texts: impl Fn(&Round) -> Result<Vec<Vec<u32>>>,
     shapes: &[Round],
     done: &mut Vec<Round>,
 ) -> Result<(), EngineFailure> {
     for shape in shapes {
         let internal = |error: anyhow::Error| EngineFailure::new(Status::NotRun, error.to_string());
-        let texts = prompts
-            .take(
-                "pilot",
-                "pilot",
-                0,
-                shape.prompt_tokens as usize,
-                shape.concurrency as usize,
-            )
-            .map_err(internal)?;
+        let texts = texts(shape).map_err(internal)?;
         let mut round_s = round(session, &texts, shape.new_tokens)?;
         if round_s < LONG_ROUND_S {
             round_s = round(session, &texts, shape.new_tokens)?;

@@ -73,7 +73,7 @@ pub fn check(
     Ok(None)
 }
 
-fn no_ids() -> EngineFailure {
+pub(super) fn no_ids() -> EngineFailure {
     EngineFailure::new(
         Status::ProtocolError,
         "its hello says that it scores, but it answers with text and no ids",
@@ -138,7 +138,7 @@ fn generate(
 
 /// Where an output leaves what the target generated alone, unless the target
 /// itself holds the two ids for equal there.
-fn differs(
+pub(super) fn differs(
     session: &mut Session,
     question: &Question,
     prompt: &GoldenPrompt,

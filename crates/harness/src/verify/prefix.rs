@@ -5,13 +5,15 @@
 //! last token, and a second one leaves it two tokens before its end: whoever keeps a position too
 //! many of the second, or lets it overwrite what is kept of the first, reads a wrong token just
 //! where the output begins. What it generates is held against what the same target generates
-//! where nothing is kept, as requests in company are, because sums may be rounded otherwise.
+//! where nothing is kept, as requests in company are, because sums may be rounded otherwise. How
+//! near two tokens are is asked of a process that keeps nothing, of a target that scores.
 
-use super::batch::{NEW_TOKENS, differ_unscored, equal_length_prompts};
+use super::batch::{NEW_TOKENS, differ_unscored, differs, equal_length_prompts, no_ids};
 use super::output::{self, Output};
 use super::question::{Question, load_request};
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
+use protocol::wire::Load;
 use schema::golden::GoldenPrompt;
 use schema::registry::Target;
 use tokenizers::Tokenizer;
@@ -49,13 +51,55 @@ pub(super) fn check(
         Ok(outputs) => outputs,
         Err(failure) => return Err(keeping((failure, session.abort()))),
     };
+    let scores = session.hello.capabilities.score;
     let _ = session.close();
+    if scores {
+        load.prefix_cache = false;
+        let failure = differ_scored(program, &load, question, (&outputs, alone), &prompts)?;
+        return Ok(failure.map(|why| format!("{AFTER_OTHERS}: {why}")));
+    }
     let judge = |row: usize, output: &Output| {
         let golden = output::head(prompts[row], NEW_TOKENS as usize);
         output::judge(&golden, output, question.limit.tie_width_nats, tokenizer)
     };
     let failure = differ_unscored(&outputs, alone, judge);
-    Ok(failure.map(|why| format!("with its prefix cache, after prompts that begin alike: {why}")))
+    Ok(failure.map(|why| format!("{AFTER_OTHERS}: {why}")))
+}
+
+const AFTER_OTHERS: &str = "with its prefix cache, after prompts that begin alike";
+
+/// The first of `outputs`, (row, output) each, that is not what its row says `alone`, nor tied
+/// with it by the target's own log-probabilities where it keeps nothing.
+fn differ_scored(
+    program: &Program,
+    load: &Load,
+    question: &Question,
+    (outputs, alone): (&[(usize, Output)], &[Output]),
+    prompts: &[&GoldenPrompt],
+) -> Result<Option<String>, (EngineFailure, String)> {
+    let others: Vec<_> = outputs
+        .iter()
+        .filter(|(row, o)| *o != alone[*row])
+        .collect();
+    if others.is_empty() {
+        return Ok(None);
+    }
+    let mut session = Session::open(program, load, question.patience)?;
+    for (row, output) in others {
+        let (Output::Ids(alone), Output::Ids(output)) = (&alone[*row], output) else {
+            return Err((no_ids(), session.abort()));
+        };
+        match differs(&mut session, question, prompts[*row], alone, output) {
+            Ok(None) => {}
+            Ok(reason) => {
+                let _ = session.close();
+                return Ok(reason);
+            }
+            Err(failure) => return Err((failure, session.abort())),
+        }
+    }
+    let _ = session.close();
+    Ok(None)
 }
 
 /// (row, output) of each prompt after two that begin like it.

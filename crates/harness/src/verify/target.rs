@@ -41,6 +41,7 @@ pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> Ve
         batches: Vec::new(),
         isa_limit: None,
         prefix_cache: false,
+        prefix_cache_failure: String::new(),
     }
 }
 
@@ -124,8 +125,20 @@ fn ask(
     };
     let (_, _) = session.close();
     if let (None, Some(alone)) = (&answers.failure, &answers.alone) {
-        answers.failure = prefix::check(target, program, question, &tokenizer, alone)?;
-        answers.prefix_cache = answers.failure.is_none();
+        match prefix::check(target, program, question, &tokenizer, alone) {
+            Ok(failure) => {
+                answers.prefix_cache = failure.is_none();
+                answers.failure = failure;
+            }
+            // Nobody's fault, or one that a lower instruction set may mend: asked again as a whole.
+            Err((failure, tail))
+                if failure.status == Status::NotRun || failure.is_illegal_instruction() =>
+            {
+                return Err((failure, tail));
+            }
+            // Its cache is what failed. All else it is verified for.
+            Err((failure, _)) => answers.prefix_cache_failure = failure.to_string(),
+        }
     }
     let passes = matches!(
         gate::scope(&answers.judgements, gap.is_some()),
@@ -151,6 +164,8 @@ struct Answers {
     alone: Option<Vec<Output>>,
     /// Whether it was asked there, and answered rightly.
     prefix_cache: bool,
+    /// How its process failed there; empty: it didn't.
+    prefix_cache_failure: String,
 }
 
 fn questions(
@@ -186,6 +201,7 @@ fn questions(
         not_asked: None,
         alone,
         prefix_cache: false,
+        prefix_cache_failure: String::new(),
     })
 }
 
@@ -201,6 +217,7 @@ fn conclude(
         failure,
         not_asked,
         prefix_cache,
+        prefix_cache_failure,
         ..
     } = answers;
     let scope = gate::scope(&judgements, position_gap.is_some());
@@ -280,6 +297,7 @@ fn conclude(
         batches: question.batches.to_vec(),
         isa_limit: None,
         prefix_cache,
+        prefix_cache_failure,
     };
     Verified { record, judgements }
 }

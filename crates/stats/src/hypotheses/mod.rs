@@ -47,7 +47,7 @@ pub enum Measure {
     Variation(MetricId),
     /// How many times more the other varies.
     TimesSteadier(MetricId),
-    /// Timed requests with distinct prompts: a count, exact.
+    /// Timed requests, of distinct prompts but where the user brought them: a count, exact.
     Requests,
     /// Share of linear growth, a fraction.
     OfLinear(MetricId),

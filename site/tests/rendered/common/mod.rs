@@ -202,6 +202,7 @@ fn verify() -> BTreeMap<String, VerifyRecord> {
                 batches: vec![1, 4, 8],
                 isa_limit: None,
                 prefix_cache: false,
+                prefix_cache_failure: String::new(),
             };
             (speed.0.to_owned(), record)
         })

@@ -261,6 +261,7 @@ pub fn verified(target: &str) -> VerifyRecord {
         batches: vec![1],
         isa_limit: None,
         prefix_cache: false,
+        prefix_cache_failure: String::new(),
     }
 }
 
