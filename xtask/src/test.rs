@@ -236,6 +236,10 @@ fn readme(repo: &Repo) -> Result<()> {
         let shell = Shell::new()?;
         let _dir = shell.push_dir(&repo.root);
         let bash = cmd!(shell, "bash -euo pipefail -c {command}").env("PATH", path);
+        // As from a reader's shell.
+        let bash = provision::build::package_variables()
+            .into_iter()
+            .fold(bash, |bash, name| bash.env_remove(name));
         bash.ignore_stdout()
             .quiet()
             .run()

@@ -7,6 +7,7 @@ use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
 use schema::adoption::Built;
 use schema::registry::{Need, Registry};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -138,12 +139,19 @@ fn run(
 /// them would be compiled again whenever an engine is built by hand in between.
 pub fn cargo_command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(describes_our_package) {
-            command.env_remove(&name);
-        }
+    for name in package_variables() {
+        command.env_remove(&name);
     }
     command
+}
+
+/// The variables by which Cargo told us of our package: what starts a Cargo of its own goes
+/// without them, see [`cargo_command`].
+pub fn package_variables() -> Vec<OsString> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names
+        .filter(|name| name.to_str().is_some_and(describes_our_package))
+        .collect()
 }
 
 fn describes_our_package(name: &str) -> bool {
