@@ -43,7 +43,8 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Run it. Exit status 3 where a target fails the gate (or a mutant passes it).
+/// Run it. Exit status 3 where a target fails the gate, one that was named can't be asked, or a
+/// mutant passes.
 pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let models = ModelSpec::named_or_small(&brought::ids(repo, &options.models)?);
@@ -110,11 +111,13 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
                 print_line(&verified.record);
             }
             told::end(&verified.record, programs.get(target).is_err());
-            failed += u32::from(told::is_failure(verified.record.status));
+            // Who names an engine wants it verified: not having its program is no success.
+            let lacks = !options.engines.is_empty() && programs.get(target).is_err();
+            failed += u32::from(lacks || told::is_failure(verified.record.status));
         }
     }
     if failed > 0 {
-        eprintln!("{failed} failed the gate: they would not be timed");
+        eprintln!("{failed} did not pass the gate: they would not be timed");
         return Ok(ExitCode::from(3));
     }
     Ok(ExitCode::SUCCESS)

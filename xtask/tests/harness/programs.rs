@@ -1,6 +1,7 @@
 //! `cargo xtask build` in a checkout of tiny packages: each way of being built is a
 //! program of its own, and what can't be built says why.
 
+use crate::checkout::{Checkout, text};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -185,4 +186,23 @@ fn an_engine_that_cannot_be_compiled_costs_no_other() {
         root.join("target/programs/right/right-bench").is_file(),
         "{said}"
     );
+}
+
+#[test]
+fn an_engine_that_is_named_and_not_there_is_no_success() {
+    let checkout = Checkout::with(&[]);
+    checkout.registry(|text| text.replace("fake-bench", "gone-bench"));
+    let verify = |engines: &[&str]| {
+        let arguments = [
+            &["verify", "--model", "tiny-llama", "--profile", "test"],
+            engines,
+        ];
+        checkout.xtask(&arguments.concat(), &[])
+    };
+    let named = verify(&["--engines", "fake.cpu.f32"]);
+    assert_eq!(named.status.code(), Some(3), "{}", text(&named));
+    assert!(text(&named).contains("gone-bench"), "{}", text(&named));
+    let all = verify(&[]);
+    let why = "what this machine lacks is no failure of the gate";
+    assert_eq!(all.status.code(), Some(0), "{why}: {}", text(&all));
 }
