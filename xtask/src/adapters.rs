@@ -53,8 +53,9 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let engines: Vec<String> = registry.engines.iter().map(|e| e.id.clone()).collect();
     names::check(Kind::Engine, &options.engines, &engines)?;
-    let _only_one = exclusive::machine()?;
     let model = brought::id(repo, &options.model)?;
+    names::check_models(std::slice::from_ref(&model), &repo.models()?)?;
+    let _only_one = exclusive::machine()?;
     fetch::ensure_for(repo, &model, &registry.targets())?;
     let model_dir = repo.model_dir(&model);
     let prompt = Prompts::new(&model_dir, 1)?

@@ -88,9 +88,16 @@ const CASES: [(&[&str], &str, &str); 28] = [
 fn a_wrong_name_is_said_with_the_nearest_before_anything_is_made() {
     let bare = Bare::new();
     Synthetic::new(RUN, &["candle.cpu.f32"]).write(&bare.path("data/results"));
+    // Somebody else measures meanwhile, which is no answer to a wrong name.
+    let lock = bare.path("bench.lock");
+    let held = std::fs::File::create(&lock).expect("it is ours");
+    held.lock().expect("nobody else has it");
     let before = bare.tree();
     let refused = |arguments: &[&str], words: &[&str]| {
-        let output = bare.xtask(arguments);
+        let mut command = bare.command(arguments);
+        command.env("BENCH_PYTHON", "/nonexistent/python3");
+        command.env("BENCH_LOCK", &lock);
+        let output = command.output().expect("the binary can be started");
         let said = text(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         for word in words {
