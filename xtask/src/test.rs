@@ -291,6 +291,13 @@ fn as_tested(command: &str) -> Option<String> {
         let own = command.replace("path/to/dir", "\"${BENCH_MODELS_DIR:-models}/tiny-llama\"");
         return as_tested(&own);
     }
+    if command.contains(" mine.jsonl") {
+        // Prompts as the reader would write them.
+        const MINE: &str = "\"${CARGO_TARGET_DIR:-target}/mine.jsonl\"";
+        let own = as_tested(&command.replace("mine.jsonl", MINE))?;
+        let prompts = r#"{"text": "Once upon a time"}\n{"text": "The old man"}\n"#;
+        return Some(format!("printf '{prompts}' > {MINE} && {own}"));
+    }
     let measures = [
         "cargo xtask bench-all",
         "cargo xtask bench ",
@@ -409,6 +416,8 @@ mod tests {
         );
         assert_eq!(as_tested("cargo xtask test"), None);
         assert_eq!(as_tested("cargo xtask bench-all --model hf:a/b"), None);
+        let own = as_tested("cargo xtask bench-all --prompts mine.jsonl").unwrap();
+        assert!(own.starts_with("printf '{") && own.ends_with("mine.jsonl\" --profile smoke"));
         assert_eq!(
             as_tested("cargo xtask bench-all --model path/to/dir").as_deref(),
             Some(
