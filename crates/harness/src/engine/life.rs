@@ -7,6 +7,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+/// How long a program may take to exit: one that lets go of gigabytes takes seconds.
+const EXIT_PATIENCE: Duration = Duration::from_secs(60);
+
 /// A failure, and the last lines of the program's stderr.
 pub(crate) type Fallen = (EngineFailure, String);
 
@@ -29,13 +32,28 @@ impl Process {
 
     /// Ask it to exit in its own words, wait a little, and give back how it ended and
     /// the last lines of its stderr.
-    pub(crate) fn close(mut self, exit: &str) -> (Result<(), EngineFailure>, String) {
+    pub(crate) fn close(self, exit: &str) -> (Result<(), EngineFailure>, String) {
+        self.close_within(exit, EXIT_PATIENCE)
+    }
+
+    fn close_within(
+        mut self,
+        exit: &str,
+        patience: Duration,
+    ) -> (Result<(), EngineFailure>, String) {
         let _ = self.write_line(exit);
-        let status = self.finish(Duration::from_secs(10));
-        let result = if status.is_some_and(|status| status.success()) {
-            Ok(())
-        } else {
-            Err(self.died("at exit", status))
+        let status = self.finish(patience);
+        let result = match status {
+            Some(status) if status.success() => Ok(()),
+            // By us, not for want of memory.
+            _ if self.was_killed => Err(EngineFailure::new(
+                Status::Timeout,
+                format!(
+                    "it had answered everything, but did not exit within {} s of being asked to, and was killed",
+                    patience.as_secs_f64()
+                ),
+            )),
+            status => Err(self.died("at exit", status)),
         };
         (result, self.stderr_tail())
     }
@@ -70,4 +88,31 @@ pub(crate) fn check_protocol(name: &str, theirs: u32, ours: u32) -> Result<(), E
         Status::ProtocolError,
         format!("speaks {name} {theirs}, the harness speaks {ours}: build both from one revision"),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn who_does_not_exit_is_killed_by_us_and_not_by_the_kernel() {
+        let closed = |script: &str| {
+            let argv = ["sh", "-c", script].map(str::to_owned).into();
+            let here = Path::new("/");
+            let process = Process::open(&Program::new(argv, vec![], here, here));
+            let (result, _) = process
+                .ok()
+                .unwrap()
+                .close_within("", Duration::from_millis(300));
+            result.map_err(|failure| (failure.status, failure.reason))
+        };
+        assert_eq!(closed("exit 0"), Ok(()));
+        let (status, reason) = closed("sleep 60").unwrap_err();
+        assert_eq!(status, Status::Timeout);
+        assert!(reason.contains("did not exit within 0.3 s"), "{reason}");
+        let (status, reason) = closed("kill -9 $$").unwrap_err();
+        assert_eq!(status, Status::Crashed);
+        assert!(reason.contains("SIGKILL"), "{reason}");
+    }
 }

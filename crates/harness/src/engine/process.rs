@@ -45,6 +45,8 @@ pub struct Process {
     pub start_ns: u64,
     /// What its library is kept to.
     pub(super) isa_limit: Option<IsaLimit>,
+    /// Whether [`Process::finish`] lost its patience.
+    pub(super) was_killed: bool,
 }
 
 impl Process {
@@ -85,6 +87,7 @@ impl Process {
             stderr_reader: Some(stderr_reader),
             start_ns,
             isa_limit: program.isa_limit().cloned(),
+            was_killed: false,
         })
     }
 
@@ -147,6 +150,7 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+        self.was_killed = true;
         self.kill_group();
         self.child.wait().ok()
     }
