@@ -1,8 +1,7 @@
 //! Engines that are Cargo binaries.
 
-use super::needs;
 use super::surroundings::Surroundings;
-use super::{failure, unavailable};
+use super::{failure, needs, stale, unavailable};
 use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
 use schema::adoption::Built;
@@ -55,8 +54,17 @@ pub fn build(
     let _alone = lock(&lock_path).map_err(|error| {
         unavailable(format!("{} can't be locked: {error}", lock_path.display()))
     })?;
+    let release = target_dir.join("release");
+    if !surroundings.compiled_by.is_empty() {
+        stale::remove(&release, &surroundings.compiled_by).map_err(|error| {
+            let dir = release.display();
+            unavailable(format!(
+                "what another compiler made in {dir} stays: {error}"
+            ))
+        })?;
+    }
     let built = run(repo, wanted, &surroundings, &target_dir)?;
-    let made = target_dir.join("release").join(wanted.bin);
+    let made = release.join(wanted.bin);
     keep(&made, &file).map_err(|error| {
         let (made, file) = (made.display(), file.display());
         let why = format!("{made} can't be copied to {file}: {error}");

@@ -7,6 +7,7 @@
 use super::surroundings::Surroundings;
 use base::repo::Repo;
 use harness::machine;
+use schema::hash::sha256_hex;
 use schema::registry::Need;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
@@ -29,10 +30,15 @@ pub fn provide(repo: &Repo, all: &mut Surroundings) {
         false => set("CXX").unwrap_or("c++".into()),
     };
     let rustflags = std::env::var("RUSTFLAGS").ok();
-    let Some(cpu) = target_cpu(rustflags.as_deref()) else {
-        return;
-    };
-    let flags = predefined(&cxx, cpu).map_or(Vec::new(), |macros| amx_flags(&macros));
+    let cpu = target_cpu(rustflags.as_deref());
+    // They name the compiler, its version and what the CPU has.
+    let macros = cpu
+        .and_then(|cpu| predefined(&cxx, cpu))
+        .unwrap_or_default();
+    let flags = amx_flags(&macros);
+    let given = ["CFLAGS", "CXXFLAGS"].map(|name| set(name).unwrap_or_default());
+    let how = format!("{cxx}\n{cpu:?}\n{given:?}\n{flags:?}\n{macros}");
+    all.compiled_by = sha256_hex(how.as_bytes());
     if flags.is_empty() {
         return;
     }

@@ -16,6 +16,7 @@ mod prebuilt;
 mod python;
 mod report;
 mod stage;
+mod stale;
 mod surroundings;
 mod tracer;
 

@@ -75,6 +75,7 @@ mod tests {
             programs: vec!["/x/bin".into()],
             libraries: vec!["/x/lib".into(), "/y/lib".into()],
             run_variables: vec![("B", "2".into())],
+            compiled_by: String::new(),
         };
         let build = all.build();
         assert_eq!(build[0], ("A", "1".into()));

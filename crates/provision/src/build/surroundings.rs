@@ -14,6 +14,8 @@ pub struct Surroundings {
     pub programs: Vec<PathBuf>,
     /// Directories that come first on `LD_LIBRARY_PATH` while running.
     pub libraries: Vec<PathBuf>,
+    /// The hash of what compiles C++ for the program, and how; empty where nothing does.
+    pub compiled_by: String,
 }
 
 impl Surroundings {
