@@ -237,6 +237,12 @@ class Tokens(unittest.TestCase):
         for a, b in zip(*(opinion.logprobs for opinion in opinions), strict=True):
             self.assertAlmostEqual(a, b, delta=1e-4)
 
+    def test_the_small_program_says_what_the_adapter_says(self) -> None:
+        import small_program
+
+        said = small_program.generate(str(self.model_dir), PROMPTS[0], 24)
+        self.assertEqual([said], generated(self.engine, PROMPTS[:1], 24))
+
     def test_the_step_for_graphs_is_the_step(self) -> None:
         self.opt.prefill([PROMPTS[0], PROMPTS[1]])
         torch, position = self.torch, self.torch.tensor([len(PROMPTS[0])])

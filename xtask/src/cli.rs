@@ -6,16 +6,15 @@ mod help;
 #[cfg(test)]
 mod predictions;
 
-use crate::{
-    adapters, bench, calibrate, handicap, list, reproduce, simulate, test, tidy, trace, train,
-    verify,
-};
+use crate::{test, tidy};
 use anyhow::Result;
 use base::repo::Repo;
 use base::say;
+use bench::{handicap, job, list, reproduce, trace};
 use clap::{Args, Parser, Subcommand};
 use harness::{devices, plan};
-use provision::{dist, doctor, fetch};
+use proofs::{adapters, calibrate, simulate, verify};
+use provision::{dist, doctor, fetch, train};
 use runs::results::Results;
 use runs::{compare, export, merge, page, publish};
 use schema::origin::Shard;
@@ -370,7 +369,7 @@ impl Cli {
 
 fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
     devices::name_in_full(&args.engines);
-    watch::session(args.tui, || bench::bench(repo, &args.options(site)))
+    watch::session(args.tui, || job::bench(repo, &args.options(site)))
 }
 
 /// Where status 1 is a verdict, what can't be said has another.
@@ -385,8 +384,8 @@ fn judged(verdict: Result<ExitCode>) -> Result<ExitCode> {
 }
 
 impl BenchArgs {
-    fn options(self, site: bool) -> bench::Options {
-        bench::Options {
+    fn options(self, site: bool) -> job::Options {
+        job::Options {
             profile: self.profile,
             choice: plan::Choice {
                 engines: self.engines,

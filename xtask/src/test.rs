@@ -118,10 +118,9 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
 /// Before the harness's tests, some of which would find their own requests late beside a compiler.
 fn build_what_tests_start(repo: &Repo) -> Result<()> {
     let registry = repo.registry()?;
-    let targets = registry.targets();
-    let is_instrument = |id: &str| registry.instrument.as_ref().is_some_and(|i| i.target == id);
-    let instrument = targets.iter().find(|target| is_instrument(&target.id));
-    provision::build::compile(repo, &registry, instrument)?;
+    let mut targets = registry.targets();
+    targets.retain(|target| registry.instrument.iter().any(|i| i.target == target.id));
+    provision::build::compile(repo, &registry, &targets)?;
     if let Err(failure) = provision::build::tracer(repo) {
         bail!("{failure}");
     }

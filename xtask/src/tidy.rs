@@ -148,11 +148,13 @@ pub fn tidy(root: &Path) -> Result<Vec<String>> {
 
 /// Whether a file is the harness's own code, which knows no engine.
 fn is_harness(name: &str) -> bool {
-    const CRATES: [&str; 6] = [
+    const CRATES: [&str; 8] = [
         "xtask",
         "crates/base",
+        "crates/bench",
         "crates/watch",
         "crates/harness",
+        "crates/proofs",
         "crates/provision",
         "crates/runs",
     ];

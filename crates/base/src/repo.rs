@@ -6,6 +6,7 @@ use crate::shelf;
 use anyhow::{Context, Result};
 use schema::bundle::Bundle;
 use schema::hypothesis::Hypotheses;
+use schema::maturity::Maturity;
 use schema::micro::{MicroRegistry, Suite};
 use schema::model::{Models, ModelsLock};
 use schema::parity::ParityLimits;
@@ -202,6 +203,12 @@ impl Repo {
             anyhow::bail!("{}: {fault}", path.display());
         }
         Ok(Some(all))
+    }
+
+    /// `data/maturity.toml`: what is known of the engines beyond what runs measure; `None` where
+    /// there is no such file.
+    pub fn maturity(&self, registry: &Registry) -> Result<Option<Maturity>> {
+        Ok(Maturity::load(&self.root, registry)?)
     }
 
     /// `data/simulation.json`: how the statistics fared on data of known truth.

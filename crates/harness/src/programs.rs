@@ -4,8 +4,7 @@
 use crate::engine::{EngineFailure, Program};
 use crate::micro::MicroPrograms;
 use schema::adoption::Built;
-use schema::record::Status;
-use schema::record::VerifyRecord;
+use schema::record::{Status, VerifyRecord};
 use schema::registry::{Build, Target};
 use std::collections::BTreeMap;
 

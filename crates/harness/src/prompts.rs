@@ -58,26 +58,24 @@ impl Prompts {
         }
     }
 
-    /// `count` prompts of `length` tokens for a scenario's case, beginning with
-    /// the model's BOS token where it has one and there is room. `stream` tells
-    /// apart sets that must not share prompts (timed, warm-up, goldens).
+    /// `count` prompts of `length` tokens, beginning with the model's BOS token where it has
+    /// one and there is room. `purpose`, `scenario/case` of those of a case, and `stream` tell
+    /// apart sets that must not share prompts.
     pub fn take(
         &self,
-        scenario: &str,
-        case: &str,
+        purpose: &str,
         stream: u64,
         length: usize,
         count: usize,
     ) -> Result<Vec<Vec<u32>>> {
-        self.take_alike(scenario, case, stream, (length, 0), count)
+        self.take_alike(purpose, stream, (length, 0), count)
     }
 
     /// The same, but for the first tokens: so many as `shared` says, BOS among them, are the
-    /// same in all prompts of the case, whichever stream.
+    /// same in all prompts of one purpose, whichever stream.
     pub fn take_alike(
         &self,
-        scenario: &str,
-        case: &str,
+        purpose: &str,
         stream: u64,
         (length, shared): (usize, usize),
         count: usize,
@@ -90,15 +88,14 @@ impl Prompts {
                 self.tokens.len()
             );
         }
-        let mut random =
-            SplitMix64(self.seed ^ hash(&format!("{scenario}/{case}/{length}/shared")));
+        let mut random = SplitMix64(self.seed ^ hash(&format!("{purpose}/{length}/shared")));
         let shared = shared.min(length - 1).saturating_sub(length - room);
         let beginning: Vec<u32> = bos
             .into_iter()
             .chain(self.passage(&mut random, shared))
             .collect();
         let cut = room - shared;
-        let name = format!("{scenario}/{case}/{length}/{stream}");
+        let name = format!("{purpose}/{length}/{stream}");
         let mut random = SplitMix64(self.seed ^ hash(&name));
         let mut seen = HashSet::new();
         let mut prompts = Vec::with_capacity(count);
@@ -190,30 +187,30 @@ pub(crate) mod tests {
 
     #[test]
     fn prompts_are_distinct_of_one_length_and_begin_with_bos() {
-        let cut = prompts().take("s", "c", 0, 12, 40).unwrap();
+        let cut = prompts().take("s/c", 0, 12, 40).unwrap();
         assert!(cut.iter().all(|ids| ids.len() == 12 && ids[0] == 1));
         assert_eq!(cut.iter().collect::<HashSet<_>>().len(), 40);
-        assert_eq!(cut, prompts().take("s", "c", 0, 12, 40).unwrap());
-        assert_ne!(cut, prompts().take("s", "c", 1, 12, 40).unwrap());
+        assert_eq!(cut, prompts().take("s/c", 0, 12, 40).unwrap());
+        assert_ne!(cut, prompts().take("s/c", 1, 12, 40).unwrap());
     }
 
     #[test]
     fn prompts_that_begin_alike_differ_after_it() {
-        let take = |case: &str, stream, shared| {
-            let prompts = prompts().take_alike("s", case, stream, (40, shared), 20);
+        let take = |purpose: &str, stream, shared| {
+            let prompts = prompts().take_alike(purpose, stream, (40, shared), 20);
             prompts.unwrap()
         };
         let alike = |a: &[u32], b: &[u32]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
-        let (timed, untimed) = (take("s90", 0, 36), take("s90", 1, 36));
+        let (timed, untimed) = (take("s/s90", 0, 36), take("s/s90", 1, 36));
         let all = [timed.as_slice(), &untimed].concat();
         assert!(all.iter().all(|ids| ids.len() == 40 && ids[0] == 1));
         assert!(all.iter().all(|ids| ids[..36] == timed[0][..36]));
         assert_eq!(timed.iter().collect::<HashSet<_>>().len(), 20);
-        assert_eq!(timed, take("s90", 0, 36), "the same for every target");
+        assert_eq!(timed, take("s/s90", 0, 36), "the same for every target");
         // Each case has a beginning of its own, and what shares nothing is what it always was.
-        assert!(alike(&take("s50", 0, 20)[0], &timed[0]) < 20);
-        let apart = take("s0", 0, 0);
-        assert_eq!(apart, prompts().take("s", "s0", 0, 40, 20).unwrap());
+        assert!(alike(&take("s/s50", 0, 20)[0], &timed[0]) < 20);
+        let apart = take("s/s0", 0, 0);
+        assert_eq!(apart, prompts().take("s/s0", 0, 40, 20).unwrap());
         let longest = (1..20).map(|i| alike(&apart[i - 1], &apart[i])).max();
         assert!(longest < Some(10), "{longest:?}");
     }
@@ -227,19 +224,19 @@ pub(crate) mod tests {
 
     #[test]
     fn more_prompts_than_the_text_has_passages_are_still_distinct() {
-        let cut = prompts().take("s", "c", 0, 12, 2000).unwrap();
+        let cut = prompts().take("s/c", 0, 12, 2000).unwrap();
         assert!(cut.iter().all(|ids| ids.len() == 12));
         assert_eq!(cut.iter().collect::<HashSet<_>>().len(), 2000);
     }
 
     #[test]
     fn too_many_or_too_long_prompts_are_refused_with_the_reason() {
-        let error = prompts().take("s", "c", 0, 2, 500).unwrap_err().to_string();
+        let error = prompts().take("s/c", 0, 2, 500).unwrap_err().to_string();
         assert!(
             error.contains("no 500 distinct prompts of 2 tokens"),
             "{error}"
         );
-        let error = prompts().take("s", "c", 0, 999, 1).unwrap_err().to_string();
+        let error = prompts().take("s/c", 0, 999, 1).unwrap_err().to_string();
         assert!(error.contains("999 tokens can't be cut"), "{error}");
     }
 }

@@ -10,3 +10,4 @@ pub mod doctor;
 pub mod fetch;
 pub mod pins;
 pub mod provenance;
+pub mod train;

@@ -2,6 +2,7 @@
 //! which cells therefore had no time, and which targets run twice. Written once,
 //! before anything is timed.
 
+use crate::key::CellKey;
 use crate::twin::Twin;
 use serde::{Deserialize, Serialize};
 
@@ -69,13 +70,21 @@ pub struct OverBudget {
     pub reason: String,
 }
 
+impl OverBudget {
+    /// Which cell it is.
+    pub fn key(&self) -> CellKey {
+        CellKey {
+            target: self.target.clone(),
+            scenario: self.scenario.clone(),
+            case: self.case.clone(),
+        }
+    }
+}
+
 impl Budget {
     /// Why a cell is not measured, if so.
-    pub fn refusal(&self, target: &str, scenario: &str, case: &str) -> Option<&str> {
-        let cell = self
-            .over
-            .iter()
-            .find(|o| o.target == target && o.scenario == scenario && o.case == case)?;
-        Some(&cell.reason)
+    pub fn refusal(&self, cell: &CellKey) -> Option<&str> {
+        let over = self.over.iter().find(|over| over.key() == *cell)?;
+        Some(&over.reason)
     }
 }

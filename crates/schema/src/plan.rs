@@ -2,6 +2,7 @@
 //! made purely (from scenarios, profile, registry and seed), stands in `run.json`,
 //! and is all that `--resume` needs.
 
+use crate::key::CaseKey;
 use crate::micro::MicroPlan;
 use crate::own_prompts::OwnPrompts;
 use crate::profile::Slo;
@@ -110,16 +111,7 @@ pub struct Case {
     /// The case of another scenario that offers the same load and is measured for both: this
     /// one has no launch of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured_by: Option<CaseRef>,
-}
-
-/// A case of the plan by name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct CaseRef {
-    /// Scenario id.
-    pub scenario: String,
-    /// Case id.
-    pub case: String,
+    pub measured_by: Option<CaseKey>,
 }
 
 impl Plan {

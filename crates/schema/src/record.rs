@@ -3,6 +3,7 @@
 //! Raw: stamps and ids as they came, in integer nanoseconds on `CLOCK_MONOTONIC`.
 //! Nothing here is derived; `stats` does that when a page is rendered.
 
+use crate::key::CellKey;
 pub use crate::telemetry::{Readings, Telemetry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -307,4 +308,15 @@ pub struct CheckRecord {
     pub gap_nats_max: f64,
     /// What the check rests on, in words.
     pub method: String,
+}
+
+impl CheckRecord {
+    /// Which cell's outputs it judges.
+    pub fn key(&self) -> CellKey {
+        CellKey {
+            target: self.target.clone(),
+            scenario: self.scenario.clone(),
+            case: self.case.clone(),
+        }
+    }
 }

@@ -8,6 +8,7 @@ use crate::calibration::Calibration;
 use crate::capacity::Capacity;
 use crate::error::DataError;
 use crate::kernels::TracedLaunch;
+use crate::key::CellKey;
 use crate::launch_log::LaunchLog;
 use crate::lines::read_lines;
 use crate::micro::MicroLog;
@@ -63,8 +64,8 @@ pub struct Run {
     pub capacities: Vec<Capacity>,
     /// The harness's own error, by the run's calibration.
     pub calibration: Option<Calibration>,
-    /// Judgements of timed outputs, by (target, scenario, case).
-    pub checks: BTreeMap<(String, String, String), CheckRecord>,
+    /// Judgements of timed outputs.
+    pub checks: BTreeMap<CellKey, CheckRecord>,
     /// Launches whose kernels were traced, the newest per target. Nobody timed them.
     pub kernels: Vec<TracedLaunch>,
     /// Record files of the micro suites, sorted by path.
@@ -94,6 +95,24 @@ impl Run {
         Self::read(&RunFiles::open(place)?)
     }
 
+    /// Read again what measuring its micro suites appended to its directory.
+    ///
+    /// # Errors
+    /// As [`Run::load`]'s, of these files.
+    pub fn reload_micro(&mut self, run_dir: &Path) -> Result<(), DataError> {
+        self.micro = MicroLog::load_all(&RunFiles::open(run_dir)?, &self.header.plan.micro)?;
+        Ok(())
+    }
+
+    /// Read again what tracing added to its directory.
+    ///
+    /// # Errors
+    /// As [`Run::load`]'s, of these files.
+    pub fn reload_kernels(&mut self, run_dir: &Path) -> Result<(), DataError> {
+        self.kernels = TracedLaunch::load_all(&RunFiles::open(run_dir)?)?;
+        Ok(())
+    }
+
     /// The same of files that are open.
     ///
     /// # Errors
@@ -113,7 +132,7 @@ impl Run {
             .collect();
         let checks = read_lines::<CheckRecord>(files, "check.jsonl")?
             .into_iter()
-            .map(|c| ((c.target.clone(), c.scenario.clone(), c.case.clone()), c))
+            .map(|check| (check.key(), check))
             .collect();
         let run = Self {
             launches,

@@ -73,7 +73,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
                 case: &case.id,
                 metric,
                 noise_floor: analysis
-                    .floor(&scenario.id, &case.id, metric)
+                    .floor(&scenario.case_key(case), metric)
                     .map(|floor| floor.ratio),
                 contenders,
             };

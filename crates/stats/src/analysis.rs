@@ -4,6 +4,7 @@
 use crate::disturbance::Disturbance;
 use crate::paired::PairedRatio;
 use crate::usl::Usl;
+use schema::key::{CaseKey, CellKey};
 use schema::record::Status;
 
 /// The whole of a run, derived.
@@ -26,10 +27,10 @@ pub struct Analysis {
 
 impl Analysis {
     /// The noise floor of a case on a metric.
-    pub fn floor(&self, scenario: &str, case: &str, metric: MetricId) -> Option<&NoiseFloor> {
+    pub fn floor(&self, at: &CaseKey, metric: MetricId) -> Option<&NoiseFloor> {
         self.floors
             .iter()
-            .find(|f| f.metric == metric && f.case == case && f.scenario == scenario)
+            .find(|f| f.metric == metric && f.case == at.case && f.scenario == at.scenario)
     }
 }
 
@@ -96,8 +97,8 @@ pub struct Cell {
     pub status: Status,
     /// One line, empty where ok.
     pub reason: String,
-    /// Distinct prompts among the timed requests of complete cases, over all
-    /// invocations.
+    /// Distinct [prompt indices](schema::record::RequestRecord::prompt) among the timed
+    /// requests of complete cases, over all invocations.
     pub requests: u64,
     /// Invocations with a complete case.
     pub invocations: u32,
@@ -113,6 +114,30 @@ pub struct Cell {
     pub disturbances: Vec<Disturbance>,
     /// Complete invocations whose readings don't suffice to tell.
     pub unwatched: u32,
+}
+
+impl Cell {
+    /// Which cell it is.
+    pub fn key(&self) -> CellKey {
+        CellKey {
+            target: self.target.clone(),
+            scenario: self.scenario.clone(),
+            case: self.case.clone(),
+        }
+    }
+
+    /// In which case it is.
+    pub fn case_key(&self) -> CaseKey {
+        CaseKey {
+            scenario: self.scenario.clone(),
+            case: self.case.clone(),
+        }
+    }
+
+    /// One of its metrics, where it has it.
+    pub fn metric(&self, id: MetricId) -> Option<&Metric> {
+        self.metrics.iter().find(|metric| metric.id == id)
+    }
 }
 
 /// What is measured. Names end in their unit.
@@ -254,6 +279,17 @@ pub struct Comparison {
     /// Blocks in which one of the two was disturbed. They are in the ratio all the same;
     /// pages flag them.
     pub not_comparable: Vec<u32>,
+}
+
+impl Comparison {
+    /// The cell in question.
+    pub fn key(&self) -> CellKey {
+        CellKey {
+            target: self.target.clone(),
+            scenario: self.scenario.clone(),
+            case: self.case.clone(),
+        }
+    }
 }
 
 /// What a comparison is against.

@@ -7,12 +7,13 @@
 //! reason to refuse it. The whole table is one family for Holm's correction.
 
 use crate::analyse::analyse;
-use crate::analysis::{Analysis, Cell, Metric, MetricId};
+use crate::analysis::{Analysis, Cell, MetricId};
 use crate::compare::ALPHA;
 use crate::holm::holm;
 use crate::metrics::{Better, leading_metric};
 use crate::sameness;
 use crate::unpaired::{UnpairedRatio, unpaired_ratio};
+use schema::key::CellKey;
 use schema::micro::is_micro;
 use schema::record::Status;
 use schema::run::Run;
@@ -133,7 +134,7 @@ pub fn between(
 /// A run's cells, found by name.
 struct Index {
     analysis: Analysis,
-    places: BTreeMap<(String, String, String), usize>,
+    places: BTreeMap<CellKey, usize>,
 }
 
 impl Index {
@@ -142,7 +143,7 @@ impl Index {
         let mut analysis = analyse(run, scenarios, "");
         let suites = crate::micro::analyse(run).into_iter();
         analysis.cells.extend(suites.flat_map(|suite| suite.cells));
-        let places = analysis.cells.iter().map(key).zip(0..).collect();
+        let places = analysis.cells.iter().map(Cell::key).zip(0..).collect();
         Self { analysis, places }
     }
 
@@ -151,19 +152,9 @@ impl Index {
     }
 
     fn find(&self, cell: &Cell) -> Option<&Cell> {
-        let place = self.places.get(&key(cell))?;
+        let place = self.places.get(&cell.key())?;
         self.analysis.cells.get(*place)
     }
-}
-
-fn key(cell: &Cell) -> (String, String, String) {
-    let Cell {
-        target,
-        scenario,
-        case,
-        ..
-    } = cell;
-    (target.clone(), scenario.clone(), case.clone())
 }
 
 /// The larger of both runs' floors.
@@ -175,7 +166,7 @@ fn floor(a: &Side, b: &Side, cell: &Cell) -> Option<f64> {
 
 /// The cell before anything is said of it.
 fn change(cell: &Cell, metric: Option<MetricId>, sides: (Option<&Cell>, Option<&Cell>)) -> Change {
-    let value = |cell: Option<&Cell>| Some(measured(cell?, metric?)?.value);
+    let value = |cell: Option<&Cell>| Some(cell?.metric(metric?)?.value);
     Change {
         target: cell.target.clone(),
         scenario: cell.scenario.clone(),
@@ -217,10 +208,6 @@ fn is_fault(status: Status) -> bool {
     }
 }
 
-fn measured(cell: &Cell, metric: MetricId) -> Option<&Metric> {
-    cell.metrics.iter().find(|m| m.id == metric)
-}
-
 /// How many times better the second run's cell is, or why that can't be said.
 fn test(
     a: &Run,
@@ -240,7 +227,7 @@ fn test(
     }
     let values = |run: &Run, cell: &Cell| {
         let (id, name) = (&run.header.id, about.name);
-        match (cell.status, measured(cell, metric)) {
+        match (cell.status, cell.metric(metric)) {
             (Status::Ok, Some(metric)) => Ok(metric.by_invocation.clone()),
             (Status::Ok, None) => Err(format!("{id} has no {name} of it")),
             (status, _) => Err(format!("{} in {id}: {}", status.id(), cell.reason)),

@@ -163,6 +163,19 @@ impl Contest<'_> {
     }
 }
 
+/// The ratio within which two targets that can't be told apart count as equal.
+pub const EQUAL_WITHIN: f64 = 1.05;
+
+/// How far apart two targets are at most, as a ratio of 1 or more: the end of the ratio's 95 %
+/// interval that lies further from 1, and no less than the noise floor. That they are nearer than
+/// this is what two one-sided tests at 2.5 % would find (Schuirmann 1987). `None` without an
+/// interval.
+pub fn apart_at_most(ci95: Option<(f64, f64)>, noise_floor: Option<f64>) -> Option<f64> {
+    let (low, high) = ci95?;
+    let end = high.max(1.0 / low).max(1.0);
+    Some(end.max(noise_floor.unwrap_or(1.0))).filter(|ratio| ratio.is_finite())
+}
+
 /// What may be said of a ratio: a difference is one that is significant and not
 /// under the noise floor.
 pub(crate) fn verdict(ratio: f64, p_holm: Option<f64>, noise_floor: Option<f64>) -> Verdict {
@@ -172,5 +185,21 @@ pub(crate) fn verdict(ratio: f64, p_holm: Option<f64>, noise_floor: Option<f64>)
         Some(_) if noise_floor.is_some_and(|floor| is_under(ratio, floor)) => Verdict::Tie,
         Some(_) if ratio > 1.0 => Verdict::Better,
         Some(_) => Verdict::Worse,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_apart_two_can_be_is_what_the_interval_and_the_floor_leave() {
+        let apart = |ci95, floor| apart_at_most(ci95, floor).unwrap();
+        assert_eq!(apart(Some((0.98, 1.03)), None), 1.03);
+        assert_eq!(apart(Some((0.8, 1.03)), None), 1.25);
+        assert_eq!(apart(Some((0.98, 1.03)), Some(1.1)), 1.1);
+        assert_eq!(apart(Some((1.0, 1.0)), None), 1.0);
+        assert_eq!(apart_at_most(None, Some(1.1)), None, "one block");
+        assert_eq!(apart_at_most(Some((0.0, 1.0)), None), None);
     }
 }

@@ -210,7 +210,7 @@ pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
 }
 
 fn point(cell: &Cell, new_tokens: u32, slo: Option<&Slo>) -> Option<Point> {
-    let metric = |id| cell.metrics.iter().find(|metric| metric.id == id);
+    let metric = |id| cell.metric(id);
     let throughput = metric(MetricId::OutputTokPerS)?;
     let energy = |id| metric(id).map(Range::of);
     Some(Point {

@@ -106,7 +106,7 @@ fn ahead_of(contest: &Contest, tied: &[String]) -> Option<Comparison> {
 fn contest<'a>(cells: &[&'a Cell], metric: MetricId, floor: Option<f64>) -> Option<Contest<'a>> {
     let first = cells.first()?;
     let measured = |cell: &&'a Cell| -> Option<(&'a Cell, &'a Metric)> {
-        let found = cell.metrics.iter().find(|m| m.id == metric)?;
+        let found = cell.metric(metric)?;
         let usable = found.value.is_finite();
         usable.then_some((*cell, found))
     };

@@ -3,6 +3,7 @@
 //!
 //! Nothing is judged here (see [`crate::judge`]) and nothing measured.
 
+use schema::key::CellKey;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::profile::Slo;
@@ -56,7 +57,7 @@ impl<'a> Evidence<'a> {
     ) -> Self {
         let (scenario, case) = run.header.plan.measured(scenario, case);
         let target = original(name);
-        let planned = planned_invocations(&run.header.plan, target, &scenario.id, &case.id);
+        let planned = planned_invocations(&run.header.plan, &scenario.cell_key(case, target));
         let all = match is_twin(name) {
             true => &run.twins,
             false => &run.launches,
@@ -112,7 +113,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Distinct prompts of the timed requests of complete cases.
+    /// Distinct prompt indices among the timed requests of complete cases.
     pub(crate) fn requests(&self) -> u64 {
         self.complete
             .iter()
@@ -122,13 +123,13 @@ impl<'a> Evidence<'a> {
     }
 }
 
-fn planned_invocations(plan: &Plan, target: &str, scenario: &str, case: &str) -> BTreeSet<u32> {
+fn planned_invocations(plan: &Plan, cell: &CellKey) -> BTreeSet<u32> {
     plan.launches
         .iter()
         .filter(|launch| {
-            launch.target == target
-                && launch.scenario == scenario
-                && launch.cases.iter().any(|id| id == case)
+            launch.target == cell.target
+                && launch.scenario == cell.scenario
+                && launch.cases.contains(&cell.case)
         })
         .map(|launch| launch.invocation)
         .collect()

@@ -93,7 +93,7 @@ fn had_time(
     case: &Case,
 ) -> Result<(), Refusal> {
     let budget = run.budget.as_ref();
-    match budget.and_then(|budget| budget.refusal(target, &scenario.id, &case.id)) {
+    match budget.and_then(|budget| budget.refusal(&scenario.cell_key(case, target))) {
         Some(reason) => Err((Status::OverBudget, reason.to_owned())),
         None => Ok(()),
     }
@@ -120,8 +120,7 @@ fn outputs_accepted(
     scenario: &PlannedScenario,
     case: &Case,
 ) -> Result<(), Refusal> {
-    let key = (target.to_owned(), scenario.id.clone(), case.id.clone());
-    match run.checks.get(&key) {
+    match run.checks.get(&scenario.cell_key(case, target)) {
         Some(check) if check.wrong > 0 => Err((
             Status::WrongOutput,
             format!(

@@ -56,5 +56,5 @@ pub mod utilization;
 pub mod window;
 
 pub use analyse::analyse;
-pub use compare::ALPHA;
+pub use compare::{ALPHA, EQUAL_WITHIN, apart_at_most};
 pub use metrics::{unknown_metrics, validate};

@@ -9,6 +9,7 @@ use crate::analyse::from_samples;
 use crate::analysis::{Cell, Comparison, MetricId, NoiseFloor};
 use crate::compare::{Contender, Contest};
 use crate::noise::floors;
+use schema::key::{CaseKey, CellKey};
 use schema::micro::{MicroLog, MicroSample, PlannedSuite, scenario_id};
 use schema::record::Status;
 use schema::run::Run;
@@ -62,7 +63,7 @@ impl SuiteAnalysis {
     /// Work per second of a measured cell: that of a call ÷ its time.
     pub fn rate(&self, cell: &Cell) -> Option<f64> {
         let facts = self.facts.get(&(cell.case.clone(), cell.target.clone()))?;
-        let time = cell.metrics.iter().find(|m| m.id == MetricId::CallNs)?;
+        let time = cell.metric(MetricId::CallNs)?;
         Some(facts.work / time.value * 1e9).filter(|rate| rate.is_finite())
     }
 }
@@ -88,13 +89,16 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         twins: Vec::new(),
         facts: BTreeMap::new(),
     };
-    let scenario = scenario_id(&suite.id);
     for case in &suite.cases {
+        let at = CaseKey {
+            scenario: scenario_id(&suite.id),
+            case: case.id.clone(),
+        };
         let first = analysis.cells.len();
         let mut contenders = Vec::new();
         for variant in &suite.variants {
             let evidence = Evidence::gather(run, suite, logs, &variant.id, &case.id);
-            let (cell, contender) = evidence.cell(&scenario, &variant.id, &case.id);
+            let (cell, contender) = evidence.cell(at.of(&variant.id));
             if let Some(facts) = evidence.facts().filter(|_| cell.status == Status::Ok) {
                 let key = (case.id.clone(), variant.id.clone());
                 analysis.facts.insert(key, facts);
@@ -104,13 +108,13 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         }
         let twin = twin_name(&suite.baseline);
         let second = Evidence::gather(run, suite, logs, &twin, &case.id);
-        let (second, _) = second.cell(&scenario, &twin, &case.id);
+        let (second, _) = second.cell(at.of(&twin));
         let floors = floors(&analysis.cells[first..], std::slice::from_ref(&second));
         analysis.twins.push(second);
         let noise_floor = floors.iter().find(|f| f.metric == MetricId::CallNs);
         let contest = Contest {
-            scenario: &scenario,
-            case: &case.id,
+            scenario: &at.scenario,
+            case: &at.case,
             metric: MetricId::CallNs,
             noise_floor: noise_floor.map(|floor| floor.ratio),
             contenders,
@@ -165,12 +169,12 @@ impl<'a> Evidence<'a> {
     }
 
     /// The cell, and what it brings to the contest on the leading metric.
-    fn cell(&self, scenario: &str, variant: &str, case: &str) -> (Cell, Option<Contender>) {
+    fn cell(&self, key: CellKey) -> (Cell, Option<Contender>) {
         let readings = self.complete.values().map(|s| s.ns.len() as u64).sum();
         let mut cell = Cell {
-            target: variant.to_owned(),
-            scenario: scenario.to_owned(),
-            case: case.to_owned(),
+            target: key.target,
+            scenario: key.scenario,
+            case: key.case,
             axis_value: 0,
             status: Status::Ok,
             reason: String::new(),
@@ -195,7 +199,7 @@ impl<'a> Evidence<'a> {
             if id == METRICS[0] {
                 let blocks = self.complete.keys().copied();
                 contender = Some(Contender {
-                    target: variant.to_owned(),
+                    target: cell.target.clone(),
                     value: metric.value,
                     by_block: blocks.zip(metric.by_invocation.iter().copied()).collect(),
                     disturbed: BTreeSet::new(),

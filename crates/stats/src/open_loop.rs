@@ -74,7 +74,6 @@ impl Flow {
 /// Whether a cell was offered more than it served: its shortfall's 95 % interval lies
 /// above 0. `None` where there is no interval, or it is no open loop.
 pub fn over_saturated(cell: &Cell) -> Option<bool> {
-    let mut metrics = cell.metrics.iter();
-    let shortfall = metrics.find(|metric| metric.id == MetricId::ShortfallPercent)?;
+    let shortfall = cell.metric(MetricId::ShortfallPercent)?;
     Some(shortfall.ci95?.0 > 0.0)
 }

@@ -10,6 +10,7 @@ use crate::analysis::{Analysis, Cell, MetricId};
 use crate::ci::Interval;
 use crate::kernels;
 use crate::power_law;
+use schema::key::CaseKey;
 use schema::plan::PlannedScenario;
 use schema::run::Run;
 use schema::scenario::{Axis, LoadShape};
@@ -55,6 +56,16 @@ pub struct Opportunity {
     pub gain: f64,
     /// Its interval, from that of what was measured.
     pub gain_ci95: Option<(f64, f64)>,
+}
+
+impl Opportunity {
+    /// The case it is of.
+    pub fn case_key(&self) -> CaseKey {
+        CaseKey {
+            scenario: self.scenario.clone(),
+            case: self.case.clone(),
+        }
+    }
 }
 
 impl Opportunity {
@@ -112,9 +123,9 @@ fn of_cells(scenario: &PlannedScenario, cells: &[&Cell]) -> Vec<Opportunity> {
         return Vec::new();
     }
     let of = |kind, id| {
-        let has = |c: &&&Cell| c.metrics.iter().any(|m| m.id == id);
+        let has = |c: &&&Cell| c.metric(id).is_some();
         let cell = cells.iter().filter(has).max_by_key(|c| c.axis_value)?;
-        let metric = cell.metrics.iter().find(|m| m.id == id)?;
+        let metric = cell.metric(id)?;
         let at = (cell.axis_value, cell.axis_value);
         make((kind, metric.value, metric.ci95), cell, at, |percent| {
             100.0 / percent

@@ -11,6 +11,7 @@ use crate::compare::verdict;
 use crate::holm::holm;
 use crate::metrics::Better;
 use crate::paired::{PairedRatio, paired_ratio};
+use schema::key::CaseKey;
 use schema::record::Status;
 use std::collections::BTreeSet;
 
@@ -76,21 +77,15 @@ pub enum NotComparable {
 }
 
 /// All pairs of `targets` (in plan order) in a case, `a` before `b`.
-pub fn pairs(
-    analysis: &Analysis,
-    scenario: &str,
-    case: &str,
-    metric: MetricId,
-    targets: &[&str],
-) -> Vec<Pair> {
+pub fn pairs(analysis: &Analysis, at: &CaseKey, metric: MetricId, targets: &[&str]) -> Vec<Pair> {
     let cells: Vec<Option<&Cell>> = targets
         .iter()
         .map(|target| {
             let mut cells = analysis.cells.iter();
-            cells.find(|c| c.target == *target && c.case == case && c.scenario == scenario)
+            cells.find(|c| c.target == *target && c.case == at.case && c.scenario == at.scenario)
         })
         .collect();
-    let noise_floor = analysis.floor(scenario, case, metric).map(|f| f.ratio);
+    let noise_floor = analysis.floor(at, metric).map(|f| f.ratio);
     let mut pairs = Vec::new();
     let mut tested = Vec::new();
     for (i, a) in cells.iter().enumerate() {
@@ -130,7 +125,7 @@ fn measured<'a>(
     target: &str,
     metric: MetricId,
 ) -> Result<(&'a Cell, &'a Metric), NotComparable> {
-    cell.and_then(|cell| Some((cell, cell.metrics.iter().find(|m| m.id == metric)?)))
+    cell.and_then(|cell| Some((cell, cell.metric(metric)?)))
         .ok_or_else(|| NotComparable::NoNumbers {
             target: target.to_owned(),
             status: cell.map(|cell| cell.status),
@@ -193,6 +188,13 @@ mod tests {
         }
     }
 
+    fn at() -> CaseKey {
+        CaseKey {
+            scenario: "s".into(),
+            case: "c".into(),
+        }
+    }
+
     fn analysis(cells: Vec<Cell>, floor: Option<f64>) -> Analysis {
         Analysis {
             cells,
@@ -221,7 +223,7 @@ mod tests {
             vec![cell("a", &FAST), cell("b", &SLOW), cell("d", &near)],
             None,
         );
-        let all = pairs(&of, "s", "c", MetricId::TtftNs, &["a", "b", "d"]);
+        let all = pairs(&of, &at(), MetricId::TtftNs, &["a", "b", "d"]);
         let names: Vec<(&str, &str)> = all.iter().map(|p| (&*p.a, &*p.b)).collect();
         assert_eq!(names, [("a", "b"), ("a", "d"), ("b", "d")]);
         let first = all[0].outcome.as_ref().unwrap();
@@ -245,8 +247,8 @@ mod tests {
     #[test]
     fn seen_from_the_other_side_it_is_the_opposite() {
         let of = analysis(vec![cell("a", &FAST), cell("b", &SLOW)], None);
-        let ab = pairs(&of, "s", "c", MetricId::TtftNs, &["a", "b"])[0].clone();
-        let ba = pairs(&of, "s", "c", MetricId::TtftNs, &["b", "a"])[0].clone();
+        let ab = pairs(&of, &at(), MetricId::TtftNs, &["a", "b"])[0].clone();
+        let ba = pairs(&of, &at(), MetricId::TtftNs, &["b", "a"])[0].clone();
         let (ab, ba) = (ab.outcome.unwrap(), ba.outcome.unwrap());
         let turned = ab.turned();
         assert!((turned.ratio - ba.ratio).abs() < 1e-12);
@@ -264,7 +266,7 @@ mod tests {
         let near: Vec<f64> = FAST.iter().map(|v| v * 1.03).collect();
         let verdict = |floor| {
             let of = analysis(vec![cell("a", &FAST), cell("d", &near)], floor);
-            let all = pairs(&of, "s", "c", MetricId::TtftNs, &["a", "d"]);
+            let all = pairs(&of, &at(), MetricId::TtftNs, &["a", "d"]);
             all[0].outcome.as_ref().unwrap().verdict
         };
         assert_eq!(verdict(None), Verdict::Better);
@@ -283,7 +285,7 @@ mod tests {
             None,
         );
         let why = |b: &str| {
-            let all = pairs(&of, "s", "c", MetricId::TtftNs, &["a", b]);
+            let all = pairs(&of, &at(), MetricId::TtftNs, &["a", b]);
             all[0].outcome.clone().unwrap_err()
         };
         let no_numbers = |target: &str, status| NotComparable::NoNumbers {
@@ -294,7 +296,7 @@ mod tests {
         assert_eq!(why("gone"), no_numbers("gone", None));
         assert_eq!(why("short"), NotComparable::NoRatio);
         let single = analysis(vec![cell("a", &FAST[..1]), cell("b", &SLOW[..1])], None);
-        let all = pairs(&single, "s", "c", MetricId::TtftNs, &["a", "b"]);
+        let all = pairs(&single, &at(), MetricId::TtftNs, &["a", "b"]);
         let unknown = all[0].outcome.as_ref().unwrap();
         assert_eq!((unknown.verdict, unknown.p_holm), (Verdict::Unknown, None));
     }

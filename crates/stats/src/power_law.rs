@@ -60,10 +60,7 @@ pub struct Measured {
 pub fn of_cells(cells: &[&Cell], id: MetricId) -> Option<Measured> {
     let sizes: Vec<(u32, &Metric)> = cells
         .iter()
-        .filter_map(|cell| {
-            let metric = cell.metrics.iter().find(|metric| metric.id == id)?;
-            Some((cell.axis_value, metric))
-        })
+        .filter_map(|cell| Some((cell.axis_value, cell.metric(id)?)))
         .collect();
     let launches = sizes.first()?.1.by_invocation.len();
     if sizes.iter().any(|(_, m)| m.by_invocation.len() != launches) {

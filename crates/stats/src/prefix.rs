@@ -21,10 +21,7 @@ pub struct Sooner {
 /// Of one target's cells along the shared percentage, ascending. None without a cell where
 /// nothing is shared, and none of a cell that has not the same blocks.
 pub fn sooner(cells: &[&Cell]) -> Vec<Sooner> {
-    let ttft = |cell: &Cell| {
-        let metric = cell.metrics.iter().find(|m| m.id == MetricId::TtftNs)?;
-        Some(metric.by_invocation.clone())
-    };
+    let ttft = |cell: &Cell| Some(cell.metric(MetricId::TtftNs)?.by_invocation.clone());
     let nothing = cells.iter().find(|cell| cell.axis_value == 0);
     let Some(without) = nothing.and_then(|cell| ttft(cell)) else {
         return Vec::new();

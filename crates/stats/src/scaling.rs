@@ -19,10 +19,7 @@ pub(crate) fn scaling(scenario: &PlannedScenario, cells: &[&Cell]) -> Option<Sca
     }
     let mut levels: Vec<(f64, &Metric)> = cells
         .iter()
-        .filter_map(|cell| {
-            let metric = cell.metrics.iter().find(|metric| metric.id == METRIC)?;
-            Some((f64::from(cell.axis_value), metric))
-        })
+        .filter_map(|cell| Some((f64::from(cell.axis_value), cell.metric(METRIC)?)))
         .collect();
     levels.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (one, rest) = levels.split_first().filter(|(one, _)| one.0 == 1.0)?;

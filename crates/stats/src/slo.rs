@@ -31,10 +31,7 @@ pub fn is_good(request: &RequestRecord, slo: &Slo) -> bool {
 /// Whether a cell meets both limits at its 90th percentiles; `None` where it has too few
 /// requests for one.
 pub fn meets(cell: &Cell, slo: &Slo) -> Option<bool> {
-    let p90_ms = |id| {
-        let metric = cell.metrics.iter().find(|metric| metric.id == id)?;
-        Some(metric.shape.as_ref()?.p90? / 1e6)
-    };
+    let p90_ms = |id| Some(cell.metric(id)?.shape.as_ref()?.p90? / 1e6);
     let (ttft_ms, itl_ms) = (p90_ms(MetricId::TtftNs)?, p90_ms(MetricId::ItlNs)?);
     Some(ttft_ms <= slo.ttft_p90_ms && itl_ms <= slo.itl_p90_ms)
 }

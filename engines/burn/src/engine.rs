@@ -3,17 +3,22 @@
 
 use crate::backend::{self, Backend, Kind};
 use crate::caught::caught;
-use crate::config::Config;
 use crate::model::Llama;
 use crate::weights::Files;
 use burn::tensor::Tensor;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
+use shape::{Computes, Shape};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Of burn. A test compares it with the lockfile.
 pub const VERSION: &str = "0.22.1";
+
+pub(crate) const COMPUTES: Computes = Computes {
+    engine: "burn-bench",
+    biases: true,
+};
 
 /// The engine.
 pub struct Burn {
@@ -49,8 +54,8 @@ impl Burn {
             let next = logits.clone().argmax(1).try_into_vec_as::<i64>();
             (logits, next)
         };
-        let (logits, next) = caught(forward).map_err(failed)?;
-        let next = next.map_err(|err| failed(err.to_string()))?;
+        let (logits, next) = caught(forward).map_err(|said| EngineError::of_library(&said))?;
+        let next = next.map_err(|err| EngineError::of_library(&err.to_string()))?;
         self.position = end;
         self.logits = Some(logits);
         Ok(next.into_iter().map(|id| id as u32).collect())
@@ -107,15 +112,9 @@ impl Engine for Burn {
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
         let dir = Path::new(&load.model_dir);
-        let config = Config::read(&dir.join("config.json"))?;
+        let config = Shape::read(&dir.join("config.json"), &COMPUTES)?;
         let (max_batch, max_context) = (load.max_batch.max(1) as usize, load.max_context as usize);
-        if let Some(window) = config.window.filter(|window| *window < max_context) {
-            return Err(EngineError::unsupported(format!(
-                "{}: sliding_window {window} is shorter than the {max_context} tokens asked for; \
-                 attention here sees everything",
-                dir.join("config.json").display()
-            )));
-        }
+        config.within_window(max_context)?;
         // Weights are cut into a batch of products: see `linear`.
         let backend = Backend::open(load, 1)?;
         let files = Files::map(dir, &load.weights)?;
@@ -123,13 +122,12 @@ impl Engine for Burn {
         let element = backend.dtype.size() as u64;
         let loaded = Loaded {
             load_ns: 0,
-            weight_bytes: config.weights_read() * element,
-            kv_bytes_per_token: (2 * config.layers * config.kv_heads * config.head_dim) as u64
-                * element,
+            weight_bytes: weights_read(&config) * element,
+            kv_bytes_per_token: config.kv_elements() as u64 * element,
         };
         let vocabulary = config.vocabulary;
         let llama = caught(|| Llama::load(config, &tensors, &backend, max_context, max_batch))
-            .map_err(failed)??;
+            .map_err(|said| EngineError::of_library(&said))??;
         let mut engine = Self {
             llama,
             vocabulary,
@@ -201,23 +199,25 @@ fn notes(backend: &str) -> Vec<String> {
     vec![llama.to_string(), note.to_string()]
 }
 
-/// A failed step. Burn does not say what sort; a full GPU is worth telling apart.
-fn failed(message: String) -> EngineError {
-    let lower = message.to_lowercase();
-    let oom = [
-        "out of memory",
-        "out_of_memory",
-        "can't allocate",
-        "alloc failed",
-    ]
-    .iter()
-    .any(|sign| lower.contains(sign));
-    let kind = if oom {
-        FailureKind::Oom
-    } else {
-        FailureKind::Internal
+/// Elements of all weights that a decode step reads: of an embedding that is not also the output
+/// head only single rows.
+fn weights_read(shape: &Shape) -> u64 {
+    let (q, kv) = (shape.q_dim(), shape.kv_dim());
+    let products = shape.dim * (2 * q + 2 * kv + 3 * shape.hidden);
+    let of_heads = match shape.has_qk_norm() {
+        true => 2 * shape.head_dim,
+        false => 0,
     };
-    EngineError::new(kind, message.lines().next().unwrap_or_default())
+    let norms = 2 * shape.dim + of_heads;
+    let mut biases = 0;
+    if shape.attention_bias {
+        biases += q + 2 * kv + shape.dim;
+    }
+    if shape.mlp_bias {
+        biases += 2 * shape.hidden + shape.dim;
+    }
+    let layers = shape.layers * (products + norms + biases);
+    (layers + shape.dim + shape.vocabulary * shape.dim) as u64
 }
 
 #[cfg(test)]

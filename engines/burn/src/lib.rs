@@ -9,7 +9,6 @@
 
 pub mod backend;
 pub mod caught;
-pub mod config;
 pub mod engine;
 pub mod linear;
 pub mod micro;

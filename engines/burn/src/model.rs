@@ -9,7 +9,6 @@
 mod reader;
 
 use crate::backend::{Backend, Kind};
-use crate::config::Config;
 use crate::linear::{Linear, upload};
 use crate::weights::Tensors;
 use burn::tensor::module::attention;
@@ -17,6 +16,7 @@ use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData, activation};
 use protocol::engine::EngineError;
 use reader::Reader;
+use shape::Shape;
 
 /// Scores (rows × heads × queries × keys) computed at once; longer prompts
 /// attend in pieces.
@@ -39,7 +39,7 @@ pub struct Llama {
     cos: Tensor<4>, // 1 × 1 × positions × head_dim
     sin: Tensor<4>,
     columns: Tensor<4, Int>, // 1 × 1 × 1 × positions: 0, 1, 2, …
-    config: Config,
+    config: Shape,
     device: Device,
     kind: Kind,
     positions: usize,
@@ -100,7 +100,7 @@ impl Llama {
     /// # Errors
     /// If a tensor is missing or of another shape.
     pub fn load(
-        config: Config,
+        config: Shape,
         tensors: &Tensors<'_>,
         backend: &Backend,
         positions: usize,
@@ -111,8 +111,8 @@ impl Llama {
             Kind::Cube => positions.next_multiple_of(CUBE_STEP),
             _ => positions,
         };
-        let Config {
-            hidden,
+        let Shape {
+            dim: hidden,
             vocabulary,
             head_dim,
             kv_heads,
@@ -172,7 +172,7 @@ impl Llama {
             x = layer.forward(x, &self.config, self.kind, &step);
         }
         if tokens > 1 {
-            let hidden = self.config.hidden;
+            let hidden = self.config.dim;
             let last = x
                 .reshape([rows, tokens, hidden])
                 .slice([0..rows, tokens - 1..tokens]);
@@ -208,7 +208,7 @@ impl Llama {
 }
 
 impl Layer {
-    fn forward(&mut self, x: Tensor<2>, config: &Config, kind: Kind, step: &Step) -> Tensor<2> {
+    fn forward(&mut self, x: Tensor<2>, config: &Shape, kind: Kind, step: &Step) -> Tensor<2> {
         let attended = self.attention(self.attention_norm.forward(&x), config, kind, step);
         let x = x + self.output.forward(attended);
 
@@ -219,7 +219,7 @@ impl Layer {
         x + self.down.forward(activation::silu(gate) * up)
     }
 
-    fn attention(&mut self, x: Tensor<2>, config: &Config, kind: Kind, step: &Step) -> Tensor<2> {
+    fn attention(&mut self, x: Tensor<2>, config: &Shape, kind: Kind, step: &Step) -> Tensor<2> {
         let Step {
             rows,
             tokens,

@@ -190,7 +190,7 @@ fn what_is_not_computed_is_refused_by_name() {
         (json!({"model_type": "qwen2"}), "qwen2"),
         (
             json!({"model_type": "mistral", "sliding_window": 47}),
-            "sliding_window 47",
+            "last 47 positions",
         ),
         (
             json!({"model_type": "phi3", "rope_scaling": {"type": "longrope"}}),
@@ -305,12 +305,13 @@ fn a_damaged_file_is_named() {
 
 #[test]
 fn both_spellings_of_rope_scaling_are_read() {
-    use crate::config::Config;
     let mut new = llama3();
     new["rope_theta"] = json!(10_000.0);
     let old = Tiny::new(json!({"rope_scaling": llama3()})).write();
     let new = Tiny::new(json!({"rope_theta": null, "rope_parameters": new})).write();
-    let [old, new] = [old, new].map(|dir| Config::read(&dir.path().join("config.json")).unwrap());
+    let [old, new] = [old, new].map(|dir| {
+        shape::Shape::read(&dir.path().join("config.json"), &crate::engine::COMPUTES).unwrap()
+    });
     assert_eq!(old.rope, new.rope);
-    assert_ne!(old.rope.scaling, rope::Scaling::None);
+    assert_ne!(old.rope.scaling, shape::Scaling::None);
 }

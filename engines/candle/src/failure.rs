@@ -19,19 +19,9 @@ pub fn in_file(kind: FailureKind, path: &Path, err: impl std::fmt::Display) -> E
     EngineError::new(kind, format!("{}: {err}", path.display()))
 }
 
-/// A failed step. Candle does not say what sort; a full GPU is worth telling apart.
+/// A failed step, without the backtrace that Candle appends where one is enabled.
 pub fn failed(err: &candle_core::Error) -> EngineError {
-    let message = one_line(err);
-    let lower = message.to_lowercase();
-    let oom = lower.contains("out of memory") || lower.contains("out_of_memory");
-    EngineError::new(
-        if oom {
-            FailureKind::Oom
-        } else {
-            FailureKind::Internal
-        },
-        message,
-    )
+    EngineError::of_library(&err.to_string())
 }
 
 /// Without the backtrace that Candle appends where one is enabled.

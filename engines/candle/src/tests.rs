@@ -4,6 +4,9 @@
 //! gate's to say.
 
 mod fixture;
+#[allow(dead_code)] // its `main`
+#[path = "../examples/small_program.rs"]
+mod small_program;
 
 use crate::engine::Candle;
 use fixture::{ALL, HIDDEN, LAYERS, VOCABULARY, model, shard, tensors};
@@ -262,4 +265,13 @@ fn a_bad_file_is_named() {
         panic!()
     };
     assert!(err.message.contains("config.json"));
+}
+
+#[test]
+fn the_small_program_says_what_the_adapter_says() {
+    let dir = model("llama");
+    let (mut engine, _) = load(dir.path(), "model.safetensors", "f32").unwrap();
+    let (rows, _) = run(&mut engine, &PROMPTS[..1]);
+    let said = small_program::generate(dir.path(), PROMPTS[0], rows[0].len());
+    assert_eq!(said.unwrap(), rows[0]);
 }

@@ -15,8 +15,8 @@
 #![allow(clippy::needless_range_loop)]
 
 pub mod adapter;
-pub mod config;
 pub mod gguf;
+pub mod gguf_shape;
 pub mod kernels;
 pub mod matmul;
 pub mod matrix;

@@ -5,7 +5,6 @@
 
 mod forward;
 
-use crate::config::Config;
 use crate::kernels::Kernels;
 use crate::mutation::Mutation;
 use crate::pool::Pool;
@@ -15,7 +14,7 @@ use crate::weights::{Precision, Weights};
 use forward::Step;
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
-use rope::Scaling;
+use shape::{Scaling, Shape};
 use std::path::Path;
 
 /// What to load and how large to make it.
@@ -42,7 +41,7 @@ pub struct Options<'a> {
 
 /// A loaded model and the batch it is working on.
 pub struct Model {
-    pub(crate) config: Config,
+    pub(crate) config: Shape,
     pub(crate) weights: Weights,
     pub(crate) rope: RopeTable,
     pub(crate) kernels: Kernels,
@@ -96,14 +95,7 @@ impl Model {
             ..
         } = *options;
         let (mut config, mut weights) = crate::weights::load(model_dir, weights, precision, &pool)?;
-        if let Some(window) = config.window
-            && max_context > window
-        {
-            return Err(EngineError::unsupported(format!(
-                "the model attends to the last {window} positions only, and lmrs to all of \
-                 {max_context}; ask for a max_context of at most {window}"
-            )));
-        }
+        config.within_window(max_context)?;
 
         let mut positions = max_context;
         match mutation {
@@ -159,7 +151,7 @@ impl Model {
     }
 
     /// The model's shape.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &Shape {
         &self.config
     }
 

@@ -1,7 +1,7 @@
 //! The table of cosines and sines of every position. It deliberately does not
 //! rotate anything: see [`crate::kernels::portable::rotate`].
 
-use rope::Rope;
+use shape::Rope;
 
 /// Cosines and sines of every position.
 pub struct RopeTable {
@@ -54,7 +54,7 @@ impl RopeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rope::Scaling;
+    use shape::Scaling;
 
     #[test]
     fn a_row_holds_a_position() {

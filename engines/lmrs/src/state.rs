@@ -5,7 +5,6 @@
 //! request pays for memory. It deliberately computes nothing but addresses (and
 //! the quantisation of what goes into a product).
 
-use crate::config::Config;
 use crate::kernels::Kernels;
 use crate::kernels::attention::KEY_BLOCK;
 use crate::kernels::portable::LANES;
@@ -14,6 +13,7 @@ use crate::matmul::Input;
 use crate::memory::Buffer;
 use crate::pool::{Pool, SharedMut};
 use crate::weights::Precision;
+use shape::Shape;
 
 /// Tokens that a prefill pushes through a layer together. Enough that reading
 /// the weights is hidden behind the arithmetic, few enough that the chunk's
@@ -49,7 +49,7 @@ impl State {
     /// # Errors
     /// If there is no memory.
     pub fn new(
-        config: &Config,
+        config: &Shape,
         precision: Precision,
         rows: usize,
         capacity: usize,
@@ -153,7 +153,7 @@ impl Cache {
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn new(config: &Config, rows: usize, positions: usize) -> std::io::Result<Self> {
+    pub fn new(config: &Shape, rows: usize, positions: usize) -> std::io::Result<Self> {
         let capacity = positions.next_multiple_of(KEY_BLOCK);
         let padded = config.head_dim.next_multiple_of(LANES);
         let sizes = [config.layers, rows, config.kv_heads, capacity];
@@ -172,7 +172,7 @@ impl Cache {
     }
 
     /// Bytes that a position of one sequence takes in all layers.
-    pub fn bytes_per_token(config: &Config) -> u64 {
+    pub fn bytes_per_token(config: &Shape) -> u64 {
         let padded = config.head_dim.next_multiple_of(LANES);
         (2 * config.layers * config.kv_heads * padded * size_of::<f32>()) as u64
     }

@@ -9,17 +9,24 @@
 //! is refused, because the engine would otherwise be measured on weights that
 //! nobody verified.
 
-use crate::config::{Architecture, Config};
 use crate::gguf::{Gguf, Tensor, Type};
+use crate::gguf_shape;
 use crate::matrix::Matrix;
 use crate::pool::Pool;
 use crate::safetensors;
 use memmap2::{Mmap, MmapOptions};
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
+use shape::{Architecture, Computes, Shape};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Biases of projections are refused: nothing here adds them.
+pub(crate) const COMPUTES: Computes = Computes {
+    engine: "lmrs",
+    biases: false,
+};
 
 /// How weights are stored and multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +125,7 @@ pub fn load(
     file: &str,
     precision: Precision,
     pool: &Pool,
-) -> Result<(Config, Weights), EngineError> {
+) -> Result<(Shape, Weights), EngineError> {
     let path = model_dir.join(file);
     let name = path.display().to_string();
     // The f32 path reads the mapping in place, so its pages are made present now.
@@ -139,10 +146,7 @@ pub fn load(
                 maps.push((Arc::new(map(&path, &name, in_place)?), name));
             }
             let config_path = model_dir.join("config.json");
-            let config_name = config_path.display().to_string();
-            let text =
-                std::fs::read_to_string(&config_path).map_err(|e| unreadable(&config_name, &e))?;
-            let config = Config::from_json(&text, &config_name)?;
+            let config = Shape::read(&config_path, &COMPUTES)?;
             let weights = from_safetensors(&safetensors::Files::open(&maps)?, &config, pool)?;
             Ok((config, weights))
         }
@@ -153,7 +157,7 @@ pub fn load(
                 None => None,
                 Some(tensor) => Some(vector(&gguf, "rope_freqs.weight", tensor.cols)?),
             };
-            let config = Config::from_gguf(&gguf, divisors)?;
+            let config = gguf_shape::read(&gguf, divisors)?;
             let weights = from_gguf(&gguf, &config, pool)?;
             Ok((config, weights))
         }
@@ -180,10 +184,10 @@ fn map(path: &Path, name: &str, populate: bool) -> Result<Mmap, EngineError> {
 
 fn from_safetensors(
     files: &safetensors::Files<'_>,
-    config: &Config,
+    config: &Shape,
     pool: &Pool,
 ) -> Result<Weights, EngineError> {
-    let Config {
+    let Shape {
         dim,
         hidden,
         vocabulary,
@@ -263,8 +267,8 @@ fn from_safetensors(
     })
 }
 
-fn from_gguf(gguf: &Gguf<'_>, config: &Config, pool: &Pool) -> Result<Weights, EngineError> {
-    let Config {
+fn from_gguf(gguf: &Gguf<'_>, config: &Shape, pool: &Pool) -> Result<Weights, EngineError> {
+    let Shape {
         dim,
         hidden,
         vocabulary,

@@ -227,6 +227,12 @@ fn notes(load: &Load) -> Vec<String> {
     }
     if load.backend == "cpu" && (load::is_gguf(load) || load.variant == "isq") {
         notes.push("Keys and values are f16, mistral.rs' own choice on the CPU.".to_string());
+        notes.push(
+            "Its candle-core 0.10.2 multiplies quantised weights by one token of the prompt at a \
+             time on the CPU (`matmul` in `quantized/k_quants.rs`), so that prefill reads the \
+             weights once a token; candle-core 0.11 takes 16 tokens at a time."
+                .to_string(),
+        );
     }
     if load.variant == "isq" {
         notes.push(

@@ -2,7 +2,7 @@
 //! instead of a model's name, so that nothing is looked for on a network.
 
 use crate::safetensors::{self, in_file};
-use crate::{catching::catching, gguf, request::failed};
+use crate::{catching::catching, gguf};
 use candle_core::Device;
 use mistralrs::core::{
     AdapterPaths, DefaultSchedulerMethod, GGUFLoaderBuilder, GGUFSpecificConfig, Loader,
@@ -72,7 +72,7 @@ pub fn load(load: &Load, runtime: &Runtime, eos: Eos) -> Result<Loading, EngineE
     };
     let paged = paged(&load.backend);
     let pipeline = start(&plan, load, &device, paged)
-        .map_err(|err| in_file(failed(&err).kind, &weights, err))?;
+        .map_err(|err| in_file(EngineError::of_library(&err).kind, &weights, err))?;
 
     let metadata = runtime.block_on(pipeline.lock()).get_metadata();
     let element_bytes = metadata.activation_dtype.size_in_bytes() as u64;

@@ -11,7 +11,6 @@ use mistralrs::{
 };
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -53,28 +52,15 @@ pub async fn finished(mut stream: Receiver<Response>) -> Result<(), EngineError>
     while let Some(response) = stream.recv().await {
         match response {
             Response::InternalError(err) | Response::ValidationError(err) => {
-                return Err(failed(&err.to_string()));
+                return Err(EngineError::of_library(&err.to_string()));
             }
             Response::CompletionModelError(message, _) | Response::ModelError(message, _) => {
-                return Err(failed(&message));
+                return Err(EngineError::of_library(&message));
             }
             _ => {}
         }
     }
     Ok(())
-}
-
-/// A failed step. mistral.rs does not say what sort; a full GPU is worth telling apart.
-pub fn failed(message: &str) -> EngineError {
-    let lower = message.to_lowercase();
-    let oom = lower.contains("out of memory") || lower.contains("out_of_memory");
-    let kind = if oom {
-        FailureKind::Oom
-    } else {
-        FailureKind::Internal
-    };
-    // Without the backtrace that Candle appends where one is enabled.
-    EngineError::new(kind, message.lines().next().unwrap_or_default())
 }
 
 /// Notes each token and when it was known, and changes nothing. It stops at the
@@ -267,12 +253,5 @@ mod tests {
         forcer.apply(&logits, &[5]).unwrap();
         forcer.apply(&logits, &[5, 0]).unwrap();
         assert_eq!(forcer.take().len(), 1);
-    }
-
-    #[test]
-    fn a_full_gpu_is_told_apart() {
-        let kind = |message| failed(message).kind;
-        assert_eq!(kind("CUDA_ERROR_OUT_OF_MEMORY"), FailureKind::Oom);
-        assert_eq!(kind("shape mismatch"), FailureKind::Internal);
     }
 }

@@ -30,6 +30,23 @@ impl EngineError {
         Self::new(FailureKind::Internal, message.to_string())
     }
 
+    /// What a library says of a step that failed, its first line: some append a stack. Libraries
+    /// name no kind; memory that ran out is told apart by its words.
+    pub fn of_library(said: &str) -> Self {
+        let lower = said.to_lowercase();
+        let signs = [
+            "out of memory",
+            "out_of_memory",
+            "can't allocate",
+            "alloc failed",
+        ];
+        let kind = match signs.iter().any(|sign| lower.contains(sign)) {
+            true => FailureKind::Oom,
+            false => FailureKind::Internal,
+        };
+        Self::new(kind, said.lines().next().unwrap_or_default())
+    }
+
     /// [`FailureKind::Unsupported`]: this engine cannot do this.
     pub fn unsupported(message: impl std::fmt::Display) -> Self {
         Self::new(FailureKind::Unsupported, message.to_string())
@@ -81,4 +98,22 @@ pub trait Engine: Sized {
     /// Called after each answer is written, outside every timed region. For
     /// bookkeeping that must not be timed; most engines have none.
     fn after_answer(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_ran_out_is_told_apart() {
+        let kind = |said| EngineError::of_library(said).kind;
+        assert_eq!(kind("CUDA_ERROR_OUT_OF_MEMORY"), FailureKind::Oom);
+        assert_eq!(
+            kind("DefaultCPUAllocator: can't allocate memory"),
+            FailureKind::Oom
+        );
+        assert_eq!(kind("shape mismatch"), FailureKind::Internal);
+        let with_a_stack = EngineError::of_library("shape mismatch\n   0: frame");
+        assert_eq!(with_a_stack.message, "shape mismatch");
+    }
 }

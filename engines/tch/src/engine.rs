@@ -64,12 +64,7 @@ impl Engine for Tch {
         let kind = kind(&load.precision)?;
         let dir = Path::new(&load.model_dir);
         let config_path = dir.join("config.json");
-        let name = config_path.display().to_string();
-        let text = std::fs::read_to_string(&config_path).map_err(|err| {
-            let message = format!("{name}: {err}; fetch the model again");
-            EngineError::new(FailureKind::Unavailable, message)
-        })?;
-        let config = Config::from_json(&text, &name, load.max_context)?;
+        let config = Config::read(&config_path, load.max_context)?;
         let mut weights = Weights::open(dir, &load.weights)?;
 
         set_threads(load.threads);

@@ -6,7 +6,6 @@
 use crate::config::{Config, Layout};
 use crate::weights::Weights;
 use protocol::engine::EngineError;
-use protocol::wire::FailureKind;
 use tch::{Device, Kind, TchError, Tensor};
 
 /// A loaded model with its cache. Rows of a batch have equal lengths.
@@ -360,15 +359,7 @@ impl Loader<'_> {
     }
 }
 
-/// What libtorch says without its C++ stack; memory that ran out is told apart.
+/// What libtorch says, without its C++ stack.
 pub fn failed(error: &TchError) -> EngineError {
-    let text = error.to_string();
-    let lower = text.to_lowercase();
-    let oom = lower.contains("out of memory") || lower.contains("can't allocate memory");
-    let kind = if oom {
-        FailureKind::Oom
-    } else {
-        FailureKind::Internal
-    };
-    EngineError::new(kind, text.lines().next().unwrap_or_default())
+    EngineError::of_library(&error.to_string())
 }

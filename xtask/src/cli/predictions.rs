@@ -2,8 +2,8 @@
 //! speaks of. A test; what it asks for is nothing that a command line does.
 
 use super::{Cli, Verb};
-use crate::bench;
 use base::repo::Repo;
+use bench::job;
 use clap::Parser;
 use runs::results::Results;
 use schema::hypothesis::{At, Claim, Hypothesis, Place};
@@ -27,7 +27,7 @@ fn plan_of(repo: &Repo, command: &str) -> Plan {
     options.profile.get_or_insert_with(|| "cpu".into());
     let registry = repo.registry().unwrap();
     let results = Results::at(&repo.runs_dir());
-    bench::planned(repo, &registry, &results, &options)
+    job::planned(repo, &registry, &results, &options)
         .unwrap_or_else(|error| panic!("{command}: {error:#}"))
         .into_plan()
 }

@@ -172,7 +172,7 @@ fn the_job_says_what_the_script_relies_on() {
     );
     // "Resume me" is no failure, and a pod that ends so is replaced only under Never.
     let rule = &spec["podFailurePolicy"]["rules"][0];
-    let status = u64::from(xtask::bench::TIME_IS_UP);
+    let status = u64::from(bench::job::TIME_IS_UP);
     assert_eq!(
         (&rule["action"], &rule["onExitCodes"]["values"][0]),
         (&"Ignore".into(), &status.into())

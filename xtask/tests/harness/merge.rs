@@ -6,6 +6,7 @@ use crate::compare::xtask;
 use crate::synthetic::{Synthetic, hash};
 use runs::results::Results;
 use schema::budget::{Budget, OverBudget};
+use schema::key::CellKey;
 use schema::record::Status;
 use schema::run::{Run, RunHeader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -412,8 +413,11 @@ fn what_one_shard_did_not_pass_or_have_judged_is_not_passed_or_judged() {
         (Status::WrongOutput, "in r-two: its argmax differs")
     );
     assert_eq!(run.verify["y.cpu.f32"].status, Status::Ok);
-    let key = ("y.cpu.f32".into(), "single_request".into(), "p10".into());
-    let check = &run.checks[&key];
+    let check = &run.checks[&CellKey {
+        target: "y.cpu.f32".into(),
+        scenario: "single_request".into(),
+        case: "p10".into(),
+    }];
     // Two blocks of 20 requests had no judge.
     assert_eq!((check.equal, check.unchecked), (40, 40));
 

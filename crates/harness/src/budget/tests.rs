@@ -102,7 +102,7 @@ fn a_shared_process_is_loaded_once_and_a_shared_case_costs_nothing() {
         "a load of 1 s less a block"
     );
     for case in &mut plan.scenarios[2].cases {
-        case.measured_by = Some(schema::plan::CaseRef {
+        case.measured_by = Some(schema::key::CaseKey {
             scenario: "closed".into(),
             case: case.id.clone(),
         });

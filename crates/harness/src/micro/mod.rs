@@ -21,10 +21,11 @@ use crate::engine::session::Patience;
 use anyhow::Result;
 use base::repo::Repo;
 use output::References;
-use schema::micro::{MicroLaunch, MicroLog, PlannedSuite};
+use schema::key::CellKey;
+use schema::micro::{MicroLaunch, MicroLog, PlannedSuite, scenario_id};
 use schema::plan::Plan;
 use schema::record::{End, Status};
-use schema::run::{Run, RunHeader};
+use schema::run::RunHeader;
 use schema::twin::original;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -48,33 +49,30 @@ pub(crate) struct Context<'a> {
     pub(crate) scratch: &'a Path,
 }
 
-/// Suite, name of the launch (a variant's, or its twin's) and case.
-type Cell = (String, String, String);
-
 /// What is known of the run's cells so far.
 struct Known {
     /// Failed at: not tried again in this run, because a cell needs every launch. What
     /// a twin lost is its own: it costs the noise floor, and not the baseline.
-    lost: BTreeSet<Cell>,
+    lost: BTreeSet<CellKey>,
     /// Measured at least once, so that how long it takes needs no look any more; a
     /// twin's count as its original's.
-    measured: BTreeSet<Cell>,
+    measured: BTreeSet<CellKey>,
     /// (Suite, variant) → its program kept to fewer instructions, after it died of one.
     lower: BTreeMap<(String, String), Program>,
 }
 
-/// Measure what is left of a run's micro suites. A failure is recorded and the rest
+/// Measure what `logs` leave of a run's micro suites. A failure is recorded and the rest
 /// goes on; only what makes recording itself impossible is an error.
 pub fn of_run(
     repo: &Repo,
     run_dir: &Path,
     header: &RunHeader,
     programs: &MicroPrograms,
+    logs: &[MicroLog],
 ) -> Result<()> {
-    let logs = Run::load(run_dir)?.micro;
     let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
     let model_dir = repo.model_dir(&header.plan.model);
-    run(&header.plan, run_dir, &model_dir, programs, &logs, ours)
+    run(&header.plan, run_dir, &model_dir, programs, logs, ours)
 }
 
 /// What the micro suites should take (s), less the launches on disk.
@@ -112,11 +110,19 @@ fn run(
     let mut known = Known {
         lost: logs
             .iter()
-            .flat_map(|log| log.failed.iter().map(move |failed| key(log, &failed.case)))
+            .flat_map(|log| {
+                log.failed
+                    .iter()
+                    .map(move |failed| log.launch.cell_key(&failed.case))
+            })
             .collect(),
         measured: logs
             .iter()
-            .flat_map(|log| log.cases.iter().map(move |done| key(log, &done.case)))
+            .flat_map(|log| {
+                log.cases
+                    .iter()
+                    .map(move |done| log.launch.cell_key(&done.case))
+            })
             .map(of_original)
             .collect(),
         lower: BTreeMap::new(),
@@ -168,13 +174,14 @@ fn one(
     loop {
         base::interrupt::check()?;
         let patience = Patience::of(context.plan);
-        let cell = |case: &String| (suite.id.clone(), launch.variant.clone(), case.clone());
+        let cell = |case: &String| launch.cell_key(case);
         let measured = cases
             .iter()
             .filter(|case| known.measured.contains(&of_original(cell(case))));
         let measured: Vec<String> = measured.cloned().collect();
         let of = (suite.id.clone(), original(&launch.variant).to_owned());
-        let is_of = |cell: &Cell| (&cell.0, &cell.1) == (&of.0, &of.1);
+        let is_of =
+            |measured: &CellKey| measured.target == of.1 && measured.scenario == scenario_id(&of.0);
         let variant = suite.variant(&launch.variant);
         let variant = variant.expect("the plan names its variants");
         let lower = known.lower.get(&of);
@@ -223,14 +230,13 @@ fn cases_left(
     suite: &PlannedSuite,
     launch: &MicroLaunch,
     logs: &[MicroLog],
-    lost: &BTreeSet<Cell>,
+    lost: &BTreeSet<CellKey>,
 ) -> Vec<String> {
     let done = |case: &str| {
         let mut of = logs.iter().filter(|log| is_of(log, launch));
         of.any(|log| log.cases.iter().any(|done| done.case == case))
     };
-    let is_lost =
-        |case: &str| lost.contains(&(suite.id.clone(), launch.variant.clone(), case.to_owned()));
+    let is_lost = |case: &str| lost.contains(&launch.cell_key(case));
     let ids = suite.cases.iter().map(|case| case.id.clone());
     ids.filter(|case| !done(case) && !is_lost(case)).collect()
 }
@@ -241,18 +247,9 @@ fn is_of(log: &MicroLog, launch: &MicroLaunch) -> bool {
         && log.launch.invocation == launch.invocation
 }
 
-fn key(log: &MicroLog, case: &str) -> Cell {
-    let launch = &log.launch;
-    (
-        launch.suite.clone(),
-        launch.variant.clone(),
-        case.to_owned(),
-    )
-}
-
-fn of_original((suite, variant, case): Cell) -> Cell {
-    let variant = original(&variant).to_owned();
-    (suite, variant, case)
+fn of_original(mut cell: CellKey) -> CellKey {
+    cell.target = original(&cell.target).to_owned();
+    cell
 }
 
 /// How a launch ended: its record's last line, and what became of its cases.
@@ -324,13 +321,13 @@ warmup_ns = 1
     fn what_a_twin_loses_is_its_own() {
         let suite: PlannedSuite = toml::from_str(SUITE).unwrap();
         let logs = [failed_at_x("base@twin")];
-        let lost = BTreeSet::from([key(&logs[0], "x")]);
+        let lost = BTreeSet::from([logs[0].launch.cell_key("x")]);
         let left = |variant: &str| cases_left(&suite, &launch(variant), &logs, &lost);
         assert_eq!(left("base@twin"), ["y"]);
         assert_eq!(left("base"), ["x", "y"]);
         assert_eq!(
-            of_original(key(&logs[0], "x")),
-            ("s".into(), "base".into(), "x".into())
+            of_original(logs[0].launch.cell_key("x")),
+            launch("base").cell_key("x")
         );
     }
 
@@ -339,7 +336,7 @@ warmup_ns = 1
         let suite = SUITE.replace(", { id = \"y\", label = \"\", params = {} }", "");
         let suite: PlannedSuite = toml::from_str(&suite).unwrap();
         let logs = [failed_at_x("base@twin")];
-        let lost = BTreeSet::from([key(&logs[0], "x")]);
+        let lost = BTreeSet::from([logs[0].launch.cell_key("x")]);
         let (base, twin) = (launch("base"), launch("base@twin"));
         let planned = [(&base, &suite), (&twin, &suite)];
         let groups = told::groups(&planned, &logs, &lost);

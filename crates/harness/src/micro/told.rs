@@ -1,6 +1,7 @@
 //! What measuring the suites tells whoever looks.
 
-use super::{Cell, at_least, cases_left};
+use super::{at_least, cases_left};
+use schema::key::CellKey;
 use schema::micro::{MicroLaunch, MicroLog, MicroSample, PlannedSuite, scenario_id};
 use schema::record::{End, Status};
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ pub(super) const LAUNCH_S: f64 = 1.9;
 pub(super) fn groups(
     planned: &[(&MicroLaunch, &PlannedSuite)],
     logs: &[MicroLog],
-    lost: &BTreeSet<Cell>,
+    lost: &BTreeSet<CellKey>,
 ) -> Vec<Group> {
     let failed_of = |launch: &MicroLaunch| {
         let of = logs.iter().filter(|log| {

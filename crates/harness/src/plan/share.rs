@@ -4,7 +4,7 @@
 //! The case that is measured serves the others with its records; it is made as long as the
 //! longest of them asks. What a scenario reports of them stays its own business.
 
-use schema::plan::{Case, CaseRef, PlannedScenario};
+use schema::plan::{Case, PlannedScenario};
 use schema::scenario::{LoadShape, PromptSource};
 use std::cmp::Reverse;
 
@@ -48,10 +48,7 @@ fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at:
         return;
     };
     let (requests, duration_s) = (case.requests, case.duration_s);
-    let by = CaseRef {
-        scenario: from.id.clone(),
-        case: from.cases[found].id.clone(),
-    };
+    let by = from.case_key(&from.cases[found]);
     let measured = &mut scenarios[source].cases[found];
     measured.requests = measured.requests.max(requests);
     measured.duration_s = measured.duration_s.max(duration_s);

@@ -83,7 +83,7 @@ fn wanted(stage: &Stage, target: &Target) -> Vec<Case> {
         for case in &scenario.cases {
             let over = stage
                 .budget
-                .and_then(|budget| budget.refusal(&target.id, &scenario.id, &case.id));
+                .and_then(|budget| budget.refusal(&scenario.cell_key(case, &target.id)));
             let timed = over.is_none() && refusal(stage.verify, &target.id, case).is_none();
             let work = |c: &Case| (c.prompt_tokens, c.new_tokens, c.concurrency);
             if timed && !cases.iter().any(|other| work(other) == work(case)) {
@@ -187,7 +187,7 @@ fn rate(case: &Case, timed: &[RequestRecord]) -> Option<(u64, f64, f64)> {
 fn prompts(stage: &Stage, case: &Case) -> Result<CasePrompts> {
     let length = case.prompt_tokens as usize;
     let count = case.requests as usize + (CAPACITY_S * PROMPTS_PER_S) as usize;
-    let take = |stream, count| stage.prompts.take("capacity", "", stream, length, count);
+    let take = |stream, count| stage.prompts.take("capacity/", stream, length, count);
     Ok(CasePrompts {
         untimed: PromptQueue::new(0, take(1, case.concurrency as usize)?),
         timed: PromptQueue::new(0, take(0, count)?),

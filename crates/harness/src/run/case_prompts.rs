@@ -34,8 +34,7 @@ pub(super) fn case_prompts(
             in_order(own, plan.seed, &stream, UNTIMED_PROMPTS)
         }
         None => prompts.take_alike(
-            &scenario.id,
-            &case.id,
+            &scenario.case_key(case).to_string(),
             1 + u64::from(invocation),
             lengths(case),
             UNTIMED_PROMPTS,
@@ -92,7 +91,10 @@ impl CellPrompts {
         let total = per_invocation * plan.invocations as usize;
         let all = match own {
             Some(own) => in_order(own, plan.seed, &scenario.id, total),
-            None => prompts.take_alike(&scenario.id, &case.id, 0, lengths(case), total)?,
+            None => {
+                let purpose = scenario.case_key(case).to_string();
+                prompts.take_alike(&purpose, 0, lengths(case), total)?
+            }
         };
         Ok(Self {
             per_invocation,

@@ -23,6 +23,7 @@ use anyhow::{Context, Result};
 use asker::{Asker, Gap, Put};
 use base::appender::Appender;
 use indicatif::{ProgressBar, ProgressStyle};
+use schema::key::CellKey;
 use schema::launch_log::LaunchLog;
 use schema::parity::ParityLimits;
 use schema::record::{CheckRecord, RequestRecord};
@@ -43,18 +44,32 @@ pub struct Judge<'a> {
     pub model_dir: &'a Path,
 }
 
-/// Judge all timed outputs of `run` that have no judgement yet and append the
-/// judgements to `check.jsonl`. Without a judge they are counted as unchecked.
+/// Judge all timed outputs of `run` that have no judgement yet, and append the
+/// judgements to it and to `check.jsonl`. Without a judge they are counted as unchecked.
 pub fn check(
-    run: &Run,
+    run: &mut Run,
     run_dir: &Path,
     prompts: &Prompts,
     limits: &ParityLimits,
     judge: Option<&Judge>,
 ) -> Result<()> {
+    let judgements = judgements(run, run_dir, prompts, limits, judge)?;
+    run.checks
+        .extend(judgements.into_iter().map(|check| (check.key(), check)));
+    Ok(())
+}
+
+fn judgements(
+    run: &Run,
+    run_dir: &Path,
+    prompts: &Prompts,
+    limits: &ParityLimits,
+    judge: Option<&Judge>,
+) -> Result<Vec<CheckRecord>> {
     let cells = open_cells(run);
+    let mut judgements = Vec::with_capacity(cells.len());
     if cells.is_empty() {
-        return Ok(());
+        return Ok(judgements);
     }
     let mut file = Appender::open(&run_dir.join("check.jsonl"))?;
     let mut asker = judge.map(|judge| Asker::open(run, judge)).transpose()?;
@@ -120,12 +135,14 @@ pub fn check(
         super::told::checked(&record);
         watch::end("");
         file.append(&record)?;
+        judgements.push(record);
     }
     bar.finish_and_clear();
     if let Some(asker) = asker {
         asker.close();
     }
-    file.sync()
+    file.sync()?;
+    Ok(judgements)
 }
 
 /// Put all outputs of `cells` to the reference, cell by cell: it is asked in this order,
@@ -210,9 +227,9 @@ fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
                     (twin_name(&target.id), &run.twins),
                 ];
                 for (name, logs) in both {
-                    let key = (name.clone(), planned.id.clone(), case.id.clone());
-                    let requests = timed(logs, &name, &planned.id, &case.id);
-                    if run.checks.contains_key(&key) || requests.is_empty() {
+                    let cell = planned.cell_key(case, &name);
+                    let requests = timed(logs, &cell);
+                    if run.checks.contains_key(&cell) || requests.is_empty() {
                         continue;
                     }
                     cells.push(OpenCell {
@@ -229,17 +246,12 @@ fn open_cells(run: &Run) -> Vec<OpenCell<'_>> {
     cells
 }
 
-/// The timed requests under a name, of launches that completed the case.
-fn timed<'a>(
-    logs: &'a [LaunchLog],
-    name: &str,
-    scenario: &str,
-    case: &str,
-) -> Vec<&'a RequestRecord> {
+/// The timed requests of a cell or its twin, of launches that completed the case.
+fn timed<'a>(logs: &'a [LaunchLog], cell: &CellKey) -> Vec<&'a RequestRecord> {
     logs.iter()
-        .filter(|log| log.launch.target == name && log.launch.scenario == scenario)
-        .filter(|log| log.case_ends.iter().any(|end| end.case == case))
+        .filter(|log| log.launch.target == cell.target && log.launch.scenario == cell.scenario)
+        .filter(|log| log.case_ends.iter().any(|end| end.case == cell.case))
         .flat_map(|log| &log.requests)
-        .filter(|r| r.case == case && !r.warmup)
+        .filter(|r| r.case == cell.case && !r.warmup)
         .collect()
 }

@@ -73,7 +73,7 @@ pub fn pending(
                     .find(|case| case.id == **id)
                     .expect("the plan names its cases");
                 let over = budget
-                    .and_then(|b| b.refusal(&launch.target, &launch.scenario, id))
+                    .and_then(|b| b.refusal(&scenario.cell_key(case, &launch.target)))
                     .is_some();
                 let scaled = !scenario.load.is_open()
                     || capacity::find(capacities, target, case)

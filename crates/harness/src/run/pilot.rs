@@ -182,7 +182,7 @@ fn texts(plan: &Plan, prompts: &Prompts, shape: &Round) -> Result<Vec<Vec<u32>>>
     let count = shape.concurrency as usize;
     match plan.prompts.as_ref().filter(|_| shape.mixed) {
         Some(own) => Ok(in_order(own, plan.seed, "pilot", count)),
-        None => prompts.take("pilot", "pilot", 0, shape.prompt_tokens as usize, count),
+        None => prompts.take("pilot/pilot", 0, shape.prompt_tokens as usize, count),
     }
 }
 

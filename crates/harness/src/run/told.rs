@@ -53,7 +53,7 @@ pub fn groups(
         let case = case.expect("the plan names its cases");
         let over = || {
             budget?
-                .refusal(&launch.target, &scenario.id, &case.id)
+                .refusal(&scenario.cell_key(case, &launch.target))
                 .map(|_| "over_budget".to_owned())
         };
         let reason = refusal(verify, original(&launch.target), case).or_else(over);

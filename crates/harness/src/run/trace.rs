@@ -61,17 +61,17 @@ pub fn here() -> Result<(), String> {
 }
 
 impl Tracing<'_> {
-    /// Trace the targets of the engines named (or all) and say what was seen; those with
+    /// Trace the targets of `run` of the engines named (or all) and say what was seen; those with
     /// a usable trace only if `again`. `tracer` makes the library that traces, once there is
     /// something to trace. Whether all could be traced. `Err` only where
     /// the run's directory can't be written, or on an interrupt.
     pub fn of_run(
         &self,
+        run: &Run,
         engines: &[String],
         again: bool,
         tracer: impl FnOnce() -> Result<PathBuf, EngineFailure>,
     ) -> Result<bool> {
-        let run = Run::load(self.run_dir)?;
         let chosen = here().and_then(|()| targets(self.plan, &run.verify, engines));
         let chosen = match chosen {
             Ok(chosen) => chosen,
@@ -187,7 +187,9 @@ impl Tracing<'_> {
     ) -> Result<()> {
         let count = (WARMUP_REQUESTS + case.requests) as usize;
         let length = case.prompt_tokens as usize;
-        let mut prompts = self.prompts.take("trace", &case.id, 0, length, count)?;
+        let mut prompts = self
+            .prompts
+            .take(&format!("trace/{}", case.id), 0, length, count)?;
         let timed = prompts.split_off(WARMUP_REQUESTS as usize);
         let prompts = CasePrompts {
             untimed: PromptQueue::new(0, prompts),

@@ -52,17 +52,7 @@ pub fn check(
     for &batch in question.batches.iter().filter(|&&batch| batch > 1) {
         let outputs = generate(session, question, &rows, batch)?;
         let reason = if session.hello.capabilities.score {
-            let mut reason = None;
-            for (row, output) in outputs {
-                let (Output::Ids(alone), Output::Ids(output)) = (&alone[row], &output) else {
-                    return Err(no_ids());
-                };
-                reason = differs(session, question, rows[row], alone, output)?;
-                if reason.is_some() {
-                    break;
-                }
-            }
-            reason
+            differ_scored(session, question, &rows, &outputs, &alone)?
         } else {
             differ_unscored(&outputs, &alone, |row, output| judge(rows[row], output))
         };
@@ -73,15 +63,31 @@ pub fn check(
     Ok(None)
 }
 
-pub(super) fn no_ids() -> EngineFailure {
-    EngineFailure::new(
-        Status::ProtocolError,
-        "its hello says that it scores, but it answers with text and no ids",
-    )
+/// Why what was said in company or after other prompts, (row, output) each, is not what each
+/// row says alone, where `session` is asked how near two tokens are.
+pub(super) fn differ_scored(
+    session: &mut Session,
+    question: &Question,
+    rows: &[&GoldenPrompt],
+    outputs: &[(usize, Output)],
+    alone: &[Output],
+) -> Result<Option<String>, EngineFailure> {
+    for (row, output) in outputs {
+        let (Output::Ids(alone), Output::Ids(output)) = (&alone[*row], output) else {
+            return Err(EngineFailure::new(
+                Status::ProtocolError,
+                "its hello says that it scores, but it answers with text and no ids",
+            ));
+        };
+        let reason = differs(session, question, rows[*row], alone, output)?;
+        if reason.is_some() {
+            return Ok(reason);
+        }
+    }
+    Ok(None)
 }
 
-/// Why what was said in company or after other prompts, (row, output) each, is not what each
-/// row says alone, as far as outputs tell.
+/// The same as far as outputs tell, for a target that does not score.
 pub(super) fn differ_unscored(
     outputs: &[(usize, Output)],
     alone: &[Output],
@@ -138,7 +144,7 @@ fn generate(
 
 /// Where an output leaves what the target generated alone, unless the target
 /// itself holds the two ids for equal there.
-pub(super) fn differs(
+fn differs(
     session: &mut Session,
     question: &Question,
     prompt: &GoldenPrompt,

@@ -89,7 +89,9 @@ impl Maker<'_> {
         let mut prompts = Vec::new();
         for (name, length) in lengths {
             base::interrupt::check()?;
-            let ids = text.take("golden", name, 0, *length as usize, 1)?.remove(0);
+            let ids = text
+                .take(&format!("golden/{name}"), 0, *length as usize, 1)?
+                .remove(0);
             let prompt = ask(&mut session, name, ids)
                 .with_context(|| format!("{} fails at {length} tokens", target.id))?;
             prompts.push(prompt);

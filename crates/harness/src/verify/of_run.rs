@@ -16,21 +16,23 @@ use base::deadline;
 use base::repo::Repo;
 use schema::plan::{Plan, PlannedScenario};
 use schema::record::Status;
-use schema::run::Run;
+use schema::record::VerifyRecord;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use watch::control;
 use watch::event::Stage;
 
-/// Put every target of `plan` without a judgement through the gate. One that the user
-/// skips has none, and a resumed run asks again. The programs come back as they were judged.
+/// Put every target of `plan` that is not among those `judged` through the gate. One that the
+/// user skips isn't either, and a resumed run asks again. The programs come back as they were
+/// judged.
 pub fn verify_targets(
     repo: &Repo,
     plan: &Plan,
     run_dir: &Path,
     programs: &Programs,
+    judged: &mut BTreeMap<String, VerifyRecord>,
 ) -> Result<Programs> {
-    let known = Run::load(run_dir)?.verify;
     let golden = goldens::load(repo, &plan.model, &positions::of_plan(plan))?;
     let limits = repo.parity_limits()?;
     let registry = repo.registry()?;
@@ -46,13 +48,12 @@ pub fn verify_targets(
     let mut file = Appender::open(&run_dir.join("verify.jsonl"))?;
     watch::stage(Stage::Gate);
     told::group(&plan.model, plan.targets.iter(), |target| {
-        known.contains_key(&target.id)
+        judged.contains_key(&target.id)
     });
-    for target in plan
-        .targets
-        .iter()
-        .filter(|target| !known.contains_key(&target.id))
-    {
+    for target in &plan.targets {
+        if judged.contains_key(&target.id) {
+            continue;
+        }
         watch::checkpoint()?;
         deadline::next_piece(Duration::ZERO)?;
         told::begin(&plan.model, target);
@@ -94,7 +95,8 @@ pub fn verify_targets(
         }
         told::end(&record, was_said);
         file.append(&record)?;
+        judged.insert(record.target.clone(), record);
     }
     file.sync()?;
-    Ok(programs.clone().as_judged(&Run::load(run_dir)?.verify))
+    Ok(programs.clone().as_judged(judged))
 }

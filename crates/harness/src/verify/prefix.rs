@@ -8,7 +8,7 @@
 //! where nothing is kept, as requests in company are, because sums may be rounded otherwise. How
 //! near two tokens are is asked of a process that keeps nothing, of a target that scores.
 
-use super::batch::{NEW_TOKENS, differ_unscored, differs, equal_length_prompts, no_ids};
+use super::batch::{NEW_TOKENS, differ_scored, differ_unscored, equal_length_prompts};
 use super::output::{self, Output};
 use super::question::{Question, load_request};
 use crate::engine::session::Session;
@@ -46,60 +46,42 @@ pub(super) fn check(
         failure.reason = format!("with its prefix cache: {}", failure.reason);
         (failure, tail)
     };
-    let mut session = Session::open(program, &load, question.patience).map_err(keeping)?;
-    let outputs = match after_others(&mut session, &prompts) {
-        Ok(outputs) => outputs,
-        Err(failure) => return Err(keeping((failure, session.abort()))),
-    };
-    let scores = session.hello.capabilities.score;
-    let _ = session.close();
-    if scores {
+    let (scores, outputs) = in_session(program, &load, question, |session| {
+        let outputs = after_others(session, &prompts)?;
+        Ok((session.hello.capabilities.score, outputs))
+    })
+    .map_err(keeping)?;
+    let failure = if outputs.iter().all(|(row, output)| *output == alone[*row]) {
+        None
+    } else if scores {
         load.prefix_cache = false;
-        let failure = differ_scored(program, &load, question, (&outputs, alone), &prompts)?;
-        return Ok(failure.map(|why| format!("{AFTER_OTHERS}: {why}")));
-    }
-    let judge = |row: usize, output: &Output| {
-        let golden = output::head(prompts[row], NEW_TOKENS as usize);
-        output::judge(&golden, output, question.limit.tie_width_nats, tokenizer)
+        in_session(program, &load, question, |session| {
+            differ_scored(session, question, &prompts, &outputs, alone)
+        })?
+    } else {
+        differ_unscored(&outputs, alone, |row, output| {
+            let golden = output::head(prompts[row], NEW_TOKENS as usize);
+            output::judge(&golden, output, question.limit.tie_width_nats, tokenizer)
+        })
     };
-    let failure = differ_unscored(&outputs, alone, judge);
-    Ok(failure.map(|why| format!("{AFTER_OTHERS}: {why}")))
+    Ok(failure.map(|why| format!("with its prefix cache, after prompts that begin alike: {why}")))
 }
 
-const AFTER_OTHERS: &str = "with its prefix cache, after prompts that begin alike";
-
-/// The first of `outputs`, (row, output) each, that is not what its row says `alone`, nor tied
-/// with it by the target's own log-probabilities where it keeps nothing.
-fn differ_scored(
+/// What is asked in a process of its own; where that fails, with the last lines it wrote.
+fn in_session<T>(
     program: &Program,
     load: &Load,
     question: &Question,
-    (outputs, alone): (&[(usize, Output)], &[Output]),
-    prompts: &[&GoldenPrompt],
-) -> Result<Option<String>, (EngineFailure, String)> {
-    let others: Vec<_> = outputs
-        .iter()
-        .filter(|(row, o)| *o != alone[*row])
-        .collect();
-    if others.is_empty() {
-        return Ok(None);
-    }
+    ask: impl FnOnce(&mut Session) -> Result<T, EngineFailure>,
+) -> Result<T, (EngineFailure, String)> {
     let mut session = Session::open(program, load, question.patience)?;
-    for (row, output) in others {
-        let (Output::Ids(alone), Output::Ids(output)) = (&alone[*row], output) else {
-            return Err((no_ids(), session.abort()));
-        };
-        match differs(&mut session, question, prompts[*row], alone, output) {
-            Ok(None) => {}
-            Ok(reason) => {
-                let _ = session.close();
-                return Ok(reason);
-            }
-            Err(failure) => return Err((failure, session.abort())),
+    match ask(&mut session) {
+        Ok(answer) => {
+            let _ = session.close();
+            Ok(answer)
         }
+        Err(failure) => Err((failure, session.abort())),
     }
-    let _ = session.close();
-    Ok(None)
 }
 
 /// (row, output) of each prompt after two that begin like it.

@@ -5,6 +5,7 @@
 use anyhow::{Result, bail};
 use schema::budget::{Budget, OverBudget};
 use schema::capacity::Capacity;
+use schema::key::CellKey;
 use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::run::Run;
 use schema::twin::twin_name;
@@ -107,7 +108,7 @@ pub(super) fn budget(runs: &[&Run]) -> Option<Budget> {
             }
         }
         for cell in &budget.over {
-            let known = whole.refusal(&cell.target, &cell.scenario, &cell.case);
+            let known = whole.refusal(&cell.key());
             if known.is_none() {
                 whole.over.push(OverBudget {
                     reason: format!("in {id}: {}", cell.reason),
@@ -128,8 +129,7 @@ pub(super) fn checks(runs: &[&Run]) -> Result<Vec<CheckRecord>> {
         for case in &scenario.cases {
             for target in &plan.targets {
                 for name in [target.id.clone(), twin_name(&target.id)] {
-                    let cell = [name, scenario.id.clone(), case.id.clone()];
-                    checks.extend(one_check(runs, cell)?);
+                    checks.extend(one_check(runs, &scenario.cell_key(case, &name))?);
                 }
             }
         }
@@ -137,20 +137,16 @@ pub(super) fn checks(runs: &[&Run]) -> Result<Vec<CheckRecord>> {
     Ok(checks)
 }
 
-fn one_check(runs: &[&Run], [target, scenario, case]: [String; 3]) -> Result<Option<CheckRecord>> {
-    let key = (target, scenario, case);
+fn one_check(runs: &[&Run], cell: &CellKey) -> Result<Option<CheckRecord>> {
     let mut whole: Option<(&str, CheckRecord)> = None;
     for run in runs {
-        let (id, Some(check)) = (run.header.id.as_str(), run.checks.get(&key)) else {
+        let (id, Some(check)) = (run.header.id.as_str(), run.checks.get(cell)) else {
             continue;
         };
         whole = Some(match whole {
             None => (id, check.clone()),
             Some((first, sum)) if sum.tie_width_nats != check.tie_width_nats => bail!(
-                "{} {}/{}: {first} and {id} judged its outputs by different limits: a tie width of {} and {} nats",
-                key.0,
-                key.1,
-                key.2,
+                "{cell}: {first} and {id} judged its outputs by different limits: a tie width of {} and {} nats",
                 sum.tie_width_nats,
                 check.tie_width_nats
             ),
@@ -158,8 +154,8 @@ fn one_check(runs: &[&Run], [target, scenario, case]: [String; 3]) -> Result<Opt
         });
     }
     Ok(whole.map(|(_, mut sum)| {
-        let unjudged = runs.iter().filter(|run| !run.checks.contains_key(&key));
-        sum.unchecked += unjudged.map(|run| timed(run, &key)).sum::<u64>();
+        let unjudged = runs.iter().filter(|run| !run.checks.contains_key(cell));
+        sum.unchecked += unjudged.map(|run| timed(run, cell)).sum::<u64>();
         sum
     }))
 }
@@ -177,13 +173,13 @@ fn add(a: CheckRecord, b: &CheckRecord) -> CheckRecord {
 }
 
 /// Timed requests of a cell's complete cases.
-fn timed(run: &Run, (target, scenario, case): &(String, String, String)) -> u64 {
+fn timed(run: &Run, cell: &CellKey) -> u64 {
     run.launches
         .iter()
         .chain(&run.twins)
-        .filter(|log| log.launch.target == *target && log.launch.scenario == *scenario)
-        .filter(|log| log.case_ends.iter().any(|end| end.case == *case))
+        .filter(|log| log.launch.target == cell.target && log.launch.scenario == cell.scenario)
+        .filter(|log| log.case_ends.iter().any(|end| end.case == cell.case))
         .flat_map(|log| &log.requests)
-        .filter(|request| request.case == *case && !request.warmup)
+        .filter(|request| request.case == cell.case && !request.warmup)
         .count() as u64
 }

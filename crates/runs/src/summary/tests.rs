@@ -1,7 +1,6 @@
 //! The screen on made-up runs, and what it is made of.
 
 use super::*;
-use schema::scenario::{Axis, LoadShape};
 use stats::analysis::{Comparison, MetricId, Verdict};
 
 fn lead(scenario: &str, targets: &[&str], ratio: Option<f64>) -> Lead {
@@ -194,28 +193,14 @@ fn reasons_are_counted_by_kind_and_faults_come_first() {
 
 #[test]
 fn the_leader_is_that_of_the_case_that_most_had_time_for() {
-    let case = |id: &str, prompt_tokens| Case {
-        id: id.into(),
-        prompt_tokens,
-        new_tokens: 16,
-        concurrency: 1,
-        load_percent: None,
-        shared_percent: None,
-        requests: 20,
-        duration_s: 0.0,
-        measured_by: None,
-        prompt_tokens_mean: None,
-    };
-    let scenario = PlannedScenario {
-        prompts: Default::default(),
-        id: "s".into(),
-        version: 1,
-        load: LoadShape::Serial,
-        axis: Axis::PromptTokens,
-        targets: vec![],
-        turns: false,
-        cases: vec![case("p10", 10), case("p50", 50), case("p99", 99)],
-    };
+    let mut scenario = harness::plan::example::plan().scenarios.remove(0);
+    let case = scenario.cases[0].clone();
+    scenario.cases = ["p10", "p50", "p99"]
+        .map(|id| Case {
+            id: id.into(),
+            ..case.clone()
+        })
+        .into();
     let comparison = |target: &str, ratio| Comparison {
         scenario: "s".into(),
         case: "p50".into(),

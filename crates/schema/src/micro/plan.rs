@@ -2,7 +2,9 @@
 //! was asked and `--resume` needs nothing else.
 
 use super::registry::Variant;
+use super::scenario_id;
 use super::suite::{SuiteCase, Work};
+use crate::key::CellKey;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -74,4 +76,15 @@ pub struct MicroLaunch {
     pub suite: String,
     /// Variant id, or the name of the baseline's twin.
     pub variant: String,
+}
+
+impl MicroLaunch {
+    /// What its cell of a case is called.
+    pub fn cell_key(&self, case: &str) -> CellKey {
+        CellKey {
+            target: self.variant.clone(),
+            scenario: scenario_id(&self.suite),
+            case: case.to_owned(),
+        }
+    }
 }

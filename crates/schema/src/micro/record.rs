@@ -3,6 +3,7 @@
 
 use super::plan::MicroPlan;
 use crate::error::DataError;
+use crate::key::CellKey;
 use crate::lines::RecordFile;
 use crate::record::{End, IsaLimit, Status};
 use crate::run_files::RunFiles;
@@ -46,6 +47,17 @@ pub struct MicroStart {
     pub isa_limit: Option<IsaLimit>,
     /// Just before the process was started; 0 where there is none to start.
     pub start_ns: u64,
+}
+
+impl MicroStart {
+    /// What its cell of a case is called.
+    pub fn cell_key(&self, case: &str) -> CellKey {
+        CellKey {
+            target: self.variant.clone(),
+            scenario: super::scenario_id(&self.suite),
+            case: case.to_owned(),
+        }
+    }
 }
 
 /// The program is ready.

@@ -118,12 +118,13 @@ pub(super) fn check_records(run: &Run, files: &RunFiles) -> Result<(), DataError
             return Err(unknown(&path, "case", case));
         }
     }
-    for (target, scenario, case) in run.checks.keys() {
+    for cell in run.checks.keys() {
         let path = files.path("check.jsonl");
-        if !find(plan, scenario).is_some_and(|scenario| has_case(scenario, case)) {
-            return Err(unknown(&path, "case", &format!("{scenario}/{case}")));
+        if !find(plan, &cell.scenario).is_some_and(|scenario| has_case(scenario, &cell.case)) {
+            let name = format!("{}/{}", cell.scenario, cell.case);
+            return Err(unknown(&path, "case", &name));
         }
-        known_target(&path, plan, target)?;
+        known_target(&path, plan, &cell.target)?;
     }
     for capacity in &run.capacities {
         known_target(&files.path("capacity.jsonl"), plan, &capacity.target)?;

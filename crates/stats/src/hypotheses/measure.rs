@@ -216,8 +216,7 @@ impl<'a> Scope<'a, '_> {
     }
 
     fn measured(&self, cell: &'a Cell) -> Option<Measured<'a>> {
-        let metric = cell.metrics.iter().find(|m| m.id == self.metric)?;
-        Some((cell, metric))
+        Some((cell, cell.metric(self.metric)?))
     }
 
     /// Whether a cell has no number, but might have had one: nobody looked, or the
@@ -365,7 +364,7 @@ impl<'a> Scope<'a, '_> {
         };
         let floor = self
             .analysis
-            .floor(&self.scenario.id, &case.id, self.metric);
+            .floor(&self.scenario.case_key(case), self.metric);
         for (target, rival) in self.cells(among, &case.id) {
             if self.hypothesis.of.has(target) {
                 continue;

@@ -16,6 +16,7 @@ use crate::analysis::{Analysis, MetricId};
 use crate::ci::CONFIDENCE;
 use measure::items;
 use schema::hypothesis::{Claim, Hypotheses, Hypothesis, Place};
+use schema::key::CaseKey;
 use schema::run::Run;
 use schema::scenario::Scenario;
 
@@ -77,6 +78,16 @@ pub struct Evidence {
     /// What it says at the level that its part in the verdict needs: where one number may
     /// refute, the 5 % are shared among all of them.
     pub verdict: Verdict,
+}
+
+impl Evidence {
+    /// The case it is of.
+    pub fn case_key(&self) -> CaseKey {
+        CaseKey {
+            scenario: self.scenario.clone(),
+            case: self.case.clone(),
+        }
+    }
 }
 
 /// What a run says of a prediction.

@@ -2,7 +2,7 @@
 
 use crate::common::{self, CASE, Engine, SCENARIO, check, log, made, metric, plain};
 use schema::budget::{Budget, OverBudget};
-use schema::plan::CaseRef;
+use schema::key::CaseKey;
 use schema::record::{End, Status};
 use schema::scenario::LoadShape;
 use stats::analysis::MetricId;
@@ -176,14 +176,9 @@ fn an_unverified_target_has_no_numbers() {
 #[test]
 fn a_rejected_output_takes_the_numbers_away() {
     let mut made = made(&[plain()], 5, 22);
-    let key = (
-        "base.cpu.f32".to_owned(),
-        SCENARIO.to_owned(),
-        CASE.to_owned(),
-    );
-    made.run.checks.insert(key.clone(), check(&key.0, 3));
+    made.judge(check("base.cpu.f32", 3));
     assert_refused(&made, Status::WrongOutput, "rejects 3 of 110 timed outputs");
-    made.run.checks.insert(key.clone(), check(&key.0, 0));
+    made.judge(check("base.cpu.f32", 0));
     assert_eq!(made.cell().status, Status::Ok);
 }
 
@@ -354,7 +349,7 @@ fn with_a_shared_case() -> common::Made {
     other.id = "users".into();
     other.load = LoadShape::ClosedLoop;
     other.cases[0].id = "u1".into();
-    other.cases[0].measured_by = Some(CaseRef {
+    other.cases[0].measured_by = Some(CaseKey {
         scenario: SCENARIO.into(),
         case: CASE.into(),
     });
@@ -379,9 +374,7 @@ fn a_case_that_another_measures_has_the_same_samples() {
 #[test]
 fn what_withdraws_a_measured_case_withdraws_who_shares_it() {
     let mut made = with_a_shared_case();
-    let target = plain().target;
-    let key = (target.to_owned(), SCENARIO.to_owned(), CASE.to_owned());
-    made.run.checks.insert(key, check(target, 1));
+    made.judge(check(plain().target, 1));
     let of = |cell: &stats::analysis::Cell| (cell.status, cell.reason.contains("rejects"));
     let cells = made.analyse().cells;
     assert_eq!(of(&cells[0]), (Status::WrongOutput, true));

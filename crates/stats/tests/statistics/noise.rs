@@ -2,6 +2,7 @@
 
 use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, plain};
 use schema::budget::{Budget, OverBudget};
+use schema::key::CaseKey;
 use schema::record::Status;
 use schema::twin::{Twin, TwinRole, twin_name};
 use stats::analysis::{MetricId, Role, Verdict};
@@ -100,11 +101,11 @@ fn the_noisier_of_two_pairs_sets_the_floor_of_every_metric_it_has() {
     twin(&mut made, "base.cpu.f32", &noisy);
     twin(&mut made, "near.cpu.f32", &[2_910_000; 5]);
     let analysis = made.analyse();
-    let floor = analysis.floor(SCENARIO, CASE, MetricId::TtftNs).unwrap();
+    let floor = analysis.floor(&at(), MetricId::TtftNs).unwrap();
     let pairs: Vec<_> = floor.pairs.iter().map(|p| (&*p.target, p.ratio)).collect();
     assert_eq!(pairs[1], ("near.cpu.f32", 1.0));
     assert!(floor.ratio > 1.05, "{}", floor.ratio);
-    let step = analysis.floor(SCENARIO, CASE, MetricId::ItlNs).unwrap();
+    let step = analysis.floor(&at(), MetricId::ItlNs).unwrap();
     assert_eq!(step.ratio, 1.0, "the steps took the same time");
 }
 
@@ -120,6 +121,13 @@ fn a_twin_is_no_target_and_its_samples_are_nobodys() {
     }
 }
 
+fn at() -> CaseKey {
+    CaseKey {
+        scenario: SCENARIO.into(),
+        case: CASE.into(),
+    }
+}
+
 #[test]
 fn a_pair_counts_only_where_both_were_measured_and_found_right() {
     let pair = || {
@@ -131,11 +139,7 @@ fn a_pair_counts_only_where_both_were_measured_and_found_right() {
     let mut incomplete = pair();
     incomplete.run.twins.pop();
     let mut wrong = pair();
-    let key = (twin_name("base.cpu.f32"), SCENARIO.into(), CASE.into());
-    wrong
-        .run
-        .checks
-        .insert(key, check(&twin_name("base.cpu.f32"), 1));
+    wrong.judge(check(&twin_name("base.cpu.f32"), 1));
     let mut refused = pair();
     let verify = refused.run.verify.get_mut("base.cpu.f32").unwrap();
     verify.status = Status::WrongOutput;

@@ -3,17 +3,17 @@
 
 use super::{Layer, Norm};
 use crate::backend::Backend;
-use crate::config::Config;
 use crate::linear::{Linear, upload};
 use crate::weights::Tensors;
 use burn::tensor::Tensor;
 use protocol::engine::EngineError;
+use shape::Shape;
 
 /// Reads the parts of a model.
 pub(super) struct Reader<'a> {
     pub(super) tensors: &'a Tensors<'a>,
     pub(super) backend: &'a Backend,
-    pub(super) config: &'a Config,
+    pub(super) config: &'a Shape,
 }
 
 impl Reader<'_> {
@@ -27,14 +27,13 @@ impl Reader<'_> {
 
     /// The norms of the query heads, one after another, and of the key heads.
     fn qk_norm(&self, q: &str, k: &str) -> Result<Option<Tensor<4>>, EngineError> {
-        let &Config {
+        let &Shape {
             heads,
             kv_heads,
             head_dim,
-            has_qk_norm,
             ..
         } = self.config;
-        if !has_qk_norm {
+        if !self.config.has_qk_norm() {
             return Ok(None);
         }
         let read = |name: &str| self.tensors.read(&format!("{name}.weight"), &[head_dim]);
@@ -86,16 +85,13 @@ impl Reader<'_> {
 
     pub(super) fn layer(&self, name: &str) -> Result<Layer, EngineError> {
         let config = self.config;
-        let (hidden, inner) = (config.hidden, config.inner);
-        let (q, kv) = (
-            config.heads * config.head_dim,
-            config.kv_heads * config.head_dim,
-        );
+        let (hidden, inner) = (config.dim, config.hidden);
+        let (q, kv) = (config.q_dim(), config.kv_dim());
         let within = |block: &str, part: &str| format!("{name}.{block}.{part}");
         let attention = |part: &str| within("self_attn", part);
         let mlp = |part: &str| within("mlp", part);
         // Phi-3's fused matrices are these very stacks.
-        let (qkv, gate_up) = if config.fused {
+        let (qkv, gate_up) = if config.is_fused() {
             (
                 vec![(attention("qkv_proj"), q + 2 * kv)],
                 vec![(mlp("gate_up_proj"), 2 * inner)],

@@ -7,11 +7,11 @@
 //! deliberately checks nothing: [`crate::model`] has.
 
 use super::Model;
-use crate::config::Config;
 use crate::kernels::attention::{Attend, KEY_BLOCK};
 use crate::matmul::matmul;
 use crate::mutation::Mutation;
 use crate::pool::SharedMut;
+use shape::Shape;
 
 /// One step: `len` new tokens for each of `rows` sequences.
 pub(crate) struct Step<'a> {
@@ -43,7 +43,7 @@ impl Model {
             ..
         } = self;
         let (kernels, mutation, base) = (*kernels, *mutation, self.base);
-        let Config {
+        let Shape {
             dim,
             hidden,
             heads,
@@ -52,6 +52,7 @@ impl Model {
             eps,
             ..
         } = *config;
+        let eps = eps as f32;
         let (q_dim, kv_dim, group) = (config.q_dim(), config.kv_dim(), config.group());
         let qkv_dim = q_dim + 2 * kv_dim;
         let (len, n) = (step.len, step.ids.len());

@@ -208,13 +208,13 @@ impl Tiny {
         }
         if self.scaled_rope {
             // What `scaling` above amounts to, as divisors of the frequencies.
-            let config = std::fs::read_to_string(dir.join("config.json")).unwrap();
-            let rope = crate::config::Config::from_json(&config, "config.json")
+            let config = dir.join("config.json");
+            let rope = shape::Shape::read(&config, &crate::weights::COMPUTES)
                 .unwrap()
                 .rope;
             let scaled = rope.frequencies(HEAD_DIM);
-            let plain = rope::Rope {
-                scaling: rope::Scaling::None,
+            let plain = shape::Rope {
+                scaling: shape::Scaling::None,
                 ..rope
             };
             let plain = plain.frequencies(HEAD_DIM);

@@ -121,6 +121,11 @@ impl Made {
         self.analyse().cells.remove(0)
     }
 
+    /// Have outputs of one of its cells judged.
+    pub fn judge(&mut self, check: CheckRecord) {
+        self.run.checks.insert(check.key(), check);
+    }
+
     pub fn log(&mut self, invocation: u32) -> &mut LaunchLog {
         self.run
             .launches

@@ -6,6 +6,7 @@
 mod export;
 mod install;
 
+use crate::build;
 use anyhow::{Context, Result, bail, ensure};
 use base::names::{self, Kind};
 use base::repo::Repo;
@@ -15,7 +16,6 @@ use harness::engine::Program;
 use harness::engine::start::launch;
 use models::training::{Job, RunDir};
 use models::{Architecture, ModelSpec};
-use provision::build;
 use schema::train::{TrainBackend, TrainRegistry};
 use std::path::PathBuf;
 use std::process::ExitCode;

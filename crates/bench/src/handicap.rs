@@ -4,12 +4,12 @@
 //! measured as any two targets are, in the blocks of one run, and judged by the very
 //! function that judges pairs on the site.
 
-use crate::bench;
-use crate::calibrate::Options;
+use crate::job;
 use anyhow::{Context, Result};
 use base::exclusive;
 use base::repo::Repo;
 use harness::plan::Choice;
+use proofs::calibrate::Options;
 use runs::results::Results;
 use schema::registry::Handicap;
 use schema::run::Run;
@@ -39,7 +39,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let records = repo.build_dir.join("calibrate");
     let profile = repo.profile(&asked.profile)?;
     let usual = profile.publishable.then(|| profile.invocations.max(BLOCKS));
-    let options = bench::Options {
+    let options = job::Options {
         profile: Some(asked.profile.clone()),
         choice: Choice {
             engines: vec![handicap.of.clone(), handicap.target.clone()],
@@ -47,12 +47,12 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
             ..Choice::default()
         },
         invocations: asked.invocations.or(usual),
-        ..bench::Options::default()
+        ..job::Options::default()
     };
-    let planned = bench::planned(repo, &registry, &Results::at(&records), &options)?;
+    let planned = job::planned(repo, &registry, &Results::at(&records), &options)?;
     let _only_one = exclusive::machine()?;
-    let opened = bench::create(repo, &registry, &records, &options, planned)?;
-    let run = bench::measure(repo, &registry, &opened)?;
+    let opened = job::create(repo, &registry, &records, &options, planned)?;
+    let run = job::measure(repo, &registry, &opened)?;
     let findings = findings(
         &run,
         &stats::analyse(&run, &repo.scenarios()?, ""),
@@ -94,15 +94,15 @@ fn findings(run: &Run, analysis: &Analysis, handicap: &Handicap) -> Vec<Finding>
     let planned = run.header.plan.scenarios.iter();
     let cases = planned
         .filter(|scenario| scenario.id == SCENARIO)
-        .flat_map(|scenario| &scenario.cases);
+        .flat_map(|scenario| scenario.cases.iter().map(|case| scenario.case_key(case)));
     let asked = [handicap.of.as_str(), handicap.target.as_str()];
     cases
-        .flat_map(|case| METRICS.map(|metric| (case, metric)))
-        .flat_map(|(case, metric)| {
-            pairs(analysis, SCENARIO, &case.id, metric, &asked)
+        .flat_map(|at| METRICS.map(|metric| (at.clone(), metric)))
+        .flat_map(|(at, metric)| {
+            pairs(analysis, &at, metric, &asked)
                 .into_iter()
                 .map(move |pair| Finding {
-                    case: case.id.clone(),
+                    case: at.case.clone(),
                     metric,
                     outcome: pair.outcome,
                 })

@@ -12,6 +12,7 @@ use harness::run::pending::pending;
 use harness::{devices, micro};
 use provision::fetch;
 use runs::shard;
+use schema::key::CellKey;
 use schema::micro::{MicroLog, PlannedSuite};
 use schema::model::{Model, Source};
 use schema::plan::{Launch, Plan};
@@ -192,12 +193,14 @@ fn to_measure(plan: &Plan, launches: &[&Launch]) -> String {
 
 /// How many requests there will be, and of the cell that has fewest.
 fn samples(plan: &Plan, launches: &[&Launch]) -> String {
-    let mut of_cell: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
+    let mut of_cell: BTreeMap<CellKey, u64> = BTreeMap::new();
     for launch in launches {
         let scenario = plan.scenarios.iter().find(|s| s.id == launch.scenario);
-        let cases = scenario.into_iter().flat_map(|scenario| &scenario.cases);
-        for case in cases.filter(|case| launch.cases.contains(&case.id)) {
-            let cell = (&*launch.target, &*launch.scenario, &*case.id);
+        let cases = scenario
+            .iter()
+            .flat_map(|s| s.cases.iter().map(move |case| (s, case)));
+        for (scenario, case) in cases.filter(|(_, case)| launch.cases.contains(&case.id)) {
+            let cell = scenario.cell_key(case, &launch.target);
             *of_cell.entry(cell).or_default() += u64::from(case.requests);
         }
     }

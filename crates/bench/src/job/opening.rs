@@ -33,7 +33,7 @@ use std::path::Path;
 use watch::event::{Event, Stage};
 
 /// A new run as it is asked for: decided, while nothing is locked, built or written yet.
-pub(crate) struct Planned {
+pub struct Planned {
     pub(super) profile: Profile,
     pub(super) plan: Plan,
     /// The run whose decision on what there is time for is taken over, and that.
@@ -42,14 +42,13 @@ pub(crate) struct Planned {
 
 impl Planned {
     /// The plan alone.
-    #[cfg(test)]
-    pub(crate) fn into_plan(self) -> Plan {
+    pub fn into_plan(self) -> Plan {
         self.plan
     }
 }
 
 /// Decide what a new run is. Whatever the user named wrongly is refused here.
-pub(crate) fn planned(
+pub fn planned(
     repo: &Repo,
     registry: &Registry,
     results: &Results,

@@ -9,7 +9,7 @@
 //!
 //! Exit status: 0 where no cell differs, 1 where one does, 2 where it can't be said.
 
-use crate::bench;
+use crate::job;
 use anyhow::{Context, Result, bail, ensure};
 use base::exclusive;
 use base::names::{self, UnknownName};
@@ -78,9 +78,9 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         eprintln!("the record's environment is had again by `{command}`");
     }
     let budget = original.budget.clone();
-    let opened = bench::begin(repo, &registry, results.dir(), plan, origin, budget, None)?;
+    let opened = job::begin(repo, &registry, results.dir(), plan, origin, budget, None)?;
     let run_dir = opened.run_dir.clone();
-    let again = bench::measure(repo, &registry, &opened)?;
+    let again = job::measure(repo, &registry, &opened)?;
     let comparison = Comparison::of(original, again, &scenarios, None);
     print!("{}", comparison.print(Format::of(options.json), false)?);
     let count = comparison.count();

@@ -40,11 +40,11 @@ fn is_usable(
 pub(super) fn check_outputs(
     repo: &Repo,
     registry: &Registry,
+    run: &mut Run,
     run_dir: &Path,
     programs: &Programs,
     prompts: &Prompts,
 ) -> Result<()> {
-    let run = Run::load(run_dir)?;
     let judges = registry.judges();
     let judge = judges
         .iter()
@@ -64,7 +64,7 @@ pub(super) fn check_outputs(
         );
     }
     check(
-        &run,
+        run,
         run_dir,
         prompts,
         &repo.parity_limits()?,

@@ -11,9 +11,9 @@ mod opening;
 mod preflight;
 mod prompts_asked;
 
-pub(crate) use opening::{begin, create, planned, reopen};
+pub use opening::planned;
+pub(crate) use opening::{begin, create, reopen};
 
-use crate::calibrate;
 use anyhow::{Context, Result};
 use base::deadline;
 use base::exclusive;
@@ -31,6 +31,7 @@ use harness::{run, twins};
 use judging::check_outputs;
 use model_asked::ModelAsked;
 use opening::Planned;
+use proofs::calibrate;
 use provision::build;
 use runs::results::Results;
 use runs::summary::{Places, Summary};
@@ -185,8 +186,8 @@ fn to_the_end(
             programs: &opened.programs,
             prompts: &opened.prompts,
         };
-        tracing.of_run(&[], false, || build::tracer(repo))?;
-        run = Run::load(&run_dir)?;
+        tracing.of_run(&run, &[], false, || build::tracer(repo))?;
+        run.reload_kernels(&run_dir)?;
     }
     let summary = Summary::of(repo, &run.clone().own_part())?;
     let report = match options.site && shard.is_none() {
@@ -210,30 +211,39 @@ fn to_the_end(
     })
 }
 
-/// Verify, measure and check what is still to be done of a run, and load it.
+/// Verify, measure and check what is still to be done of a run, which comes back whole.
 /// Only one run may measure on a machine at a time: see [`exclusive::machine`].
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
     let (run_dir, header, programs) = (&opened.run_dir, &opened.header, &opened.programs);
-    let engines = match header.plan.targets.is_empty() {
-        true => Ok(()),
-        false => measure_engines(repo, registry, opened),
+    let all = || -> Result<Run> {
+        let mut run = Run::load(run_dir)?;
+        if !header.plan.targets.is_empty() {
+            run = measure_engines(repo, registry, opened, run)?;
+        }
+        micro::of_run(repo, run_dir, header, &programs.micro, &run.micro)?;
+        run.reload_micro(run_dir)?;
+        Ok(run)
     };
-    let micro = engines.and_then(|()| micro::of_run(repo, run_dir, header, &programs.micro));
-    micro.with_context(|| {
+    all().with_context(|| {
         let id = &header.id;
         format!("what was measured is kept; go on with `cargo xtask bench-all --resume {id}`")
-    })?;
-    Ok(Run::load(run_dir)?)
+    })
 }
 
-fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<()> {
+/// The same of its engines.
+fn measure_engines(
+    repo: &Repo,
+    registry: &Registry,
+    opened: &Opened,
+    mut loaded: Run,
+) -> Result<Run> {
     let (run_dir, header, prompts) = (&opened.run_dir, &opened.header, &opened.prompts);
     let plan = &header.plan;
     watch::stage(Stage::Calibrate);
     calibrate::of_run(repo, registry, run_dir)?;
-    let programs = &verify_targets(repo, plan, run_dir, &opened.programs)?;
+    let judged = &mut loaded.verify;
+    let programs = &verify_targets(repo, plan, run_dir, &opened.programs, judged)?;
     let model_dir = repo.model_dir(&plan.model);
-    let loaded = Run::load(run_dir)?;
     let budget = match loaded.budget {
         None if plan.budget_s > 0.0 || plan.noise_floor => Some(pilot::run(
             &pilot::Pilots {
@@ -299,7 +309,9 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<
         left,
     )?;
     watch::stage(Stage::Check);
-    check_outputs(repo, registry, run_dir, programs, prompts)
+    let mut run = Run::load(run_dir)?;
+    check_outputs(repo, registry, &mut run, run_dir, programs, prompts)?;
+    Ok(run)
 }
 
 /// A run with its header written, and what it takes to measure it.

@@ -197,8 +197,9 @@ mod tests {
     fn repo() -> Repo {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         Repo::at(
-            root.parent()
-                .expect("xtask lies in the checkout")
+            root.ancestors()
+                .nth(2)
+                .expect("crates/proofs lies in the checkout")
                 .to_owned(),
         )
     }

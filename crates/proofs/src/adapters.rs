@@ -59,7 +59,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     fetch::ensure_for(repo, &model, &registry.targets())?;
     let model_dir = repo.model_dir(&model);
     let prompt = Prompts::new(&model_dir, 1)?
-        .take("adapters", "p", 0, options.prompt_tokens, 1)?
+        .take("adapters/p", 0, options.prompt_tokens, 1)?
         .remove(0);
     let mut worst: f64 = f64::INFINITY;
     let mut any = false;

@@ -1,12 +1,12 @@
 //! `--install`: the weights of a training become those that this repository ships.
 
 use super::export::Made;
+use crate::fetch;
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use base::whole::write_json;
 use models::ModelFile;
 use models::training::{Job, RunDir};
-use provision::fetch;
 use schema::model::Source;
 use schema::train::Training;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! `cargo xtask trace`: the kernels of a run's targets, looked at once more.
 
-use crate::bench::reopen;
+use crate::job::reopen;
 use anyhow::Result;
 use base::exclusive;
 use base::names::{self, UnknownName};
@@ -29,7 +29,7 @@ pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCo
         programs: &opened.programs,
         prompts: &opened.prompts,
     };
-    match tracing.of_run(engines, true, || build::tracer(repo))? {
+    match tracing.of_run(&run, engines, true, || build::tracer(repo))? {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(ExitCode::from(3)),
     }
