@@ -5,6 +5,7 @@
 
 use anyhow::{Context, Result, ensure};
 use schema::hypothesis::Hypotheses;
+use schema::maturity::Maturity;
 use schema::model::Models;
 use schema::parity::ParityLimits;
 use schema::profile::Profile;
@@ -41,6 +42,7 @@ fn main() -> Result<()> {
         path.display(),
         faults.join("; ")
     );
+    let maturity = Maturity::load(root, &registry)?;
     let prices = schema::prices::Prices::newest(&root.join("data/prices"))?;
     let suites = schema::micro::Suite::load_all(&root.join("data/scenarios/micro"))?;
     let pages = site::render(&site::Input {
@@ -55,6 +57,7 @@ fn main() -> Result<()> {
         simulation: Some(&simulation),
         hypotheses: Some(&hypotheses),
         prices: prices.as_ref(),
+        maturity: maturity.as_ref(),
         publishing: site::Publishing::default(),
         authored: &Default::default(),
     })?;

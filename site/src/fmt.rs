@@ -141,6 +141,21 @@ pub fn ratio(value: f64, ci: Option<(f64, f64)>) -> (String, Option<String>) {
     with_interval(Unit::Ratio, value, ci)
 }
 
+/// By how much a ratio of 1 or more exceeds 1: `3.2 %` and `23 %`, rounded up, from a factor of two
+/// on `2.31×`.
+pub fn percent_more(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0);
+    // What a difference of logarithms leaves beyond the last digit is no tenth of a per cent.
+    let up = |value: f64| (value - 1e-9).ceil() + 0.0;
+    if ratio >= 2.0 {
+        self::ratio(ratio, None).0
+    } else if percent < 9.95 {
+        format!("{:.1} %", up(10.0 * percent) / 10.0)
+    } else {
+        format!("{:.0} %", up(percent))
+    }
+}
+
 /// A fraction as percent: 0.0312 → `3.12 %`.
 pub fn percent(fraction: f64) -> String {
     quantity(Unit::Percent, fraction * 100.0)
@@ -277,6 +292,16 @@ fn group(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_much_more_is_rounded_up() {
+        let said = |ratio| percent_more(ratio);
+        assert_eq!(said(1.0), "0.0 %");
+        assert_eq!(said(1.0311), "3.2 %");
+        assert_eq!(said(1.05), "5.0 %");
+        assert_eq!(said(1.221), "23 %");
+        assert_eq!(said(2.31), "2.31×");
+    }
 
     #[test]
     fn times_have_three_digits_and_the_fitting_unit() {

@@ -23,6 +23,7 @@ pub use write::write;
 use anyhow::{Context, Result, bail, ensure};
 use authored::Authored;
 use schema::hypothesis::Hypotheses;
+use schema::maturity::Maturity;
 use schema::micro::Suite;
 use schema::model::Models;
 use schema::parity::ParityLimits;
@@ -64,6 +65,8 @@ pub struct Input<'a> {
     pub hypotheses: Option<&'a Hypotheses>,
     /// What machines, electricity and APIs cost, where there is a price file.
     pub prices: Option<&'a Prices>,
+    /// What is known of the engines beyond what runs measure, where it was read.
+    pub maturity: Option<&'a Maturity>,
     /// How this site is published; none of it is needed to read it from a file.
     pub publishing: Publishing<'a>,
     /// Templates, texts and assets read from disk instead of those compiled in.
@@ -130,7 +133,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         &view::glossary::page(input),
     )?;
     site.page(
-        "methodology.html".into(),
+        view::paths::METHODOLOGY.into(),
         "methodology.html",
         &view::methodology::page(input),
     )?;
@@ -147,19 +150,19 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     site.several(input, &shown)?;
     let Some(newest) = shown.first() else {
         site.page(
-            "index.html".into(),
+            view::paths::INDEX.into(),
             "empty.html",
             &view::index::empty(input),
         )?;
         return Ok(site.files);
     };
     site.page(
-        "index.html".into(),
+        view::paths::INDEX.into(),
         "index.html",
         &view::index::index(newest, &shown),
     )?;
     site.page(
-        "coverage.html".into(),
+        view::paths::COVERAGE.into(),
         "coverage.html",
         &view::coverage::page(newest),
     )?;
@@ -187,7 +190,9 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         )?;
     }
     site.report_pages(newest, below)?;
-    for id in view::engine::shown_engines(newest) {
+    let engines = view::index::engines(newest);
+    site.page(view::paths::ENGINES.into(), "engines.html", &engines)?;
+    for id in view::engine::engines_of(input, newest.run) {
         site.page(
             engine_path(&id),
             "engine.html",

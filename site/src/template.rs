@@ -13,7 +13,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-const TEMPLATES: [(&str, &str); 22] = [
+const TEMPLATES: [(&str, &str); 23] = [
     ("base.html", include_str!("../templates/base.html")),
     ("macros.html", include_str!("../templates/macros.html")),
     ("several.html", include_str!("../templates/several.html")),
@@ -26,6 +26,7 @@ const TEMPLATES: [(&str, &str); 22] = [
     ("index.html", include_str!("../templates/index.html")),
     ("empty.html", include_str!("../templates/empty.html")),
     ("scenario.html", include_str!("../templates/scenario.html")),
+    ("engines.html", include_str!("../templates/engines.html")),
     ("engine.html", include_str!("../templates/engine.html")),
     ("run.html", include_str!("../templates/run.html")),
     ("coverage.html", include_str!("../templates/coverage.html")),

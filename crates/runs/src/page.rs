@@ -174,6 +174,7 @@ fn write(
     let simulation = path.exists().then(|| Simulation::load(&path)).transpose()?;
     let hypotheses = repo.hypotheses(&registry, &scenarios)?;
     let prices = Prices::newest(&repo.prices_dir())?;
+    let maturity = repo.maturity(&registry)?;
     let input = site::Input {
         runs,
         scenarios: &scenarios,
@@ -186,6 +187,7 @@ fn write(
         simulation: simulation.as_ref(),
         hypotheses: hypotheses.as_ref(),
         prices: prices.as_ref(),
+        maturity: maturity.as_ref(),
         publishing,
         authored,
     };

@@ -3,9 +3,10 @@
 
 use super::eligible::refusal;
 use super::paths::scenario_path;
-use super::{Shown, case_label, metric};
+use super::{Shown, case_label};
 use crate::fmt::{self, Unit};
 use crate::words::{join, plural};
+use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use serde::Serialize;
 use stats::analysis::{Comparison, Role, Verdict};
@@ -120,7 +121,7 @@ fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
         .iter()
         .filter_map(|scenario| {
             let case = shown.headline(scenario)?;
-            let c = shown.comparison(&scenario.id, &case.id, champion, Role::Baseline)?;
+            let c = shown.comparison(&scenario.cell_key(case, champion), Role::Baseline)?;
             let label = case_label(scenario.axis, case.axis_value(scenario.axis));
             let place = format!("{}, {label}", shown.title(scenario).to_lowercase());
             (c.ratio.is_finite() && c.ci95.is_some()).then_some((place, c))
@@ -177,28 +178,28 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         shown
             .targets()
             .iter()
-            .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
-            .filter(|cell| metric(cell, id).is_some())
+            .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
+            .filter(|cell| cell.metric(id).is_some())
     };
     let measured = cells().count();
     if measured == 0 {
         return Some(answer);
     }
-    if shown.undecided(&scenario.id, &case.id) {
+    if shown.undecided(&scenario.case_key(case)) {
         answer.certainty = "too few invocations to rank".into();
         return Some(answer);
     }
-    let against = |target: &str, role| shown.comparison(&scenario.id, &case.id, target, role);
+    let against = |target: &str, role| shown.comparison(&scenario.cell_key(case, target), role);
     // The leader the comparisons are against comes first among those that tie.
     let best = shown
-        .comparisons(&scenario.id, &case.id, Role::Leader)
+        .comparisons(&scenario.case_key(case), Role::Leader)
         .map(|c| c.against.as_str())
         .next();
     let mut leaders: Vec<_> = cells().filter(|cell| cell.rank == Some(1)).collect();
     leaders.sort_by_key(|cell| Some(cell.target.as_str()) != best);
     let first = *leaders.first()?;
     answer.leaders = leaders.iter().map(|cell| cell.target.clone()).collect();
-    if let Some(metric) = metric(first, id) {
+    if let Some(metric) = first.metric(id) {
         let (value, interval) = fmt::with_interval(Unit::of(id), metric.value, metric.ci95);
         answer.value = value;
         answer.interval = interval.unwrap_or_default();
@@ -229,8 +230,8 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         None => "baseline not measured".into(),
     };
     answer.same_precision = same_precision(shown, scenario, case, &first.target);
-    answer.certainty = certainty(shown, &scenario.id, &case.id, first.invocations);
-    answer.disturbed = disturbed(shown, &scenario.id, &case.id, &first.target);
+    answer.certainty = certainty(shown, &scenario.case_key(case), first.invocations);
+    answer.disturbed = disturbed(shown, &scenario.case_key(case), &first.target);
     Some(answer)
 }
 
@@ -247,7 +248,7 @@ fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader
         return String::new();
     }
     shown
-        .comparisons(&scenario.id, &case.id, Role::Baseline)
+        .comparisons(&scenario.case_key(case), Role::Baseline)
         .filter(|c| precision(&c.target) == Some(wanted))
         .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
         .map(|c| {
@@ -261,10 +262,10 @@ fn same_precision(shown: &Shown, scenario: &PlannedScenario, case: &Case, leader
         .unwrap_or_default()
 }
 
-fn certainty(shown: &Shown, scenario: &str, case: &str, invocations: u32) -> String {
+fn certainty(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
     let launches = plural(u64::from(invocations), "launch", "launches");
     let worst = shown
-        .comparisons(scenario, case, Role::Leader)
+        .comparisons(at, Role::Leader)
         .filter(|c| c.verdict == Verdict::Worse)
         .filter_map(|c| c.p_holm)
         .fold(None, |most: Option<f64>, p| {
@@ -282,10 +283,10 @@ fn certainty(shown: &Shown, scenario: &str, case: &str, invocations: u32) -> Str
 
 /// Of the pairs that a statement rests on, the others against the leader and the leader
 /// against the baseline: in how many something else was at work during a launch.
-fn disturbed(shown: &Shown, scenario: &str, case: &str, leader: &str) -> String {
+fn disturbed(shown: &Shown, at: &CaseKey, leader: &str) -> String {
     let pairs: BTreeSet<[&str; 2]> = shown
-        .comparisons(scenario, case, Role::Leader)
-        .chain(shown.comparison(scenario, case, leader, Role::Baseline))
+        .comparisons(at, Role::Leader)
+        .chain(shown.comparison(&at.of(leader), Role::Baseline))
         .filter(|c| !c.not_comparable.is_empty())
         .map(|c| {
             let mut pair = [c.target.as_str(), c.against.as_str()];

@@ -1,16 +1,17 @@
 //! A cell as it is printed: value, interval, n, rank with ties, ratio, or the
 //! reason why there is none. The same on every page.
 
+use super::Shown;
 use super::paths::reason_path;
-use super::{Shown, metric};
 use crate::chart::style::Style;
 use crate::fmt::{self, Unit};
 use crate::words::plural;
+use schema::key::CellKey;
 use schema::record::Status;
 use serde::Serialize;
-use stats::ALPHA;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::metrics::Sample;
+use stats::{ALPHA, EQUAL_WITHIN, apart_at_most};
 
 /// One cell on its scenario's leading metric.
 #[derive(Clone, Debug, Serialize)]
@@ -44,15 +45,15 @@ pub struct CellView {
 }
 
 /// The view of a cell.
-pub fn view(shown: &Shown, scenario: &str, case: &str, target: &str, id: MetricId) -> CellView {
-    let cell = shown.cell(scenario, case, target);
-    let measured = cell.and_then(|cell| Some((cell, metric(cell, id)?)));
+pub fn view(shown: &Shown, key: &CellKey, id: MetricId) -> CellView {
+    let cell = shown.cell(key);
+    let measured = cell.and_then(|cell| Some((cell, cell.metric(id)?)));
     let (status, reason) = gap(cell, Some(id)).unwrap_or(("ok", String::new()));
     let mut view = CellView {
         ok: measured.is_some(),
         status: status.into(),
         reason,
-        reason_path: reason_path(scenario, case, target),
+        reason_path: reason_path(key),
         value: fmt::NONE.into(),
         interval: String::new(),
         rests_on: String::new(),
@@ -70,18 +71,18 @@ pub fn view(shown: &Shown, scenario: &str, case: &str, target: &str, id: MetricI
     view.value = value;
     view.interval = interval.unwrap_or_default();
     view.rests_on = rests_on(cell, metric);
-    if !shown.undecided(scenario, case) {
+    if !shown.undecided(&cell.case_key()) {
         view.rank = rank(shown, cell);
         view.leads = cell.rank == Some(1);
     }
     // A ratio of what targets were offered would say nothing of them.
-    if shown.has_own_loads(scenario) {
+    if shown.has_own_loads(&cell.scenario) {
         return view;
     }
-    if target == shown.baseline() {
+    if cell.target == shown.baseline() {
         view.ratio = "1×".into();
         view.verdict = "the baseline".into();
-    } else if let Some(c) = shown.comparison(scenario, case, target, Role::Baseline) {
+    } else if let Some(c) = shown.comparison(key, Role::Baseline) {
         let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
         view.ratio = ratio;
         view.ratio_interval = interval.unwrap_or_default();
@@ -101,7 +102,7 @@ pub fn gap(cell: Option<&Cell>, leading: Option<MetricId>) -> Option<(&'static s
         return Some((status_words(cell.status), cell.reason.clone()));
     }
     match leading {
-        Some(id) if metric(cell, id).is_some() => None,
+        Some(id) if cell.metric(id).is_some() => None,
         Some(id) => Some((
             "no value",
             format!("the records give no {}", id.describe().name),
@@ -115,12 +116,27 @@ pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
     match comparison.verdict {
         Verdict::Better => ("better".into(), "good"),
         Verdict::Worse => ("worse".into(), "bad"),
-        Verdict::Tie if significant(comparison) => (
-            "no detectable difference: under the noise floor".into(),
-            "even",
-        ),
-        Verdict::Tie => ("no detectable difference".into(), "even"),
+        Verdict::Tie => {
+            let apart = apart_at_most(comparison.ci95, comparison.noise_floor);
+            (tie(significant(comparison), apart), "even")
+        }
         Verdict::Unknown => ("too few invocations to say".into(), "even"),
+    }
+}
+
+/// The words of a tie: whether the two are equal for all that matters, or the run can't tell.
+pub fn tie(under_the_floor: bool, apart_at_most: Option<f64>) -> String {
+    let mut words = String::from("no detectable difference");
+    if under_the_floor {
+        words += ": under the noise floor";
+    }
+    let Some(apart) = apart_at_most else {
+        return words;
+    };
+    words += if under_the_floor { "; " } else { ": " };
+    match apart <= EQUAL_WITHIN {
+        true => words + &format!("equal within {}", fmt::percent_more(apart)),
+        false => words + &format!("undecided, up to {} apart", fmt::percent_more(apart)),
     }
 }
 

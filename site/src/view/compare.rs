@@ -120,7 +120,7 @@ impl<'a> AllPairs<'a> {
                 .filter(|target| scenario.runs(target))
                 .collect();
             for case in &scenario.cases {
-                let all = pairs(shown.analysis, &scenario.id, &case.id, metric, &running);
+                let all = pairs(shown.analysis, &scenario.case_key(case), metric, &running);
                 let keyed = |pair: Pair| ((pair.a, pair.b), pair.outcome);
                 cases.push(CasePairs {
                     scenario,

@@ -1,7 +1,7 @@
 //! One target against every other: a forest plot of the cases that stand for their
 //! scenarios, and below it every case of every pair with its verdict.
 
-use super::cells::{status_words, swatch};
+use super::cells::{status_words, swatch, tie};
 use super::compare::{AllPairs, CasePairs, not_shown, target_page_path};
 use super::disturbances::pair_flag;
 use super::frame::Frame;
@@ -15,9 +15,9 @@ use crate::html::slug;
 use crate::words::{lower_first, plural};
 use schema::registry::Target;
 use serde::Serialize;
-use stats::ALPHA;
 use stats::analysis::{MetricId, Verdict};
 use stats::pairs::{Compared, NotComparable};
+use stats::{ALPHA, apart_at_most};
 
 /// Rows that a page may have; beyond, only the cases that stand for their scenarios
 /// are listed, and then only so many targets.
@@ -176,11 +176,11 @@ fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
     match compared.verdict {
         Verdict::Better => (better.into(), "good"),
         Verdict::Worse => (worse.into(), "bad"),
-        Verdict::Tie if compared.ratio != 1.0 && compared.p_holm.is_some_and(|p| p < ALPHA) => (
-            "no detectable difference: under the noise floor".into(),
-            "even",
-        ),
-        Verdict::Tie => ("no detectable difference".into(), "even"),
+        Verdict::Tie => {
+            let significant = compared.ratio != 1.0 && compared.p_holm.is_some_and(|p| p < ALPHA);
+            let apart = apart_at_most(compared.ci95, compared.noise_floor);
+            (tie(significant, apart), "even")
+        }
         Verdict::Unknown => ("too few launches to say".into(), "even"),
     }
 }
@@ -285,14 +285,14 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
             continue;
         }
         rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let (scenario, id) = (&case.scenario.id, &case.case.id);
-        let floor = shown.analysis.floor(scenario, id, case.metric);
+        let at = case.scenario.case_key(case.case);
+        let floor = shown.analysis.floor(&at, case.metric);
         groups.push(Group {
             heading: format!(
                 "{} – {}{}",
                 case.label(shown),
                 lower_first(case.metric.describe().title),
-                noise::suffix(shown, scenario, id, case.metric)
+                noise::suffix(shown, &at, case.metric)
             ),
             band: floor.map(|floor| (1.0 / floor.ratio, floor.ratio)),
             rows: rows.into_iter().map(|(_, row)| row).collect(),

@@ -97,7 +97,7 @@ fn matrix(shown: &Shown) -> Matrix {
                 .iter()
                 .flat_map(|scenario| scenario.cases.iter().map(move |case| (scenario, case)))
                 .map(|(scenario, case)| {
-                    let cell = shown.cell(&scenario.id, &case.id, &target.id);
+                    let cell = shown.cell(&scenario.cell_key(case, &target.id));
                     let ok = cell.is_some_and(|cell| cell.status == Status::Ok);
                     let failed = cell.is_some() && !ok;
                     MatrixCell {
@@ -108,7 +108,7 @@ fn matrix(shown: &Shown) -> Matrix {
                             None => "not planned".into(),
                         },
                         path: if failed {
-                            reason_path(&scenario.id, &case.id, &target.id)
+                            reason_path(&scenario.cell_key(case, &target.id))
                         } else {
                             String::new()
                         },
@@ -136,7 +136,7 @@ pub fn page(shown: &Shown) -> CoveragePage {
         frame: Frame::new(
             shown.input,
             Some(shown.run),
-            "coverage.html",
+            super::paths::COVERAGE,
             "What was not measured",
             &measured,
         ),
@@ -167,12 +167,12 @@ fn reasons(shown: &Shown) -> Vec<Reason> {
     for scenario in shown.scenarios() {
         for case in &scenario.cases {
             for target in shown.targets() {
-                let cell = shown.cell(&scenario.id, &case.id, &target.id);
+                let cell = shown.cell(&scenario.cell_key(case, &target.id));
                 let Some((status, reason)) = gap(cell, shown.leading(scenario)) else {
                     continue;
                 };
                 reasons.push(Reason {
-                    anchor: reason_id(&scenario.id, &case.id, &target.id),
+                    anchor: reason_id(&scenario.cell_key(case, &target.id)),
                     target: target.id.clone(),
                     path: target_path(shown, &target.id),
                     scenario: shown.title(scenario).into(),

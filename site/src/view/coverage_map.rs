@@ -26,7 +26,7 @@ pub fn map(shown: &Shown) -> Figure {
         .map(|target| Row {
             name: target.id.clone(),
             cells: cases()
-                .map(|(s, case)| cell(shown.cell(&s.id, &case.id, &target.id)))
+                .map(|(s, case)| cell(shown.cell(&s.cell_key(case, &target.id))))
                 .collect(),
         })
         .collect();

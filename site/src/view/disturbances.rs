@@ -1,7 +1,7 @@
 //! What a run page says of the machine while it measured: what else was at work,
 //! launch by launch, and what measuring itself cost.
 
-use super::{Shown, metric};
+use super::Shown;
 use crate::fmt::{self, Unit};
 use crate::words::plural;
 use serde::Serialize;
@@ -121,7 +121,7 @@ pub fn largest(shown: &Shown, id: MetricId) -> Vec<(String, String)> {
                 .cells
                 .iter()
                 .filter(|cell| cell.target == target.id)
-                .filter_map(|cell| metric(cell, id))
+                .filter_map(|cell| cell.metric(id))
                 .map(|metric| metric.value)
                 .filter(|value| value.is_finite())
                 .max_by(f64::total_cmp)?;

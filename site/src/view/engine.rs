@@ -4,13 +4,16 @@
 use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
 use super::frame::Frame;
+use super::maturity::Beyond;
 use super::paths::{engine_path, scenario_path};
-use super::{Shown, adoption, case_label, isa, micro, standing};
+use super::{Shown, adoption, case_label, isa, maturity, micro, standing};
+use crate::Input;
 use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
 use schema::launch_log::LaunchLog;
 use schema::registry::{Build, Target};
+use schema::run::Run;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +32,7 @@ pub struct EnginePage {
     notes: Vec<String>,
     build_facts: Vec<(String, String)>,
     adoption: Option<Table>,
+    beyond: Option<Beyond>,
     chart: Option<Figure>,
     targets: Vec<TargetView>,
     unplanned: Vec<String>,
@@ -61,13 +65,13 @@ struct Result {
 
 /// Ids of the engines with a page: those of the registry that aren't hidden,
 /// and whatever else the run planned.
-pub fn shown_engines(shown: &Shown) -> Vec<String> {
-    let registry = shown.input.registry.engines.iter();
+pub fn engines_of(input: &Input, run: &Run) -> Vec<String> {
+    let registry = input.registry.engines.iter();
     let mut ids: Vec<String> = registry
         .filter(|engine| !engine.hidden)
         .map(|engine| engine.id.clone())
         .collect();
-    for target in shown.targets() {
+    for target in &run.header.plan.targets {
         if !ids.contains(&target.engine) {
             ids.push(target.engine.clone());
         }
@@ -95,6 +99,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, id: &str) -> EnginePage {
         let all: BTreeSet<String> = logs().flat_map(what).collect();
         all.into_iter().collect::<Vec<_>>()
     };
+    let versions = said(&|log| log.ready.iter().map(|r| r.version.clone()).collect());
     EnginePage {
         frame: Frame::new(shown.input, Some(shown.run), &engine_path(id), name, &about),
         id: id.to_owned(),
@@ -111,7 +116,8 @@ pub fn page(shown: &Shown, below: Option<&Shown>, id: &str) -> EnginePage {
             Some(Build::Prebuilt { path, .. }) => format!("the program {path}, as found"),
             None => "not in the registry any more".into(),
         },
-        versions: said(&|log| log.ready.iter().map(|r| r.version.clone()).collect()),
+        beyond: maturity::beyond(shown, id, &versions),
+        versions,
         batching: said(&|log| {
             let ready = log.ready.iter();
             ready
@@ -178,7 +184,7 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
                 path: format!("{}#{}", scenario_path(&scenario.id), slug(&case.id)),
                 case: case_label(scenario.axis, case.axis_value(scenario.axis)),
                 metric: id.describe().title.into(),
-                cell: view(shown, &scenario.id, &case.id, &target.id, id),
+                cell: view(shown, &scenario.cell_key(case, &target.id), id),
             });
         }
     }

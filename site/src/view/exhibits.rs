@@ -4,7 +4,7 @@
 use super::cells::rests_on;
 use super::figures::why;
 use super::primary::primary;
-use super::{Shown, case_label, metric};
+use super::{Shown, case_label};
 use crate::chart::strip::{self, Strip};
 use crate::chart::{Estimate, Figure, stack};
 use crate::fmt::{self, Unit};
@@ -31,10 +31,10 @@ pub fn strips(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         .iter()
         .filter(|t| chosen.contains(t.id.as_str()))
     {
-        let Some(cell) = shown.cell(&scenario.id, &case.id, &target.id) else {
+        let Some(cell) = shown.cell(&scenario.cell_key(case, &target.id)) else {
             continue;
         };
-        let Some(of) = metric(cell, id) else { continue };
+        let Some(of) = cell.metric(id) else { continue };
         if let Some(cv) = of.cv_invocations.filter(|cv| cv.is_finite()) {
             if least.is_none_or(|(known, _)| cv < known) {
                 least = Some((cv, cell));
@@ -96,13 +96,13 @@ pub fn memory(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         .find(|&id| {
             let cells = shown.targets().iter();
             cells
-                .filter_map(|t| shown.cell(&scenario.id, &case.id, &t.id))
-                .any(|cell| metric(cell, id).is_some())
+                .filter_map(|t| shown.cell(&scenario.cell_key(case, &t.id)))
+                .any(|cell| cell.metric(id).is_some())
         })?;
     let mut rows = Vec::new();
     let mut missing = Vec::new();
     for target in shown.targets() {
-        let cell = shown.cell(&scenario.id, &case.id, &target.id);
+        let cell = shown.cell(&scenario.cell_key(case, &target.id));
         match cell.and_then(|cell| bar(shown, cell, peak)) {
             Some(row) => rows.push(row),
             None => missing.push((target.id.clone(), why(cell))),
@@ -135,8 +135,8 @@ pub fn memory(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
 }
 
 fn bar(shown: &Shown, cell: &Cell, peak: MetricId) -> Option<stack::Row> {
-    let whole = metric(cell, peak)?;
-    let value = |id| metric(cell, id).map(|m| m.value);
+    let whole = cell.metric(peak)?;
+    let value = |id| cell.metric(id).map(|m| m.value);
     Some(stack::Row {
         name: cell.target.clone(),
         style: shown.style(&cell.target),

@@ -3,7 +3,7 @@
 use super::cells::{rests_on, status_words};
 use super::fits::{self, Law};
 use super::primary::primary;
-use super::{Shown, case_label, metric, noise};
+use super::{Shown, case_label, noise};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::lines::{Lines, Point, Series};
 use crate::chart::scale::{Kind, wants_log};
@@ -31,7 +31,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         // Where the baseline keeps no prompts, nobody is held against it.
         if scenario.reuses_prompts()
             && shown
-                .comparisons(&scenario.id, &case.id, Role::Baseline)
+                .comparisons(&scenario.case_key(case), Role::Baseline)
                 .next()
                 .is_none()
         {
@@ -45,9 +45,9 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
             .filter(|target| target.id != baseline)
             .filter(|target| engine.is_none_or(|engine| engine == target.engine))
         {
-            let comparison = shown.comparison(&scenario.id, &case.id, &target.id, Role::Baseline);
-            let cell = shown.cell(&scenario.id, &case.id, &target.id);
-            let measured = cell.and_then(|cell| metric(cell, id).map(|m| rests_on(cell, m)));
+            let comparison = shown.comparison(&scenario.cell_key(case, &target.id), Role::Baseline);
+            let cell = shown.cell(&scenario.cell_key(case, &target.id));
+            let measured = cell.and_then(|cell| cell.metric(id).map(|m| rests_on(cell, m)));
             let (order, outcome) = match (comparison, measured) {
                 (Some(c), Some(rests_on)) => {
                     if c.ratio.is_finite() && best.as_ref().is_none_or(|(b, _)| c.ratio > *b) {
@@ -86,11 +86,11 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
                 shown.title(scenario),
                 id.describe().title.to_lowercase(),
                 case_label(scenario.axis, case.axis_value(scenario.axis)),
-                noise::suffix(shown, &scenario.id, &case.id, id)
+                noise::suffix(shown, &scenario.case_key(case), id)
             ),
             band: shown
                 .analysis
-                .floor(&scenario.id, &case.id, id)
+                .floor(&scenario.case_key(case), id)
                 .map(|floor| (1.0 / floor.ratio, floor.ratio)),
             rows: rows.into_iter().map(|(_, row)| row).collect(),
         });
@@ -125,8 +125,8 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
     let any = scenario.cases.iter().any(|case| {
         let targets = shown.targets().iter();
         targets
-            .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
-            .any(|cell| metric(cell, id).is_some())
+            .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
+            .any(|cell| cell.metric(id).is_some())
     });
     if !any {
         return None;
@@ -150,8 +150,8 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
             };
             for case in &scenario.cases {
                 let x = case.axis_value(scenario.axis);
-                let cell = shown.cell(&scenario.id, &case.id, &target.id);
-                match cell.and_then(|cell| Some((cell, metric(cell, id)?))) {
+                let cell = shown.cell(&scenario.cell_key(case, &target.id));
+                match cell.and_then(|cell| Some((cell, cell.metric(id)?))) {
                     Some((cell, metric)) => series.points.push(Point {
                         x,
                         y: estimate(metric),
@@ -215,8 +215,8 @@ fn one_case(
         .targets()
         .iter()
         .map(|target| {
-            let cell = shown.cell(&scenario.id, &case.id, &target.id);
-            let outcome = match cell.and_then(|cell| Some((cell, metric(cell, id)?))) {
+            let cell = shown.cell(&scenario.cell_key(case, &target.id));
+            let outcome = match cell.and_then(|cell| Some((cell, cell.metric(id)?))) {
                 Some((cell, metric)) => Outcome::Measured(estimate(metric), rests_on(cell, metric)),
                 None => Outcome::Missing(why(cell)),
             };
@@ -267,8 +267,8 @@ pub fn distribution(
         .targets()
         .iter()
         .filter_map(|target| {
-            let cell = shown.cell(&scenario.id, &case.id, &target.id)?;
-            let metric = metric(cell, id)?;
+            let cell = shown.cell(&scenario.cell_key(case, &target.id))?;
+            let metric = cell.metric(id)?;
             let shape = metric
                 .shape
                 .as_ref()
@@ -318,8 +318,8 @@ fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId)
         shown
             .targets()
             .iter()
-            .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
-            .filter_map(|cell| Some((cell, metric(cell, id)?)))
+            .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
+            .filter_map(|cell| Some((cell, cell.metric(id)?)))
             .filter(|(_, metric)| metric.value.is_finite())
     };
     let order = |a: &(&Cell, &Metric), b: &(&Cell, &Metric)| {

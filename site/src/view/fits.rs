@@ -122,7 +122,7 @@ pub fn exponent(
     let cells: Vec<&Cell> = scenario
         .cases
         .iter()
-        .filter_map(|case| shown.cell(&scenario.id, &case.id, target))
+        .filter_map(|case| shown.cell(&scenario.cell_key(case, target)))
         .collect();
     Some(of_cells(&cells, id)?.law)
 }

@@ -2,7 +2,8 @@
 //! the banner that must not be missed, and where the numbers come from.
 
 use super::instrument;
-use super::paths::{self, run_path};
+use super::nav::Nav;
+use super::paths::run_path;
 use crate::Input;
 use schema::run::Run;
 use serde::Serialize;
@@ -19,7 +20,7 @@ pub struct Frame {
     /// Warnings above everything else.
     pub banners: Vec<String>,
     /// The navigation.
-    pub nav: Vec<NavItem>,
+    pub nav: Nav,
     /// Id of the run shown, or empty.
     pub run_id: String,
     /// Path of its page, or empty.
@@ -36,56 +37,15 @@ pub struct Frame {
     pub picture: String,
 }
 
-/// One entry of the navigation.
-#[derive(Clone, Debug, Serialize)]
-pub struct NavItem {
-    /// From the root.
-    pub path: String,
-    /// Its text.
-    pub label: &'static str,
-    /// Whether it is this page.
-    pub current: bool,
-}
-
 impl Frame {
     /// The frame of the page at `path`. `run` is the run it speaks of.
     pub fn new(input: &Input, run: Option<&Run>, path: &str, title: &str, about: &str) -> Self {
-        let mut items = vec![("index.html".to_owned(), "Results")];
-        items.push((paths::GUIDE.into(), "Guide"));
-        if let Some(shown) = input.runs.first() {
-            items.push(("index.html#scenarios".into(), "Scenarios"));
-            items.push(("index.html#engines".into(), "Engines"));
-            if paths::has_kernels(shown) {
-                items.push((paths::KERNELS.into(), "Kernels"));
-            }
-            if paths::micro_run(input.runs).is_some() {
-                items.push((paths::MICRO.into(), "Micro"));
-            }
-            items.push((paths::COMPARE.into(), "Compare"));
-            items.push((paths::COST.into(), "Cost"));
-            items.push(("coverage.html".into(), "Coverage"));
-            items.push((run_path(&shown.header.id), "Run"));
-            items.push((paths::DATA.into(), "Data"));
-        }
-        if input.hypotheses.is_some() {
-            items.push((paths::HYPOTHESES.into(), "Hypotheses"));
-        }
-        items.push((paths::ROADMAP.into(), "Roadmap"));
-        items.push(("methodology.html".into(), "Methodology"));
-        let nav = items
-            .into_iter()
-            .map(|(item, label)| NavItem {
-                current: item == path,
-                path: item,
-                label,
-            })
-            .collect();
         Self {
             title: title.to_owned(),
             description: about.to_owned(),
             root: if path.contains('/') { "../" } else { "" },
             banners: banners(input, run),
-            nav,
+            nav: Nav::new(input, path),
             run_id: run.map(|r| r.header.id.clone()).unwrap_or_default(),
             run_path: run.map(|r| run_path(&r.header.id)).unwrap_or_default(),
             started: run.map(|r| r.header.started.clone()).unwrap_or_default(),

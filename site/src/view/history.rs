@@ -57,8 +57,8 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
             fit: None,
         };
         for (x, run) in (1..).zip(&runs) {
-            let found = run.comparison(&scenario.id, &case.id, &target.id, Role::Baseline);
-            let cell = run.cell(&scenario.id, &case.id, &target.id);
+            let found = run.comparison(&scenario.cell_key(case, &target.id), Role::Baseline);
+            let cell = run.cell(&scenario.cell_key(case, &target.id));
             match found.zip(cell) {
                 Some((c, cell)) => of.points.push(Point {
                     x,

@@ -319,7 +319,7 @@ fn evidence_view(shown: &Shown, evidence: &Evidence) -> EvidenceView {
             _ => evidence.target.clone(),
         },
         case: format!("{title}, {label}"),
-        path: case_path(shown, &evidence.scenario, &evidence.case),
+        path: case_path(shown, &evidence.case_key()),
         measured,
         interval,
         verdict,

@@ -3,15 +3,18 @@
 
 use super::answer::{Answer, answers, sentence};
 use super::cells::{CellView, status_words, swatch, view};
+use super::engine::engines_of;
 use super::figures::speed_up;
 use super::frame::Frame;
+use super::guide::{Take, takes};
 use super::history::history;
-use super::paths::{engine_path, run_path, scenario_path};
+use super::maturity::Other;
+use super::paths::{ENGINES, INDEX, engine_path, run_path, scenario_path};
 use super::primary::{LegendEntry, legend};
 use super::tables::target_path;
-use super::{Shown, case_label, standing};
+use super::{Shown, case_label, maturity, standing};
 use crate::Input;
-use crate::chart::Figure;
+use crate::chart::{Figure, Table};
 use crate::fmt;
 use crate::words::{join, plural};
 use schema::plan::Case;
@@ -24,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Index {
     frame: Frame,
     answer: String,
+    takes: Vec<Take>,
     answers: Vec<Answer>,
     sizes: String,
     unranked: Vec<Card>,
@@ -103,7 +107,7 @@ pub fn empty(input: &Input) -> Empty {
         text: text.into(),
     };
     Empty {
-        frame: Frame::new(input, None, "index.html", "No results yet", about),
+        frame: Frame::new(input, None, INDEX, "No results yet", about),
         scenarios: input
             .scenarios
             .iter()
@@ -138,11 +142,12 @@ pub fn index(shown: &Shown, all: &[Shown]) -> Index {
         frame: Frame::new(
             input,
             Some(shown.run),
-            "index.html",
+            INDEX,
             "Which LLM inference engine should a Rust team run?",
             &answer,
         ),
         answer,
+        takes: takes(input, all),
         sizes: sizes(shown),
         unranked: unranked(shown),
         own_engine: own_engine(shown, &answers),
@@ -175,17 +180,7 @@ pub fn index(shown: &Shown, all: &[Shown]) -> Index {
                     .unwrap_or_default(),
             })
             .collect(),
-        engines: super::engine::shown_engines(shown)
-            .into_iter()
-            .map(|id| {
-                let engine = input.registry.engine(&id);
-                Card {
-                    title: engine.map_or(id.clone(), |engine| engine.name.clone()),
-                    path: engine_path(&id),
-                    text: engine.map(|e| e.about.clone()).unwrap_or_default(),
-                }
-            })
-            .collect(),
+        engines: engine_cards(shown),
         measured: measured(shown),
         gaps: gaps(shown),
         other_runs: input
@@ -200,6 +195,48 @@ pub fn index(shown: &Shown, all: &[Shown]) -> Index {
             })
             .collect(),
     }
+}
+
+/// All engines.
+#[derive(Serialize)]
+pub struct Engines {
+    frame: Frame,
+    engines: Vec<Card>,
+    read: String,
+    beyond: Option<Table>,
+    not_measured: Vec<Other>,
+}
+
+/// The page that leads to every engine's.
+pub fn engines(shown: &Shown) -> Engines {
+    let about = "What each engine is, how it was built, within which scope its outputs are \
+                 verified, and all of its results.";
+    Engines {
+        frame: Frame::new(shown.input, Some(shown.run), ENGINES, "The engines", about),
+        engines: engine_cards(shown),
+        read: shown
+            .input
+            .maturity
+            .map(|m| m.read.clone())
+            .unwrap_or_default(),
+        not_measured: maturity::not_measured(shown),
+        beyond: maturity::table(shown, &engines_of(shown.input, shown.run)),
+    }
+}
+
+fn engine_cards(shown: &Shown) -> Vec<Card> {
+    let card = |id: String| {
+        let engine = shown.input.registry.engine(&id);
+        Card {
+            title: engine.map_or(id.clone(), |engine| engine.name.clone()),
+            path: engine_path(&id),
+            text: engine.map(|e| e.about.clone()).unwrap_or_default(),
+        }
+    };
+    engines_of(shown.input, shown.run)
+        .into_iter()
+        .map(card)
+        .collect()
 }
 
 /// Which size of each scenario stands on the page.
@@ -283,7 +320,7 @@ fn rows(shown: &Shown) -> Vec<Row> {
                 .filter_map(|scenario| {
                     let case = shown.headline(scenario)?;
                     let id = shown.leading(scenario)?;
-                    Some(view(shown, &scenario.id, &case.id, &target.id, id))
+                    Some(view(shown, &scenario.cell_key(case, &target.id), id))
                 })
                 .collect(),
         })

@@ -6,12 +6,13 @@ use super::cells::swatch;
 use super::frame::Frame;
 use super::paths;
 use super::tables::target_path;
-use super::{Shown, case_label, metric};
+use super::{Shown, case_label};
 use crate::chart::Table;
 use crate::fmt::{self, NONE, Unit, quantity};
 use crate::html::{shorten, slug};
 use crate::words::plural;
 use schema::kernels::{ClockMethod, KernelTrace, TracedLaunch};
+use schema::key::CellKey;
 use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::MetricId;
@@ -215,8 +216,12 @@ fn pace(shown: &Shown, launch: &TracedLaunch, analysis: &KernelAnalysis) -> Stri
         return "It made one token a request, so there is no decoding.".into();
     };
     let (scenario, case) = names(launch);
-    let cell = shown.cell(scenario, case, &launch.log.launch.target);
-    let timed = cell.and_then(|cell| metric(cell, MetricId::TpotNs));
+    let cell = shown.cell(&CellKey {
+        target: launch.log.launch.target.clone(),
+        scenario: scenario.into(),
+        case: case.into(),
+    });
+    let timed = cell.and_then(|cell| cell.metric(MetricId::TpotNs));
     let traced = quantity(Unit::Ns, traced_ns);
     match timed {
         Some(timed) if timed.value > 0.0 => format!(

@@ -36,7 +36,7 @@ pub fn page(input: &Input) -> MethodologyPage {
     MethodologyPage {
         frame: place::frame(
             input,
-            "methodology.html",
+            super::paths::METHODOLOGY,
             "Methodology",
             "What is measured, how, and what was rejected.",
         ),

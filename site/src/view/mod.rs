@@ -31,9 +31,11 @@ pub mod index;
 pub mod instrument;
 pub mod isa;
 pub mod kernels;
+pub mod maturity;
 pub mod methodology;
 pub mod micro;
 pub mod model_size;
+pub mod nav;
 pub mod noise;
 pub mod paths;
 pub mod pins;
@@ -53,12 +55,13 @@ pub mod trial;
 
 use crate::Input;
 use crate::chart::style::Style;
+use schema::key::{CaseKey, CellKey};
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::{Axis, Scenario};
-use stats::analysis::{Analysis, Cell, Comparison, Metric, MetricId, Role, Verdict};
+use stats::analysis::{Analysis, Cell, Comparison, MetricId, Role, Verdict};
 use stats::micro::SuiteAnalysis;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -73,7 +76,7 @@ pub struct Shown<'a> {
     pub analysis: &'a Analysis,
     /// What its micro suites say.
     pub micro: Vec<SuiteAnalysis>,
-    cells: BTreeMap<(&'a str, &'a str, &'a str), &'a Cell>,
+    cells: BTreeMap<CellKey, &'a Cell>,
     styles: BTreeMap<&'a str, Style>,
 }
 
@@ -83,7 +86,7 @@ impl<'a> Shown<'a> {
         let cells = analysis
             .cells
             .iter()
-            .map(|c| ((c.scenario.as_str(), c.case.as_str(), c.target.as_str()), c))
+            .map(|cell| (cell.key(), cell))
             .collect();
         Self {
             input,
@@ -159,43 +162,30 @@ impl<'a> Shown<'a> {
     }
 
     /// A cell.
-    pub fn cell(&self, scenario: &str, case: &str, target: &str) -> Option<&'a Cell> {
-        self.cells.get(&(scenario, case, target)).copied()
+    pub fn cell(&self, key: &CellKey) -> Option<&'a Cell> {
+        self.cells.get(key).copied()
     }
 
     /// The comparison of a cell in a role.
-    pub fn comparison(
-        &self,
-        scenario: &str,
-        case: &str,
-        target: &str,
-        role: Role,
-    ) -> Option<&'a Comparison> {
-        self.comparisons(scenario, case, role)
-            .find(|c| c.target == target)
+    pub fn comparison(&self, key: &CellKey, role: Role) -> Option<&'a Comparison> {
+        let mut all = self.analysis.comparisons.iter();
+        all.find(|c| c.role == role && c.key() == *key)
     }
 
     /// All comparisons of a case in a role.
-    pub fn comparisons(
-        &self,
-        scenario: &str,
-        case: &str,
-        role: Role,
-    ) -> impl Iterator<Item = &'a Comparison> {
-        self.analysis
-            .comparisons
-            .iter()
-            .filter(move |c| c.scenario == scenario && c.case == case && c.role == role)
+    pub fn comparisons(&self, at: &CaseKey, role: Role) -> impl Iterator<Item = &'a Comparison> {
+        let all = self.analysis.comparisons.iter();
+        all.filter(move |c| c.scenario == at.scenario && c.case == at.case && c.role == role)
     }
 
     /// Whether a case has too few invocations for any verdict: then ranks are
     /// no statement and are not shown.
-    pub fn undecided(&self, scenario: &str, case: &str) -> bool {
+    pub fn undecided(&self, at: &CaseKey) -> bool {
         let mut verdicts = self
             .analysis
             .comparisons
             .iter()
-            .filter(|c| c.scenario == scenario && c.case == case)
+            .filter(|c| c.scenario == at.scenario && c.case == at.case)
             .peekable();
         verdicts.peek().is_some() && verdicts.all(|c| c.verdict == Verdict::Unknown)
     }
@@ -223,11 +213,6 @@ impl<'a> Shown<'a> {
         let planned = &self.run.header.plan.targets;
         self.input.registry.baseline_of(planned)
     }
-}
-
-/// The metric of a cell.
-pub fn metric(cell: &Cell, id: MetricId) -> Option<&Metric> {
-    cell.metrics.iter().find(|metric| metric.id == id)
 }
 
 /// A case in words, e.g. `8 users`.

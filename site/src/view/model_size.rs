@@ -4,7 +4,7 @@
 use super::cells::rests_on;
 use super::figures::why;
 use super::place::{machine, parameters, speaking};
-use super::{Shown, case_label, metric};
+use super::{Shown, case_label};
 use crate::chart::lines::{Lines, Point, Series};
 use crate::chart::{Estimate, Figure};
 use crate::fmt::Unit;
@@ -48,7 +48,7 @@ pub fn memory(newest: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Opti
                         ..point
                     }),
                     None => {
-                        let cell = run.cell(&at.id, &case.id, &target.id);
+                        let cell = run.cell(&at.cell_key(case, &target.id));
                         of.missing.push((*millions, why(cell)));
                     }
                 }
@@ -139,8 +139,8 @@ fn plans(run: &Shown, scenario: &PlannedScenario, case: &Case) -> bool {
 
 /// The peak as a point at no place yet.
 fn peak(run: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> Option<Point> {
-    let cell = run.cell(&scenario.id, &case.id, target)?;
-    let of = metric(cell, PEAK)?;
+    let cell = run.cell(&scenario.cell_key(case, target))?;
+    let of = cell.metric(PEAK)?;
     Some(Point {
         x: 0,
         y: Estimate {

@@ -3,12 +3,13 @@
 
 use super::Shown;
 use crate::fmt;
+use schema::key::CaseKey;
 use schema::twin::{Twin, TwinRole};
 use stats::analysis::{MetricId, NoiseFloor};
 
 /// The sentence beside a case's comparisons.
-pub fn sentence(shown: &Shown, scenario: &str, case: &str, metric: MetricId) -> String {
-    if let Some(floor) = shown.analysis.floor(scenario, case, metric) {
+pub fn sentence(shown: &Shown, at: &CaseKey, metric: MetricId) -> String {
+    if let Some(floor) = shown.analysis.floor(at, metric) {
         let pairs: Vec<String> = floor
             .pairs
             .iter()
@@ -38,8 +39,8 @@ pub fn sentence(shown: &Shown, scenario: &str, case: &str, metric: MetricId) -> 
 }
 
 /// ` · noise floor 1.012×`, or nothing: what is added to a heading.
-pub fn suffix(shown: &Shown, scenario: &str, case: &str, metric: MetricId) -> String {
-    let floor = shown.analysis.floor(scenario, case, metric);
+pub fn suffix(shown: &Shown, at: &CaseKey, metric: MetricId) -> String {
+    let floor = shown.analysis.floor(at, metric);
     floor.map_or(String::new(), |floor| {
         format!(" · noise floor {}", ratio(floor))
     })

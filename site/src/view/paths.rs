@@ -2,12 +2,21 @@
 
 use crate::html::slug;
 use schema::kernels::TracedLaunch;
+use schema::key::CellKey;
 use schema::run::Run;
 
+/// The answer, and who leads.
+pub const INDEX: &str = "index.html";
 /// What changed.
 pub const CHANGELOG: &str = "changelog.html";
 /// Any two targets.
 pub const COMPARE: &str = "compare.html";
+/// Which cells have numbers, and why others have none.
+pub const COVERAGE: &str = "coverage.html";
+/// How it is measured.
+pub const METHODOLOGY: &str = "methodology.html";
+/// All engines.
+pub const ENGINES: &str = "engines.html";
 /// What tokens cost.
 pub const COST: &str = "cost.html";
 /// The records, and what they mean.
@@ -41,13 +50,14 @@ pub fn run_path(id: &str) -> String {
 }
 
 /// Path and fragment of the place that says why a cell has no number.
-pub fn reason_path(scenario: &str, case: &str, target: &str) -> String {
-    format!("coverage.html#{}", reason_id(scenario, case, target))
+pub fn reason_path(cell: &CellKey) -> String {
+    format!("{COVERAGE}#{}", reason_id(cell))
 }
 
 /// The fragment of [`reason_path`].
-pub fn reason_id(scenario: &str, case: &str, target: &str) -> String {
-    format!("why.{}.{}.{}", slug(scenario), slug(case), slug(target))
+pub fn reason_id(cell: &CellKey) -> String {
+    let names = [&cell.scenario, &cell.case, &cell.target].map(|name| slug(name));
+    format!("why.{}", names.join("."))
 }
 
 /// Whether there is anything to show: a trace that was measured.

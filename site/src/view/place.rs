@@ -8,6 +8,7 @@ use super::paths::{self, engine_path, run_path, scenario_path};
 use crate::Input;
 use crate::html::slug;
 use crate::words::plural;
+use schema::key::CaseKey;
 use schema::micro::{PlannedSuite, scenario_id};
 use schema::run::Run;
 use serde::Serialize;
@@ -128,18 +129,18 @@ pub fn is_primary(shown: &Shown) -> bool {
 
 /// Where a case's numbers stand in full, from the root: on its scenario's page, on its suite's, or on
 /// its run's.
-pub fn case_path(shown: &Shown, scenario: &str, case: &str) -> String {
-    let suite = |suite: &&PlannedSuite| scenario_id(&suite.id) == scenario;
+pub fn case_path(shown: &Shown, at: &CaseKey) -> String {
+    let suite = |suite: &&PlannedSuite| scenario_id(&suite.id) == at.scenario;
     if let Some(suite) = shown.run.header.plan.micro.suites.iter().find(suite) {
         let speaks = paths::micro_run(shown.input.runs);
         if speaks.is_some_and(|run| run.header.id == shown.run.header.id) {
             return micro::suite_path(&suite.id);
         }
     }
-    let planned = shown.scenarios().iter().find(|s| s.id == scenario);
-    let has_case = planned.is_some_and(|s| s.cases.iter().any(|c| c.id == case));
+    let planned = shown.scenarios().iter().find(|s| s.id == at.scenario);
+    let has_case = planned.is_some_and(|s| s.cases.iter().any(|c| c.id == at.case));
     if is_primary(shown) && has_case {
-        return format!("{}#{}", scenario_path(scenario), slug(case));
+        return format!("{}#{}", scenario_path(&at.scenario), slug(&at.case));
     }
     run_path(&shown.run.header.id)
 }

@@ -2,8 +2,8 @@
 //! the best of each engine. Two dozen lines at once would show nothing; every
 //! target is in the table behind each chart, and can be switched on.
 
+use super::Shown;
 use super::cells::chip;
-use super::{Shown, metric};
 use crate::chart::style::Style;
 use schema::plan::{Case, PlannedScenario};
 use schema::registry::Target;
@@ -69,8 +69,8 @@ fn best<'a>(
     };
     targets
         .filter_map(|target| {
-            let cell = shown.cell(&scenario.id, &case.id, &target.id)?;
-            let value = metric(cell, id)?.value;
+            let cell = shown.cell(&scenario.cell_key(case, &target.id))?;
+            let value = cell.metric(id)?.value;
             value.is_finite().then_some((target, sign * value))
         })
         .min_by(|a, b| a.1.total_cmp(&b.1))

@@ -1,7 +1,7 @@
 //! What a case's numbers promise a user, in sentences: who was offered more than it
 //! served, and who met the profile's limits on latency.
 
-use super::{Shown, metric};
+use super::Shown;
 use crate::fmt::{self, Unit};
 use schema::plan::{Case, PlannedScenario};
 use stats::analysis::{Cell, MetricId};
@@ -12,14 +12,14 @@ use stats::slo::meets;
 pub fn promises(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<String> {
     let targets = shown.targets().iter();
     let cells: Vec<&Cell> = targets
-        .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
+        .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
         .collect();
     let saturated = cells.iter().filter_map(|cell| saturation(cell));
     saturated.chain(objective(shown, &cells)).collect()
 }
 
 fn saturation(cell: &Cell) -> Option<String> {
-    let value = |id| metric(cell, id).map(|m| (m.value, m.ci95));
+    let value = |id| cell.metric(id).map(|m| (m.value, m.ci95));
     let (shortfall, ci95) = value(MetricId::ShortfallPercent)?;
     let (offered, _) = value(MetricId::OfferedPerS)?;
     over_saturated(cell)?.then(|| {
@@ -36,7 +36,7 @@ fn saturation(cell: &Cell) -> Option<String> {
 /// Who met the profile's limits; nothing where it has none, or they were not asked for.
 fn objective(shown: &Shown, cells: &[&Cell]) -> Option<String> {
     let slo = shown.run.header.plan.slo?;
-    let asked = |cell: &&&Cell| metric(cell, MetricId::GoodputPerS).is_some();
+    let asked = |cell: &&&Cell| cell.metric(MetricId::GoodputPerS).is_some();
     let names = |wanted: Option<bool>| -> Vec<&str> {
         let cells = cells
             .iter()

@@ -1,8 +1,8 @@
 //! What keeping the beginnings of prompts gives each target, held against itself: how much
 //! sooner its first token comes than where prompts share nothing.
 
+use super::Shown;
 use super::cells::swatch;
-use super::{Shown, metric};
 use crate::fmt::{self, Unit};
 use schema::plan::PlannedScenario;
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub fn table(shown: &Shown, scenario: &PlannedScenario) -> Option<ReuseTable> {
     let mut found: Vec<(Vec<&Cell>, Vec<Sooner>)> = Vec::new();
     for target in shown.targets() {
         let cases = scenario.cases.iter();
-        let cells = cases.filter_map(|case| shown.cell(&scenario.id, &case.id, &target.id));
+        let cells = cases.filter_map(|case| shown.cell(&scenario.cell_key(case, &target.id)));
         let cells: Vec<&Cell> = cells.collect();
         let gains = sooner(&cells);
         found.push((cells, gains));
@@ -72,7 +72,7 @@ pub fn table(shown: &Shown, scenario: &PlannedScenario) -> Option<ReuseTable> {
 fn row(shown: &Shown, cells: &[&Cell], gain: &Sooner) -> Option<Row> {
     let ttft = |shared: u32| {
         let cell = cells.iter().find(|cell| cell.axis_value == shared)?;
-        let of = metric(cell, MetricId::TtftNs)?;
+        let of = cell.metric(MetricId::TtftNs)?;
         Some(fmt::quantity(Unit::of(MetricId::TtftNs), of.value))
     };
     let target = cells.first()?.target.as_str();

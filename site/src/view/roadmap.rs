@@ -207,7 +207,7 @@ fn row(shown: &Shown, place: usize, o: &Opportunity) -> Row {
         gain,
         gain_interval: gain_interval.unwrap_or_else(|| NONE.into()),
         case,
-        case_path: case_path(shown, &o.scenario, &o.case),
+        case_path: case_path(shown, &o.case_key()),
     }
 }
 
@@ -300,7 +300,7 @@ fn why_not(shown: &Shown, kind: Kind) -> String {
     let facts = &shown.run.header.provenance.facts;
     let has = |id: MetricId| {
         let mut cells = shown.analysis.cells.iter();
-        cells.any(|cell| cell.metrics.iter().any(|metric| metric.id == id))
+        cells.any(|cell| cell.metric(id).is_some())
     };
     let none = format!("No gap of {GAIN_MIN}× or more.");
     match kind {

@@ -4,7 +4,7 @@
 
 use super::cells::rests_on;
 use super::primary::primary;
-use super::{Shown, case_label, metric};
+use super::{Shown, case_label};
 use crate::chart::roofline::{Point, Roofline};
 use crate::chart::{Estimate, Figure};
 use crate::fmt;
@@ -32,7 +32,7 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         .iter()
         .filter(|t| chosen.contains(t.id.as_str()))
     {
-        let Some(cell) = shown.cell(&scenario.id, &case.id, &target.id) else {
+        let Some(cell) = shown.cell(&scenario.cell_key(case, &target.id)) else {
             continue;
         };
         let weights = weight_bytes(shown, &target.id);
@@ -40,7 +40,7 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
             (MetricId::PrefillMfuPercent, "prefill"),
             (MetricId::DecodeMbuPercent, "decode"),
         ] {
-            let Some((of, weights)) = metric(cell, id).zip(weights) else {
+            let Some((of, weights)) = cell.metric(id).zip(weights) else {
                 continue;
             };
             // The metrics are shares of a ceiling, so that the rate is the share of it.

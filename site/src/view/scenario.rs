@@ -203,14 +203,14 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
         below_zero: tables::below_zero(&metrics),
         metrics,
         failures: tables::failures(shown, scenario, case),
-        comparisons: tables::comparisons(shown, &scenario.id, &case.id),
+        comparisons: tables::comparisons(shown, &scenario.case_key(case)),
         comparison_metric: shown
             .leading(scenario)
             .map(|id| id.describe().title.to_lowercase())
             .unwrap_or_default(),
         noise_floor: shown
             .leading(scenario)
-            .map(|id| noise::sentence(shown, &scenario.id, &case.id, id))
+            .map(|id| noise::sentence(shown, &scenario.case_key(case), id))
             .unwrap_or_default(),
         // Under load, latency depends on what the others do: its distribution
         // would invite comparing engines that were offered different work. Of several

@@ -2,7 +2,7 @@
 //! from comparisons alone, with the uncertainty and what it doesn't show.
 
 use super::answer::{Answer, answers};
-use super::{Shown, case_label, metric};
+use super::{Shown, case_label};
 use crate::fmt::{self, Unit};
 use crate::words::{join, plural};
 use schema::plan::PlannedScenario;
@@ -38,9 +38,9 @@ fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
         .targets()
         .iter()
         .filter_map(|target| {
-            let cell = shown.cell(&scenario.id, &case.id, &target.id)?;
-            let e2e = metric(cell, MetricId::E2eNs)?;
-            let offered = metric(cell, MetricId::OfferedPerS)?;
+            let cell = shown.cell(&scenario.cell_key(case, &target.id))?;
+            let e2e = cell.metric(MetricId::E2eNs)?;
+            let offered = cell.metric(MetricId::OfferedPerS)?;
             let (value, interval) = fmt::with_interval(Unit::Ns, e2e.value, e2e.ci95);
             let interval = interval.unwrap_or_else(|| "(a single launch)".into());
             let offered = fmt::quantity(Unit::RequestsPerS, offered.value);
@@ -117,18 +117,18 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
         let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
             continue;
         };
-        if shown.undecided(&scenario.id, &case.id) {
+        if shown.undecided(&scenario.case_key(case)) {
             continue;
         }
-        let cells = targets().filter_map(|t| shown.cell(&scenario.id, &case.id, &t.id));
-        let cells: Vec<_> = cells.filter(|cell| metric(cell, id).is_some()).collect();
+        let cells = targets().filter_map(|t| shown.cell(&scenario.cell_key(case, &t.id)));
+        let cells: Vec<_> = cells.filter(|cell| cell.metric(id).is_some()).collect();
         if cells.is_empty() {
             continue;
         }
         ranked += 1;
         led += u64::from(cells.iter().any(|cell| cell.rank == Some(1)));
         let of = |cell: &&stats::analysis::Cell| {
-            shown.comparison(&scenario.id, &case.id, &cell.target, Role::Baseline)
+            shown.comparison(&scenario.cell_key(case, &cell.target), Role::Baseline)
         };
         let finite = cells.iter().filter_map(of).filter(|c| c.ratio.is_finite());
         let found = finite.max_by(|a, b| a.ratio.total_cmp(&b.ratio));

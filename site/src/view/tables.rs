@@ -4,8 +4,9 @@
 use super::cells::{self, swatch, verdict};
 use super::disturbances::{flag, pair_flag};
 use super::paths::{engine_path, reason_path};
-use super::{Shown, metric, noise};
+use super::{Shown, noise};
 use crate::fmt::{self, Unit};
+use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use serde::Serialize;
@@ -121,8 +122,8 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
         let mut measured: Vec<(&Cell, &Metric)> = shown
             .targets()
             .iter()
-            .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
-            .filter_map(|cell| Some((cell, metric(cell, id)?)))
+            .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
+            .filter_map(|cell| Some((cell, cell.metric(id)?)))
             .collect();
         if measured.is_empty() {
             continue;
@@ -142,7 +143,7 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
                 Sample::Invocation => "launches",
                 Sample::Reading => "readings",
             },
-            noise_floor: noise::suffix(shown, &scenario.id, &case.id, id),
+            noise_floor: noise::suffix(shown, &scenario.case_key(case), id),
             rows: measured
                 .into_iter()
                 .map(|(cell, metric)| metric_row(shown, cell, metric, id))
@@ -221,26 +222,26 @@ pub fn failures(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<F
     shown
         .targets()
         .iter()
-        .filter_map(|target| shown.cell(&scenario.id, &case.id, &target.id))
+        .filter_map(|target| shown.cell(&scenario.cell_key(case, &target.id)))
         .filter(|cell| cell.status != Status::Ok)
         .map(|cell| FailedRow {
             swatch: swatch(shown, &cell.target),
             target: cell.target.clone(),
             status: cells::status_words(cell.status).into(),
             reason: cell.reason.clone(),
-            path: reason_path(&cell.scenario, &cell.case, &cell.target),
+            path: reason_path(&cell.key()),
         })
         .collect()
 }
 
 /// The comparisons of a case: against the baseline, then against the leader.
-pub fn comparisons(shown: &Shown, scenario: &str, case: &str) -> Vec<ComparisonGroup> {
+pub fn comparisons(shown: &Shown, at: &CaseKey) -> Vec<ComparisonGroup> {
     let mut groups = Vec::new();
     for (role, words) in [
         (Role::Baseline, "the baseline"),
         (Role::Leader, "the leader"),
     ] {
-        let mut found: Vec<_> = shown.comparisons(scenario, case, role).collect();
+        let mut found: Vec<_> = shown.comparisons(at, role).collect();
         found.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
         let Some(first) = found.first() else { continue };
         groups.push(ComparisonGroup {

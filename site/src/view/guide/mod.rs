@@ -9,7 +9,7 @@ use super::eligible::{Suggestion, eligible, refusal, suggestions};
 use super::frame::Frame;
 use super::paths;
 use super::place::{self, RunLine, case_path, target_path};
-use super::{Shown, case_label, metric};
+use super::{Shown, case_label};
 use crate::Input;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
@@ -63,6 +63,33 @@ struct Recommendation {
     /// For the first sentence.
     #[serde(skip)]
     short: String,
+    /// How far the next is behind, for the index.
+    #[serde(skip)]
+    ahead: String,
+    /// When its run started.
+    #[serde(skip)]
+    started: String,
+}
+
+/// What to take for one kind of work, for the index.
+#[derive(Serialize)]
+pub struct Take {
+    title: &'static str,
+    about: &'static str,
+    path: String,
+    choices: Vec<Choice>,
+    /// Where nothing was measured, what would measure it.
+    command: String,
+}
+
+#[derive(Serialize)]
+struct Choice {
+    choice: String,
+    ahead: String,
+    case: String,
+    place: String,
+    started: String,
+    run_path: String,
 }
 
 #[derive(Serialize)]
@@ -94,6 +121,37 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
             None => "recommendations may rest on it".into(),
         }),
     }
+}
+
+/// What to take for each kind of work on each kind of hardware and model that was measured: by the
+/// newest run of each that may carry a recommendation.
+pub fn takes(input: &Input, shown: &[Shown]) -> Vec<Take> {
+    let fit = eligible(shown);
+    let take = |workload: &Workload| {
+        let view = workload_view(input, &fit, workload);
+        let mut choices: Vec<Choice> = Vec::new();
+        for r in view.recommendations {
+            if choices.iter().all(|newer| newer.place != r.place) {
+                choices.push(Choice {
+                    choice: r.short,
+                    ahead: r.ahead,
+                    case: r.case,
+                    place: r.place,
+                    started: r.started,
+                    run_path: r.run_path,
+                });
+            }
+        }
+        let command = view.suggestions.first().map(|s| s.command.clone());
+        Take {
+            title: view.title,
+            about: view.about,
+            path: format!("{}#{}", paths::GUIDE, view.anchor),
+            command: command.filter(|_| choices.is_empty()).unwrap_or_default(),
+            choices,
+        }
+    };
+    WORKLOADS.iter().map(take).collect()
 }
 
 /// The sentence at the top.
@@ -191,7 +249,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         place: place::place(shown),
         run_path: super::paths::run_path(&shown.run.header.id),
         case: format!("{title}, {label}"),
-        case_path: case_path(shown, &asked.scenario.id, &asked.case.id),
+        case_path: case_path(shown, &asked.scenario.case_key(asked.case)),
         why: why(&asked, &decision),
         sure: sure(shown, &asked, &decision),
         unquantised: unquantised(shown, &asked, &target.precision),
@@ -200,6 +258,18 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         commands: setup::commands(shown, target),
         settings: setup::settings(shown, target, asked.case),
         watch: setup::watch(shown, target, cell, asked.metric),
+        ahead: match &decision.ahead_of {
+            Some(c) => {
+                let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+                format!(
+                    "{ratio} {} over {}",
+                    interval.unwrap_or_default(),
+                    c.against
+                )
+            }
+            None => NONE.into(),
+        },
+        started: shown.run.header.started.clone(),
         short: format!(
             "{}{}",
             value_of(&asked, &decision.choice),
@@ -220,7 +290,7 @@ fn decision(shown: &Shown, asked: &Asked, of: impl Fn(&str) -> bool) -> Option<D
         .collect();
     let floor = shown
         .analysis
-        .floor(&asked.scenario.id, &asked.case.id, asked.metric)
+        .floor(&asked.scenario.case_key(asked.case), asked.metric)
         .map(|floor| floor.ratio);
     decide(&cells, asked.metric, floor, |target| {
         setup::shipped_bytes(shown, target)
@@ -230,7 +300,7 @@ fn decision(shown: &Shown, asked: &Asked, of: impl Fn(&str) -> bool) -> Option<D
 /// `candle.cpu.q8_0 (12.3 ms [11.9, 12.8])`.
 fn value_of(asked: &Asked, target: &str) -> String {
     let cell = asked.cells.iter().find(|cell| cell.target == target);
-    let Some(found) = cell.and_then(|cell| metric(cell, asked.metric)) else {
+    let Some(found) = cell.and_then(|cell| cell.metric(asked.metric)) else {
         return target.to_owned();
     };
     let (value, interval) = fmt::with_interval(Unit::of(asked.metric), found.value, found.ci95);
@@ -294,7 +364,7 @@ fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
     ));
     let floor = shown
         .analysis
-        .floor(&asked.scenario.id, &asked.case.id, asked.metric);
+        .floor(&asked.scenario.case_key(asked.case), asked.metric);
     parts.push(match floor {
         Some(floor) => format!(
             "Nothing under the noise floor of {} counts as a difference",
@@ -345,7 +415,7 @@ fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> Vec<Candidat
         .cells
         .iter()
         .filter_map(|cell| {
-            let found = metric(cell, asked.metric)?;
+            let found = cell.metric(asked.metric)?;
             let (value, interval) =
                 fmt::with_interval(Unit::of(asked.metric), found.value, found.ci95);
             let (group, tone) = if cell.target == decision.choice {

@@ -5,7 +5,7 @@ use crate::fmt::{self, Unit};
 use crate::view::cells::status_words;
 use crate::view::disturbances::flag;
 use crate::view::engine::{batching_words, build_facts, verified_scope};
-use crate::view::{Shown, case_label, metric};
+use crate::view::{Shown, case_label};
 use crate::words::plural;
 use schema::adoption::Adoption;
 use schema::launch_log::LaunchLog;
@@ -149,7 +149,7 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
         MetricId::CpuEnergyPerTokenJ,
         MetricId::GpuEnergyPerTokenJ,
     ] {
-        if let Some(found) = metric(cell, id) {
+        if let Some(found) = cell.metric(id) {
             let (value, interval) = fmt::with_interval(Unit::of(id), found.value, found.ci95);
             let interval = interval.unwrap_or_default();
             all.push((id.describe().title.into(), format!("{value} {interval}")));
@@ -186,7 +186,7 @@ pub fn watch(shown: &Shown, target: &Target, cell: &Cell, id: MetricId) -> Vec<S
     if !disturbed.is_empty() {
         all.push(format!("Of the deciding cell, {disturbed}."));
     }
-    let found = metric(cell, id);
+    let found = cell.metric(id);
     if let Some(cv) = found.filter(|m| m.reproducible() == Some(false)) {
         let cv = cv.cv_invocations.map_or(fmt::NONE.into(), fmt::percent);
         all.push(format!(
@@ -217,7 +217,7 @@ fn failures(shown: &Shown, target: &str) -> Vec<String> {
     let mut all: Vec<(Status, Vec<String>)> = Vec::new();
     for scenario in shown.scenarios() {
         for case in &scenario.cases {
-            let cell = shown.cell(&scenario.id, &case.id, target);
+            let cell = shown.cell(&scenario.cell_key(case, target));
             let Some(cell) = cell.filter(|cell| cell.status != Status::Ok) else {
                 continue;
             };

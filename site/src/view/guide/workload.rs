@@ -96,9 +96,9 @@ impl Workload {
             let measured = |case: &Case| -> Vec<&'a Cell> {
                 let targets = shown.targets().iter();
                 targets
-                    .filter_map(|t| shown.cell(&scenario.id, &case.id, &t.id))
+                    .filter_map(|t| shown.cell(&scenario.cell_key(case, &t.id)))
                     .filter(|cell| cell.status == Status::Ok)
-                    .filter(|cell| crate::view::metric(cell, metric).is_some())
+                    .filter(|cell| cell.metric(metric).is_some())
                     .collect()
             };
             let size = |case: &Case| {

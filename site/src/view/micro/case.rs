@@ -138,8 +138,8 @@ impl SuiteView<'_> {
             .facts
             .get(&(case.id.clone(), variant.id.clone()));
         let of = |id: MetricId| {
-            let metric = cell.metrics.iter().find(|metric| metric.id == id);
-            metric.map_or(NONE.into(), |m| quantity(Unit::of(id), m.value))
+            cell.metric(id)
+                .map_or(NONE.into(), |m| quantity(Unit::of(id), m.value))
         };
         let same_rank = self.analysis.cells.iter();
         let same_rank = same_rank.filter(|c| c.case == cell.case && c.rank == cell.rank);

@@ -208,5 +208,5 @@ impl SuiteView<'_> {
 }
 
 fn call_ns(cell: &Cell) -> Option<&Metric> {
-    super::metric(cell, MetricId::CallNs)
+    cell.metric(MetricId::CallNs)
 }

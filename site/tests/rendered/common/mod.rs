@@ -19,6 +19,8 @@ use launch::{Noise, SPEEDS, launch};
 use registry::targets;
 use scenarios::SHAPES;
 use schema::hypothesis::Hypotheses;
+use schema::key::CellKey;
+use schema::maturity::{Dossier, Fact, Maturity, NotMeasured, Release, Topic};
 use schema::micro::Suite;
 use schema::model::{Model, Models, Source};
 use schema::parity::{Limit, ParityLimits};
@@ -38,6 +40,7 @@ use std::collections::BTreeMap;
 pub struct World {
     pub authored: site::authored::Authored,
     pub prices: Option<Prices>,
+    pub maturity: Maturity,
     pub runs: Vec<Run>,
     pub scenarios: Vec<Scenario>,
     pub suites: Vec<Suite>,
@@ -64,6 +67,7 @@ impl World {
             simulation: Some(&self.simulation),
             hypotheses: Some(&self.hypotheses),
             prices: self.prices.as_ref(),
+            maturity: Some(&self.maturity),
             publishing: site::Publishing::default(),
             authored: &self.authored,
         }
@@ -209,7 +213,7 @@ fn verify() -> BTreeMap<String, VerifyRecord> {
         .collect()
 }
 
-fn checks() -> BTreeMap<(String, String, String), CheckRecord> {
+fn checks() -> BTreeMap<CellKey, CheckRecord> {
     let mut checks = BTreeMap::new();
     for speed in &SPEEDS[..6] {
         for case in ["p10", "p50", "p200"] {
@@ -225,15 +229,43 @@ fn checks() -> BTreeMap<(String, String, String), CheckRecord> {
                 gap_nats_max: 0.0021,
                 method: "re-scored by the reference (synthetic)".into(),
             };
-            let key = (
-                check.target.clone(),
-                check.scenario.clone(),
-                check.case.clone(),
-            );
-            checks.insert(key, check);
+            checks.insert(check.key(), check);
         }
     }
     checks
+}
+
+/// What is known of one engine.
+fn maturity() -> Maturity {
+    let release = |version: &str, date: &str| Release {
+        version: version.into(),
+        date: date.into(),
+    };
+    Maturity {
+        read: "2026-01-02".into(),
+        engines: vec![Dossier {
+            id: "candle".into(),
+            package: "candle-core".into(),
+            releases_source: "https://example.org/".into(),
+            first: Some(release("0.1.0", "2023-08-10")),
+            latest: Some(release("0.11.1", "2026-01-01")),
+            releases_last_year: 7,
+            releases: vec![release("0.11.1", "2026-01-01")],
+            example: String::new(),
+            example_text: String::new(),
+            facts: vec![Fact {
+                topic: Topic::Server,
+                says: "It brings no server (synthetic).".into(),
+                source: "https://example.org/".into(),
+            }],
+        }],
+        not_measured: vec![NotMeasured {
+            name: "Another (synthetic)".into(),
+            latest: Some(release("1.0.0", "2025-12-31")),
+            why: "No adapter is written.".into(),
+            source: "https://prices.example/".into(),
+        }],
+    }
 }
 
 /// The whole world around some runs.
@@ -241,6 +273,7 @@ pub fn world(runs: Vec<Run>) -> World {
     World {
         authored: site::authored::Authored::new(),
         prices: Some(prices::prices()),
+        maturity: maturity(),
         runs,
         scenarios: scenarios(),
         suites: vec![micro::suite()],

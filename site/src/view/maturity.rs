@@ -1,0 +1,155 @@
+//! What is known of an engine beyond what a run measures, each statement with its source.
+
+use super::Shown;
+use crate::chart::Table;
+use crate::fmt::NONE;
+use schema::maturity::{Dossier, Fact, NotMeasured, Release};
+use serde::Serialize;
+
+/// What stands on an engine's page.
+#[derive(Serialize)]
+pub struct Beyond {
+    read: String,
+    releases: String,
+    releases_source: String,
+    facts: Vec<FactView>,
+    /// Small programs that do the same: the baseline's, then the engine's.
+    programs: Vec<Program>,
+}
+
+#[derive(Serialize)]
+struct Program {
+    title: String,
+    path: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct FactView {
+    title: &'static str,
+    says: String,
+    source: String,
+}
+
+/// What is known of an engine, measured in those `versions`; `None` where nothing was read.
+pub fn beyond(shown: &Shown, engine: &str, versions: &[String]) -> Option<Beyond> {
+    let all = shown.input.maturity?;
+    let dossier = all.of(engine)?;
+    let mut facts: Vec<&Fact> = dossier.facts.iter().collect();
+    facts.sort_by_key(|fact| fact.topic);
+    let fact = |fact: &Fact| FactView {
+        title: fact.topic.title(),
+        says: fact.says.clone(),
+        source: fact.source.clone(),
+    };
+    Some(Beyond {
+        read: all.read.clone(),
+        releases: releases(dossier, versions),
+        releases_source: dossier.releases_source.clone(),
+        facts: facts.into_iter().map(fact).collect(),
+        programs: programs(shown, engine),
+    })
+}
+
+/// The baseline's small program and the engine's, where both are written.
+fn programs(shown: &Shown, engine: &str) -> Vec<Program> {
+    let registry = shown.input.registry;
+    let program = |id: &str| {
+        let dossier = shown.input.maturity?.of(id)?;
+        (!dossier.example_text.is_empty()).then(|| Program {
+            title: registry
+                .engine(id)
+                .map_or(id, |e| e.name.as_str())
+                .to_owned(),
+            path: dossier.example.clone(),
+            text: dossier.example_text.clone(),
+        })
+    };
+    let targets = registry.targets();
+    let baseline = registry.baseline_of(&targets);
+    let baseline = targets.iter().find(|target| target.id == baseline);
+    match baseline.map(|target| target.engine.as_str()) {
+        Some(baseline) if baseline != engine => {
+            let both = [program(baseline), program(engine)];
+            let all: Option<Vec<Program>> = both.into_iter().collect();
+            all.unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// How old it is, how often it comes out, and how old what was measured is.
+fn releases(dossier: &Dossier, versions: &[String]) -> String {
+    let (Some(first), Some(latest)) = (&dossier.first, &dossier.latest) else {
+        return String::new();
+    };
+    let of = |release: &Release| format!("{} of {}", release.version, release.date);
+    let package = match dossier.package.as_str() {
+        "" => String::new(),
+        package => format!("{package}: "),
+    };
+    let mut words = format!(
+        "{package}first {}, newest {}; {} stable releases in the year before.",
+        of(first),
+        of(latest),
+        dossier.releases_last_year
+    );
+    let measured = versions.iter().filter_map(|said| dossier.release_of(said));
+    let measured: Vec<String> = measured.map(of).collect();
+    if !measured.is_empty() {
+        words += &format!(" Measured here: {}.", measured.join(", "));
+    }
+    words
+}
+
+/// An engine that is not measured.
+#[derive(Serialize)]
+pub struct Other {
+    name: String,
+    latest: String,
+    why: String,
+    source: String,
+}
+
+/// The engines that a reader may ask for and that are not measured.
+pub fn not_measured(shown: &Shown) -> Vec<Other> {
+    let other = |other: &NotMeasured| Other {
+        name: other.name.clone(),
+        latest: dated(&other.latest),
+        why: other.why.clone(),
+        source: other.source.clone(),
+    };
+    let all = shown.input.maturity.iter();
+    all.flat_map(|all| &all.not_measured).map(other).collect()
+}
+
+fn dated(release: &Option<Release>) -> String {
+    match release {
+        Some(release) => format!("{}, {}", release.version, release.date),
+        None => NONE.into(),
+    }
+}
+
+/// All engines in one table, as far as something was read; `None` where nothing was.
+pub fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
+    let all = shown.input.maturity?;
+    let row = |id: &String| {
+        let dossier = all.of(id)?;
+        let name = shown.input.registry.engine(id).map(|engine| &engine.name);
+        Some(vec![
+            name.unwrap_or(id).clone(),
+            dated(&dossier.first),
+            dated(&dossier.latest),
+            match &dossier.latest {
+                Some(_) => dossier.releases_last_year.to_string(),
+                None => NONE.into(),
+            },
+        ])
+    };
+    let rows: Vec<Vec<String>> = engines.iter().filter_map(row).collect();
+    let head = ["Engine", "First release", "Newest", "Releases in a year"];
+    (!rows.is_empty()).then(|| Table {
+        head: head.map(str::to_owned).into(),
+        rows,
+    })
+}

@@ -1,0 +1,163 @@
+//! The way around the site: five destinations, and under them the pages of the one that is open.
+
+use super::engine::engines_of;
+use super::paths::{self, engine_path, run_path, scenario_path};
+use crate::Input;
+use schema::run::Run;
+use serde::Serialize;
+
+/// The navigation as one page shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Nav {
+    /// Where the site can be entered.
+    pub destinations: Vec<NavItem>,
+    /// What lies at the destination that the page belongs to; empty where that is one page.
+    pub pages: Vec<NavItem>,
+}
+
+/// One link of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct NavItem {
+    /// From the root.
+    pub path: String,
+    /// Its text.
+    pub label: String,
+    /// The value of `aria-current`: `page` where it is this page, `true` where it leads to what
+    /// the page belongs to, else empty.
+    pub current: &'static str,
+}
+
+/// A destination: its label, and its pages, the first of which it leads to.
+struct Destination {
+    label: &'static str,
+    pages: Vec<(String, String)>,
+}
+
+impl Nav {
+    /// The navigation of the page at `path`.
+    pub fn new(input: &Input, path: &str) -> Self {
+        let all = destinations(input);
+        let here = all.iter().position(|destination| destination.has(path));
+        let item = |(index, destination): (usize, &Destination)| {
+            let first = destination.pages[0].0.clone();
+            NavItem {
+                current: match here == Some(index) {
+                    true if first == path => "page",
+                    true => "true",
+                    false => "",
+                },
+                path: first,
+                label: destination.label.into(),
+            }
+        };
+        let page = |(at, label): &(String, String)| NavItem {
+            path: at.clone(),
+            label: label.clone(),
+            current: if at == path { "page" } else { "" },
+        };
+        let pages = here.map_or(&[][..], |index| &all[index].pages);
+        Self {
+            destinations: all.iter().enumerate().map(item).collect(),
+            pages: match pages.len() {
+                0 | 1 => Vec::new(),
+                _ => pages.iter().map(page).collect(),
+            },
+        }
+    }
+}
+
+impl Destination {
+    /// Whether a page belongs to it: one of its own, or one below it, as a pair of targets lies
+    /// below the comparison (`compare/…` below `compare.html`).
+    fn has(&self, path: &str) -> bool {
+        let below = |(own, _): &(String, String)| {
+            let folder = own.trim_end_matches(".html");
+            own == path
+                || path
+                    .strip_prefix(folder)
+                    .is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.pages.iter().any(below)
+    }
+}
+
+fn destinations(input: &Input) -> Vec<Destination> {
+    let newest = input.runs.first();
+    let mut all = vec![
+        Destination {
+            label: "Results",
+            pages: newest.map_or_else(
+                || vec![(paths::INDEX.into(), "Overview".into())],
+                |run| results(input, run),
+            ),
+        },
+        Destination {
+            label: "Guide",
+            pages: guide(input),
+        },
+    ];
+    if let Some(run) = newest {
+        let engine = |id: String| {
+            let name = input.registry.engine(&id).map(|engine| engine.name.clone());
+            (engine_path(&id), name.unwrap_or(id))
+        };
+        let every = (paths::ENGINES.into(), "All engines".into());
+        let each = engines_of(input, run).into_iter().map(engine);
+        all.push(Destination {
+            label: "Engines",
+            pages: std::iter::once(every).chain(each).collect(),
+        });
+    }
+    all.push(Destination {
+        label: "Method",
+        pages: vec![
+            (paths::METHODOLOGY.into(), "Methodology".into()),
+            (paths::GLOSSARY.into(), "Glossary".into()),
+            (paths::CHANGELOG.into(), "Changelog".into()),
+        ],
+    });
+    if let Some(run) = newest {
+        let mut pages = vec![
+            (paths::DATA.into(), "Downloads".into()),
+            (paths::COVERAGE.into(), "Coverage".into()),
+        ];
+        let runs = input.runs.iter().map(|run| &run.header.id);
+        let label = |id: &str| match *id == run.header.id {
+            true => "This run".to_owned(),
+            false => format!("Run {id}"),
+        };
+        pages.extend(runs.map(|id| (run_path(id), label(id))));
+        all.push(Destination {
+            label: "Data",
+            pages,
+        });
+    }
+    all
+}
+
+fn results(input: &Input, run: &Run) -> Vec<(String, String)> {
+    let mut pages = vec![(paths::INDEX.into(), "Overview".into())];
+    for planned in &run.header.plan.scenarios {
+        let text = input.scenarios.iter().find(|text| text.id == planned.id);
+        let title = text.map_or(&planned.id, |text| &text.title);
+        pages.push((scenario_path(&planned.id), title.clone()));
+    }
+    pages.push((paths::COMPARE.into(), "Compare".into()));
+    pages.push((paths::COST.into(), "Cost".into()));
+    if paths::micro_run(input.runs).is_some() {
+        pages.push((paths::MICRO.into(), "Below the engines".into()));
+    }
+    if paths::has_kernels(run) {
+        pages.push((paths::KERNELS.into(), "Kernels".into()));
+    }
+    pages
+}
+
+fn guide(input: &Input) -> Vec<(String, String)> {
+    let mut pages = vec![(paths::GUIDE.into(), "Which engine".into())];
+    if input.hypotheses.is_some() {
+        pages.push((paths::HYPOTHESES.into(), "Predictions".into()));
+    }
+    pages.push((paths::ROADMAP.into(), "What there is to gain".into()));
+    pages
+}
