@@ -83,7 +83,7 @@ pub fn sentence(shown: &Shown, answers: &[Answer]) -> String {
         (alone, tied) => format!("{alone} alone and {tied} tied"),
     };
     let caution = refusal(shown).map_or(String::new(), |why| {
-        format!("This run can’t say: {why}. In it ")
+        format!("The run on this page can’t say: {why}. In it ")
     });
     let mut text = format!(
         "{caution}{} leads {} of {}, {how}",

@@ -6,7 +6,7 @@ use super::cells::{CellView, status_words, swatch, view};
 use super::engine::engines_of;
 use super::figures::speed_up;
 use super::frame::Frame;
-use super::guide::{Take, takes};
+use super::guide::{Take, lead, takes};
 use super::history::history;
 use super::maturity::Other;
 use super::paths::{ENGINES, INDEX, engine_path, run_path, scenario_path};
@@ -129,7 +129,12 @@ pub fn index(shown: &Shown, all: &[Shown]) -> Index {
     let plan = &shown.run.header.plan;
     let provenance = &shown.run.header.provenance;
     let answers = answers(shown);
-    let answer = sentence(shown, &answers);
+    let takes = takes(input, all);
+    let lead = lead(&takes);
+    let answer = match lead.is_empty() {
+        true => sentence(shown, &answers),
+        false => format!("{lead} {}", sentence(shown, &answers)),
+    };
     let model = input.models.get(&plan.model);
     let fact = |key: &str| provenance.facts.get(key).cloned();
     let machine: Vec<String> = ["gpu", "cpu_model"].into_iter().filter_map(fact).collect();
@@ -147,7 +152,7 @@ pub fn index(shown: &Shown, all: &[Shown]) -> Index {
             &answer,
         ),
         answer,
-        takes: takes(input, all),
+        takes,
         sizes: sizes(shown),
         unranked: unranked(shown),
         own_engine: own_engine(shown, &answers),

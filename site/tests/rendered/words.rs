@@ -104,11 +104,11 @@ fn who_was_measured_alone_is_not_the_best_of_many() {
 #[test]
 fn a_run_that_may_carry_no_recommendation_says_so_before_it_names_a_leader() {
     let mut world = world(vec![run("cpu", 5, 22)]);
-    let cant = "This run can’t say: its model has 1\u{202f}234\u{202f}567 parameters, \
+    let cant = "The run on this page can’t say: its model has 1\u{202f}234\u{202f}567 parameters, \
                 and a choice rests on none under 1\u{a0}B. In it ";
     assert!(pages(&world)["index.html"].contains(cant));
     world.models.models[0].parameters = 2_000_000_000;
-    assert!(!page(&world, "index.html").contains("This run can’t say"));
+    assert!(!page(&world, "index.html").contains("The run on this page can’t say"));
 }
 
 #[test]

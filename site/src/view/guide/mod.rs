@@ -154,6 +154,21 @@ pub fn takes(input: &Input, shown: &[Shown]) -> Vec<Take> {
     WORKLOADS.iter().map(take).collect()
 }
 
+/// The first thing that the index says: what to take, where it was measured; empty where nothing was.
+pub fn lead(takes: &[Take]) -> String {
+    let of = |take: &Take| {
+        let said = take.choices.iter().map(|c| {
+            let ahead = match c.ahead.as_str() {
+                NONE => String::new(),
+                ahead => format!(": {ahead}"),
+            };
+            format!("{}: take {}{ahead}, on {}.", take.title, c.choice, c.place)
+        });
+        said.collect::<Vec<_>>()
+    };
+    takes.iter().flat_map(of).collect::<Vec<_>>().join(" ")
+}
+
 /// The sentence at the top.
 fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> String {
     // By place: each is named once, with all that is taken there.
@@ -271,8 +286,12 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         },
         started: shown.run.header.started.clone(),
         short: format!(
-            "{}{}",
+            "{}{}{}",
             value_of(&asked, &decision.choice),
+            match shown.is_ours(&decision.choice) {
+                true => ", this project’s own engine",
+                false => "",
+            },
             match decision.tied.len() {
                 1 => String::new(),
                 n => format!(", tied with {}", plural(n as u64 - 1, "other", "others")),
