@@ -192,7 +192,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     site.report_pages(newest, below)?;
     let engines = view::index::engines(newest);
     site.page(view::paths::ENGINES.into(), "engines.html", &engines)?;
-    for id in view::engine::engines_of(input, newest.run) {
+    for id in view::nav::engines_of(input, newest.run) {
         site.page(
             engine_path(&id),
             "engine.html",

@@ -1,6 +1,5 @@
 //! What a case and a cell of a run are called.
 
-use crate::plan::{Case, PlannedScenario};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -33,21 +32,6 @@ impl CaseKey {
             scenario,
             case,
         }
-    }
-}
-
-impl PlannedScenario {
-    /// What one of its cases is called.
-    pub fn case_key(&self, case: &Case) -> CaseKey {
-        CaseKey {
-            scenario: self.id.clone(),
-            case: case.id.clone(),
-        }
-    }
-
-    /// What a target's cell in one of its cases is called.
-    pub fn cell_key(&self, case: &Case, target: &str) -> CellKey {
-        self.case_key(case).of(target)
     }
 }
 

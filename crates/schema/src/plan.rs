@@ -2,7 +2,7 @@
 //! made purely (from scenarios, profile, registry and seed), stands in `run.json`,
 //! and is all that `--resume` needs.
 
-use crate::key::CaseKey;
+use crate::key::{CaseKey, CellKey};
 use crate::micro::MicroPlan;
 use crate::own_prompts::OwnPrompts;
 use crate::profile::Slo;
@@ -152,6 +152,19 @@ impl Plan {
 }
 
 impl PlannedScenario {
+    /// What one of its cases is called.
+    pub fn case_key(&self, case: &Case) -> CaseKey {
+        CaseKey {
+            scenario: self.id.clone(),
+            case: case.id.clone(),
+        }
+    }
+
+    /// What a target's cell in one of its cases is called.
+    pub fn cell_key(&self, case: &Case, target: &str) -> CellKey {
+        self.case_key(case).of(target)
+    }
+
     /// Whether the plan has it for that target.
     pub fn runs(&self, target: &str) -> bool {
         self.targets.is_empty() || self.targets.iter().any(|id| id == target)

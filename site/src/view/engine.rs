@@ -7,13 +7,11 @@ use super::frame::Frame;
 use super::maturity::Beyond;
 use super::paths::{engine_path, scenario_path};
 use super::{Shown, adoption, case_label, isa, maturity, micro, standing};
-use crate::Input;
 use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
 use schema::launch_log::LaunchLog;
 use schema::registry::{Build, Target};
-use schema::run::Run;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,22 +59,6 @@ struct Result {
     case: String,
     metric: String,
     cell: CellView,
-}
-
-/// Ids of the engines with a page: those of the registry that aren't hidden,
-/// and whatever else the run planned.
-pub fn engines_of(input: &Input, run: &Run) -> Vec<String> {
-    let registry = input.registry.engines.iter();
-    let mut ids: Vec<String> = registry
-        .filter(|engine| !engine.hidden)
-        .map(|engine| engine.id.clone())
-        .collect();
-    for target in &run.header.plan.targets {
-        if !ids.contains(&target.engine) {
-            ids.push(target.engine.clone());
-        }
-    }
-    ids
 }
 
 /// The page of one engine; `below` is the run whose micro suites explain it.

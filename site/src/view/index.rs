@@ -3,12 +3,12 @@
 
 use super::answer::{Answer, answers, sentence};
 use super::cells::{CellView, status_words, swatch, view};
-use super::engine::engines_of;
 use super::figures::speed_up;
 use super::frame::Frame;
 use super::guide::{Take, lead, takes};
 use super::history::history;
 use super::maturity::Other;
+use super::nav::engines_of;
 use super::paths::{ENGINES, INDEX, engine_path, run_path, scenario_path};
 use super::primary::{LegendEntry, legend};
 use super::tables::target_path;

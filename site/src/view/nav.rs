@@ -1,6 +1,5 @@
 //! The way around the site: five destinations, and under them the pages of the one that is open.
 
-use super::engine::engines_of;
 use super::paths::{self, engine_path, run_path, scenario_path};
 use crate::Input;
 use schema::run::Run;
@@ -160,4 +159,20 @@ fn guide(input: &Input) -> Vec<(String, String)> {
     }
     pages.push((paths::ROADMAP.into(), "What there is to gain".into()));
     pages
+}
+
+/// Ids of the engines with a page: those of the registry that aren't hidden,
+/// and whatever else the run planned.
+pub fn engines_of(input: &Input, run: &Run) -> Vec<String> {
+    let registry = input.registry.engines.iter();
+    let mut ids: Vec<String> = registry
+        .filter(|engine| !engine.hidden)
+        .map(|engine| engine.id.clone())
+        .collect();
+    for target in &run.header.plan.targets {
+        if !ids.contains(&target.engine) {
+            ids.push(target.engine.clone());
+        }
+    }
+    ids
 }

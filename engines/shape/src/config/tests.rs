@@ -1,3 +1,5 @@
+//! What is read of a `config.json`, and what is refused by name.
+
 use super::*;
 use serde_json::json;
 

@@ -3,6 +3,7 @@
 //! its words. What the data can't say is answered with the command that would measure it.
 
 mod setup;
+mod take;
 mod workload;
 
 use super::eligible::{Suggestion, eligible, refusal, suggestions};
@@ -19,6 +20,8 @@ use stats::analysis::Verdict;
 use stats::decide::{BrokenBy, Decision, decide};
 use stats::metrics::Better;
 use std::collections::BTreeSet;
+use take::Choice;
+pub use take::{Take, lead};
 use workload::{Asked, WORKLOADS, Workload};
 
 /// Precisions that leave the weights as they were trained, or halve them.
@@ -69,27 +72,6 @@ struct Recommendation {
     /// When its run started.
     #[serde(skip)]
     started: String,
-}
-
-/// What to take for one kind of work, for the index.
-#[derive(Serialize)]
-pub struct Take {
-    title: &'static str,
-    about: &'static str,
-    path: String,
-    choices: Vec<Choice>,
-    /// Where nothing was measured, what would measure it.
-    command: String,
-}
-
-#[derive(Serialize)]
-struct Choice {
-    choice: String,
-    ahead: String,
-    case: String,
-    place: String,
-    started: String,
-    run_path: String,
 }
 
 #[derive(Serialize)]
@@ -152,21 +134,6 @@ pub fn takes(input: &Input, shown: &[Shown]) -> Vec<Take> {
         }
     };
     WORKLOADS.iter().map(take).collect()
-}
-
-/// The first thing that the index says: what to take, where it was measured; empty where nothing was.
-pub fn lead(takes: &[Take]) -> String {
-    let of = |take: &Take| {
-        let said = take.choices.iter().map(|c| {
-            let ahead = match c.ahead.as_str() {
-                NONE => String::new(),
-                ahead => format!(": {ahead}"),
-            };
-            format!("{}: take {}{ahead}, on {}.", take.title, c.choice, c.place)
-        });
-        said.collect::<Vec<_>>()
-    };
-    takes.iter().flat_map(of).collect::<Vec<_>>().join(" ")
 }
 
 /// The sentence at the top.
