@@ -79,7 +79,8 @@ struct EvidenceView {
 
 /// The page over all runs.
 pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage {
-    let speaking = place::speaking(shown);
+    // All of them: a prediction may be about targets that a broader run has not.
+    let speaking = place::publishable(shown);
     let mut groups: Vec<GroupView> = Vec::new();
     let mut verdicts: Vec<(Verdict, &str)> = Vec::new();
     for hypothesis in &all.hypotheses {
@@ -98,7 +99,7 @@ pub fn page(input: &Input, shown: &[Shown], all: &Hypotheses) -> HypothesesPage 
     HypothesesPage {
         frame: place::frame(input, paths::HYPOTHESES, "Hypotheses", &answer),
         answer,
-        runs: place::run_lines(shown, |_| String::new()),
+        runs: place::run_lines(shown, &speaking, |_| String::new()),
         groups,
     }
 }

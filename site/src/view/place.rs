@@ -12,7 +12,6 @@ use schema::key::CaseKey;
 use schema::micro::{PlannedSuite, scenario_id};
 use schema::run::Run;
 use serde::Serialize;
-use std::collections::BTreeSet;
 
 /// Kinds of run that the pages over several speak of: enough for a few machines and
 /// models, few enough to read.
@@ -46,22 +45,35 @@ impl RunLine {
     }
 }
 
-/// The runs that pages over several speak of, in the order given: of those that may be
-/// published and share machine, model and profile the first, which is the one that the
-/// site shows or the newest.
+/// The runs that pages over several speak of: of those that may be published and share machine,
+/// model and profile the one with the most targets, because a newer run of few does not speak for
+/// one of many; of equals the first given, which is the one that the site shows or the newest.
 pub fn speaking<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
-    let mut kinds = BTreeSet::new();
-    shown
-        .iter()
-        .filter(|run| run.run.header.plan.publishable && kinds.insert(place(run)))
-        .take(KINDS_MAX)
-        .collect()
+    let mut kinds: Vec<&Shown> = Vec::new();
+    for run in publishable(shown) {
+        match kinds.iter_mut().find(|known| place(known) == place(run)) {
+            None => kinds.push(run),
+            Some(known) if run.targets().len() > known.targets().len() => *known = run,
+            Some(_) => {}
+        }
+    }
+    kinds.truncate(KINDS_MAX);
+    kinds
 }
 
-/// All runs with what is to be said of each: `of_speaking` of those that [`speaking`]
-/// names, of the others why they are silent.
-pub fn run_lines(shown: &[Shown], of_speaking: impl Fn(&Shown) -> String) -> Vec<RunLine> {
-    let speaking = speaking(shown);
+/// The runs that may be published, in the order given.
+pub fn publishable<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
+    let all = shown.iter();
+    all.filter(|run| run.run.header.plan.publishable).collect()
+}
+
+/// All runs with what is to be said of each: `of_speaking` of those that are `speaking`, of the
+/// others why they are silent.
+pub fn run_lines(
+    shown: &[Shown],
+    speaking: &[&Shown],
+    of_speaking: impl Fn(&Shown) -> String,
+) -> Vec<RunLine> {
     let is = |run: &Shown, other: &Shown| run.run.header.id == other.run.header.id;
     let line = |run: &Shown| {
         let note = if speaking.iter().any(|other| is(run, other)) {

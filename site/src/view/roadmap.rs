@@ -71,9 +71,10 @@ struct Row {
 
 /// The page over all runs.
 pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
-    let found: Vec<(&Shown, Vec<Opportunity>)> = place::speaking(shown)
-        .into_iter()
-        .map(|shown| (shown, opportunities(shown.run, shown.analysis)))
+    let speaking = place::speaking(shown);
+    let found: Vec<(&Shown, Vec<Opportunity>)> = speaking
+        .iter()
+        .map(|&shown| (shown, opportunities(shown.run, shown.analysis)))
         .collect();
     let answer = answer(&found);
     RoadmapPage {
@@ -81,7 +82,7 @@ pub fn page(input: &Input, shown: &[Shown]) -> RoadmapPage {
         answer,
         limits: KINDS.map(|kind| (title(kind), limit(kind))).into(),
         sections: found.iter().map(|(s, all)| section(s, all)).collect(),
-        runs: place::run_lines(shown, |_| String::new()),
+        runs: place::run_lines(shown, &speaking, |_| String::new()),
     }
 }
 

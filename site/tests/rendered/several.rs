@@ -212,7 +212,7 @@ fn a_large_model_s_run_without_numbers_recommends_nothing() {
 }
 
 #[test]
-fn of_the_same_machine_model_and_profile_only_the_first_run_speaks() {
+fn of_the_same_machine_model_and_profile_only_the_broadest_run_speaks() {
     let mut world = world(vec![
         run("cpu", 5, 22),
         named(run("cpu", 5, 22), "an-older-one"),
@@ -226,6 +226,12 @@ fn of_the_same_machine_model_and_profile_only_the_first_run_speaks() {
     );
     let text = &pages(&world)["guide.html"];
     assert_eq!(text.matches("id=\"batch-").count(), 1);
+    assert!(!text.contains("id=\"batch-an-older-one\""));
+    // A newer run of few targets leaves it to one of many.
+    world.runs[0].header.plan.targets.truncate(2);
+    let text = &pages(&world)["guide.html"];
+    assert_eq!(text.matches("id=\"batch-").count(), 1);
+    assert!(text.contains("id=\"batch-an-older-one\""));
 }
 
 #[test]

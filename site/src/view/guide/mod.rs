@@ -98,9 +98,11 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
         frame: place::frame(input, paths::GUIDE, "Deployment guide", &answer),
         answer,
         workloads,
-        runs: place::run_lines(shown, |shown| match refusal(shown) {
-            Some(why) => format!("no recommendation rests on it: {why}"),
-            None => "recommendations may rest on it".into(),
+        runs: place::run_lines(shown, &place::speaking(shown), |shown| {
+            match refusal(shown) {
+                Some(why) => format!("no recommendation rests on it: {why}"),
+                None => "recommendations may rest on it".into(),
+            }
         }),
     }
 }
