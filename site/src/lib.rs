@@ -27,6 +27,7 @@ use schema::maturity::Maturity;
 use schema::micro::Suite;
 use schema::model::Models;
 use schema::parity::ParityLimits;
+use schema::plan::PlannedScenario;
 use schema::prices::Prices;
 use schema::profile::Profile;
 use schema::registry::Registry;
@@ -71,6 +72,15 @@ pub struct Input<'a> {
     pub publishing: Publishing<'a>,
     /// Templates, texts and assets read from disk instead of those compiled in.
     pub authored: &'a Authored,
+}
+
+impl<'a> Input<'a> {
+    /// The text of a scenario; `None` where its file is gone or has another version than the
+    /// run's, whose words might not be true of it.
+    pub fn text(&self, planned: &PlannedScenario) -> Option<&'a Scenario> {
+        let mut all = self.scenarios.iter();
+        all.find(|text| text.id == planned.id && text.version == planned.version)
+    }
 }
 
 /// What a site has only where it is published, or shown before its time.

@@ -84,7 +84,9 @@ impl OverBudget {
 impl Budget {
     /// Why a cell is not measured, if so.
     pub fn refusal(&self, cell: &CellKey) -> Option<&str> {
-        let over = self.over.iter().find(|over| over.key() == *cell)?;
-        Some(&over.reason)
+        let is_it = |over: &&OverBudget| {
+            over.target == cell.target && over.scenario == cell.scenario && over.case == cell.case
+        };
+        Some(&self.over.iter().find(is_it)?.reason)
     }
 }

@@ -3,6 +3,7 @@
 //! that it was read from; what no page states is left out.
 
 use crate::error::{DataError, read_toml};
+use crate::prices::is_date;
 use crate::registry::Registry;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -52,12 +53,10 @@ pub struct Dossier {
     /// The first release, or commit.
     #[serde(default)]
     pub first: Option<Release>,
-    /// The newest stable one.
-    #[serde(default)]
-    pub latest: Option<Release>,
     /// Stable releases in the 365 days before `read`.
     pub releases_last_year: u32,
-    /// Stable releases, the newest first: the latest few, and those that runs have measured.
+    /// Stable releases, or the last commit, the newest first: the latest few, and those that runs
+    /// have measured.
     pub releases: Vec<Release>,
     /// What is said of it, one statement a topic.
     #[serde(rename = "fact", default)]
@@ -190,6 +189,11 @@ impl Maturity {
 }
 
 impl Dossier {
+    /// The newest stable release.
+    pub fn latest(&self) -> Option<&Release> {
+        self.releases.first()
+    }
+
     /// The release of a version that an engine says of itself, whatever stands around it.
     pub fn release_of(&self, said: &str) -> Option<&Release> {
         let words = |text: &str| -> Vec<String> {
@@ -203,7 +207,7 @@ impl Dossier {
     }
 
     fn fault(&self) -> Option<String> {
-        let named = self.first.iter().chain(&self.latest).chain(&self.releases);
+        let named = self.first.iter().chain(&self.releases);
         if let Some(wrong) = named
             .map(|release| &release.date)
             .find(|date| !is_date(date))
@@ -222,13 +226,6 @@ impl Dossier {
         let wrong = sources.find(|url| !url.is_empty() && !url.starts_with("https://"))?;
         Some(format!("{wrong:?} is no https:// address"))
     }
-}
-
-fn is_date(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('-').collect();
-    let digits =
-        |part: &str, length| part.len() == length && part.bytes().all(|b| b.is_ascii_digit());
-    matches!(parts[..], [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2))
 }
 
 #[cfg(test)]

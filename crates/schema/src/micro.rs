@@ -12,12 +12,22 @@ pub use record::{MicroEvent, MicroLog, MicroSample};
 pub use registry::{MicroRegistry, Program, Variant};
 pub use suite::{Suite, SuiteCase, Work};
 
+use crate::key::CaseKey;
+
 /// What the scenario id of every suite begins with, and the directory of their records.
 pub const DIR: &str = "micro";
 
 /// A suite's scenario id.
 pub fn scenario_id(suite: &str) -> String {
     format!("{DIR}/{suite}")
+}
+
+/// What a case of a suite is called.
+pub fn case_key(suite: &str, case: &str) -> CaseKey {
+    CaseKey {
+        scenario: scenario_id(suite),
+        case: case.to_owned(),
+    }
 }
 
 /// Whether a scenario asked for by name means a suite: `micro/sdpa`, or `micro/*` for

@@ -241,7 +241,7 @@ fn check_source(path: &Path, file_date: &str, row: &str, source: &Source) -> Res
 }
 
 /// `YYYY-MM-DD` with a month and a day that exist in some year.
-fn is_date(text: &str) -> bool {
+pub(crate) fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else {
         return false;

@@ -119,11 +119,7 @@ pub struct Cell {
 impl Cell {
     /// Which cell it is.
     pub fn key(&self) -> CellKey {
-        CellKey {
-            target: self.target.clone(),
-            scenario: self.scenario.clone(),
-            case: self.case.clone(),
-        }
+        self.case_key().of(&self.target)
     }
 
     /// In which case it is.
@@ -279,17 +275,6 @@ pub struct Comparison {
     /// Blocks in which one of the two was disturbed. They are in the ratio all the same;
     /// pages flag them.
     pub not_comparable: Vec<u32>,
-}
-
-impl Comparison {
-    /// The cell in question.
-    pub fn key(&self) -> CellKey {
-        CellKey {
-            target: self.target.clone(),
-            scenario: self.scenario.clone(),
-            case: self.case.clone(),
-        }
-    }
 }
 
 /// What a comparison is against.

@@ -8,7 +8,7 @@ use crate::analysis::{Comparison, MetricId, Role, Verdict};
 use crate::cliffs_delta::cliffs_delta;
 use crate::holm::holm;
 use crate::metrics::{Better, Sample};
-use crate::noise::is_under;
+use crate::noise::{far_end, is_under};
 use crate::paired::{PairedRatio, paired_ratio};
 use crate::ranking::tie_ranks;
 use std::collections::{BTreeMap, BTreeSet};
@@ -171,9 +171,7 @@ pub const EQUAL_WITHIN: f64 = 1.05;
 /// this is what two one-sided tests at 2.5 % would find (Schuirmann 1987). `None` without an
 /// interval.
 pub fn apart_at_most(ci95: Option<(f64, f64)>, noise_floor: Option<f64>) -> Option<f64> {
-    let (low, high) = ci95?;
-    let end = high.max(1.0 / low).max(1.0);
-    Some(end.max(noise_floor.unwrap_or(1.0))).filter(|ratio| ratio.is_finite())
+    Some(far_end(ci95?)?.max(noise_floor.unwrap_or(1.0)))
 }
 
 /// What may be said of a ratio: a difference is one that is significant and not

@@ -9,8 +9,8 @@ use crate::analyse::from_samples;
 use crate::analysis::{Cell, Comparison, MetricId, NoiseFloor};
 use crate::compare::{Contender, Contest};
 use crate::noise::floors;
-use schema::key::{CaseKey, CellKey};
-use schema::micro::{MicroLog, MicroSample, PlannedSuite, scenario_id};
+use schema::key::CellKey;
+use schema::micro::{MicroLog, MicroSample, PlannedSuite, case_key};
 use schema::record::Status;
 use schema::run::Run;
 use schema::twin::twin_name;
@@ -90,10 +90,7 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         facts: BTreeMap::new(),
     };
     for case in &suite.cases {
-        let at = CaseKey {
-            scenario: scenario_id(&suite.id),
-            case: case.id.clone(),
-        };
+        let at = case_key(&suite.id, &case.id);
         let first = analysis.cells.len();
         let mut contenders = Vec::new();
         for variant in &suite.variants {

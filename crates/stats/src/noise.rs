@@ -61,8 +61,12 @@ pub(crate) fn floors(cells: &[Cell], twins: &[Cell]) -> Vec<NoiseFloor> {
 /// The upper 95 % bound of a pair's difference, whichever way, as a ratio of 1 or
 /// more: the end of its t interval that lies further from 1 on a logarithmic scale.
 pub fn bound(pair: &PairedRatio) -> Option<f64> {
-    let (low, high) = pair.ci95?;
-    Some(high.max(1.0 / low)).filter(|bound| bound.is_finite())
+    far_end(pair.ci95?)
+}
+
+/// The end of a ratio's interval that lies further from 1, as a ratio of 1 or more.
+pub fn far_end((low, high): (f64, f64)) -> Option<f64> {
+    Some(high.max(1.0 / low)).filter(|end| end.is_finite())
 }
 
 /// Whether a ratio lies under a floor (a ratio of 1 or more), whichever way.

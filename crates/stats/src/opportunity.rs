@@ -66,9 +66,7 @@ impl Opportunity {
             case: self.case.clone(),
         }
     }
-}
 
-impl Opportunity {
     /// What it is ranked by: the interval's lower end, the distance to the limit that is
     /// sure. Whether any of it can be had is another question. Without an interval nothing
     /// is sure.

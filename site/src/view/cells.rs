@@ -117,15 +117,21 @@ pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
         Verdict::Better => ("better".into(), "good"),
         Verdict::Worse => ("worse".into(), "bad"),
         Verdict::Tie => {
-            let apart = apart_at_most(comparison.ci95, comparison.noise_floor);
-            (tie(significant(comparison), apart), "even")
+            let words = tie(
+                comparison.ratio,
+                comparison.p_holm,
+                apart_at_most(comparison.ci95, comparison.noise_floor),
+            );
+            (words, "even")
         }
         Verdict::Unknown => ("too few invocations to say".into(), "even"),
     }
 }
 
 /// The words of a tie: whether the two are equal for all that matters, or the run can't tell.
-pub fn tie(under_the_floor: bool, apart_at_most: Option<f64>) -> String {
+pub fn tie(ratio: f64, p_holm: Option<f64>, apart_at_most: Option<f64>) -> String {
+    // The blocks agree on a difference, and only the noise floor hides it.
+    let under_the_floor = ratio != 1.0 && p_holm.is_some_and(|p| p < ALPHA);
     let mut words = String::from("no detectable difference");
     if under_the_floor {
         words += ": under the noise floor";
@@ -138,11 +144,6 @@ pub fn tie(under_the_floor: bool, apart_at_most: Option<f64>) -> String {
         true => words + &format!("equal within {}", fmt::percent_more(apart)),
         false => words + &format!("undecided, up to {} apart", fmt::percent_more(apart)),
     }
-}
-
-/// Whether the blocks agree on a difference, so that only the noise floor hides it.
-fn significant(comparison: &Comparison) -> bool {
-    comparison.ratio != 1.0 && comparison.p_holm.is_some_and(|p| p < ALPHA)
 }
 
 /// `3`, or `3=` where others share it.

@@ -16,8 +16,8 @@ use crate::words::{lower_first, plural};
 use schema::registry::Target;
 use serde::Serialize;
 use stats::analysis::{MetricId, Verdict};
+use stats::apart_at_most;
 use stats::pairs::{Compared, NotComparable};
-use stats::{ALPHA, apart_at_most};
 
 /// Rows that a page may have; beyond, only the cases that stand for their scenarios
 /// are listed, and then only so many targets.
@@ -177,9 +177,8 @@ fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
         Verdict::Better => (better.into(), "good"),
         Verdict::Worse => (worse.into(), "bad"),
         Verdict::Tie => {
-            let significant = compared.ratio != 1.0 && compared.p_holm.is_some_and(|p| p < ALPHA);
             let apart = apart_at_most(compared.ci95, compared.noise_floor);
-            (tie(significant, apart), "even")
+            (tie(compared.ratio, compared.p_holm, apart), "even")
         }
         Verdict::Unknown => ("too few launches to say".into(), "even"),
     }

@@ -80,7 +80,7 @@ fn programs(shown: &Shown, engine: &str) -> Vec<Program> {
 
 /// How old it is, how often it comes out, and how old what was measured is.
 fn releases(dossier: &Dossier, versions: &[String]) -> String {
-    let (Some(first), Some(latest)) = (&dossier.first, &dossier.latest) else {
+    let (Some(first), Some(latest)) = (&dossier.first, dossier.latest()) else {
         return String::new();
     };
     let of = |release: &Release| format!("{} of {}", release.version, release.date);
@@ -115,7 +115,7 @@ pub struct Other {
 pub fn not_measured(shown: &Shown) -> Vec<Other> {
     let other = |other: &NotMeasured| Other {
         name: other.name.clone(),
-        latest: dated(&other.latest),
+        latest: dated(other.latest.as_ref()),
         why: other.why.clone(),
         source: other.source.clone(),
     };
@@ -123,7 +123,7 @@ pub fn not_measured(shown: &Shown) -> Vec<Other> {
     all.flat_map(|all| &all.not_measured).map(other).collect()
 }
 
-fn dated(release: &Option<Release>) -> String {
+fn dated(release: Option<&Release>) -> String {
     match release {
         Some(release) => format!("{}, {}", release.version, release.date),
         None => NONE.into(),
@@ -138,9 +138,9 @@ pub fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
         let name = shown.input.registry.engine(id).map(|engine| &engine.name);
         Some(vec![
             name.unwrap_or(id).clone(),
-            dated(&dossier.first),
-            dated(&dossier.latest),
-            match &dossier.latest {
+            dated(dossier.first.as_ref()),
+            dated(dossier.latest()),
+            match dossier.latest() {
                 Some(_) => dossier.releases_last_year.to_string(),
                 None => NONE.into(),
             },

@@ -111,10 +111,7 @@ impl<'a> Shown<'a> {
     /// The text of a scenario; `None` where its file is gone or has another
     /// version than the run's, whose words might not be true of it.
     pub fn text(&self, scenario: &PlannedScenario) -> Option<&'a Scenario> {
-        self.input
-            .scenarios
-            .iter()
-            .find(|s| s.id == scenario.id && s.version == scenario.version)
+        self.input.text(scenario)
     }
 
     /// A scenario's title, or its id.
@@ -169,7 +166,10 @@ impl<'a> Shown<'a> {
     /// The comparison of a cell in a role.
     pub fn comparison(&self, key: &CellKey, role: Role) -> Option<&'a Comparison> {
         let mut all = self.analysis.comparisons.iter();
-        all.find(|c| c.role == role && c.key() == *key)
+        all.find(|c| {
+            (c.role == role && c.target == key.target)
+                && (c.scenario == key.scenario && c.case == key.case)
+        })
     }
 
     /// All comparisons of a case in a role.

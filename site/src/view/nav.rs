@@ -137,8 +137,7 @@ fn destinations(input: &Input) -> Vec<Destination> {
 fn results(input: &Input, run: &Run) -> Vec<(String, String)> {
     let mut pages = vec![(paths::INDEX.into(), "Overview".into())];
     for planned in &run.header.plan.scenarios {
-        let text = input.scenarios.iter().find(|text| text.id == planned.id);
-        let title = text.map_or(&planned.id, |text| &text.title);
+        let title = input.text(planned).map_or(&planned.id, |text| &text.title);
         pages.push((scenario_path(&planned.id), title.clone()));
     }
     pages.push((paths::COMPARE.into(), "Compare".into()));

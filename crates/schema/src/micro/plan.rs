@@ -1,8 +1,8 @@
 //! What a run plans of the micro suites: resolved, so that `run.json` alone says what
 //! was asked and `--resume` needs nothing else.
 
+use super::case_key;
 use super::registry::Variant;
-use super::scenario_id;
 use super::suite::{SuiteCase, Work};
 use crate::key::CellKey;
 use serde::{Deserialize, Serialize};
@@ -81,10 +81,6 @@ pub struct MicroLaunch {
 impl MicroLaunch {
     /// What its cell of a case is called.
     pub fn cell_key(&self, case: &str) -> CellKey {
-        CellKey {
-            target: self.variant.clone(),
-            scenario: scenario_id(&self.suite),
-            case: case.to_owned(),
-        }
+        case_key(&self.suite, case).of(&self.variant)
     }
 }

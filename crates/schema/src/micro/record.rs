@@ -52,11 +52,7 @@ pub struct MicroStart {
 impl MicroStart {
     /// What its cell of a case is called.
     pub fn cell_key(&self, case: &str) -> CellKey {
-        CellKey {
-            target: self.variant.clone(),
-            scenario: super::scenario_id(&self.suite),
-            case: case.to_owned(),
-        }
+        super::case_key(&self.suite, case).of(&self.variant)
     }
 }
 

@@ -248,7 +248,6 @@ fn maturity() -> Maturity {
             package: "candle-core".into(),
             releases_source: "https://example.org/".into(),
             first: Some(release("0.1.0", "2023-08-10")),
-            latest: Some(release("0.11.1", "2026-01-01")),
             releases_last_year: 7,
             releases: vec![release("0.11.1", "2026-01-01")],
             example: String::new(),
