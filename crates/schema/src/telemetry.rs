@@ -9,6 +9,35 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// For so long after a stretch of readings began a record keeps all of them (ns).
+const ALL_NS: u64 = 2_000_000_000;
+/// Thereafter it keeps one in so long (ns).
+const SPARSE_NS: u64 = 400_000_000;
+
+/// Those readings of a launch's case that its record keeps: a request of ten seconds would
+/// be 4 kB of requests and 30 kB of counters otherwise. Of each stretch (a turn, or the case
+/// where there are none) all in the first two seconds, then one in 0.4 s, and the last.
+/// Counters of a processor only grow, so what is left out costs resolution alone; readings
+/// with a gauge (a GPU's, a clock) are all kept. What is kept is kept again.
+pub fn kept(readings: Vec<Telemetry>) -> Vec<Telemetry> {
+    let mut kept: Vec<Telemetry> = Vec::new();
+    let mut began_ns = 0;
+    let mut readings = readings.into_iter().peekable();
+    while let Some(reading) = readings.next() {
+        let is_first = kept.last().is_none_or(|last| last.turn != reading.turn);
+        if is_first {
+            began_ns = reading.t_ns;
+        }
+        let is_last = readings.peek().is_none_or(|next| next.turn != reading.turn);
+        let since = |ns: u64| reading.t_ns.saturating_sub(ns);
+        let is_due = kept.last().is_none_or(|last| since(last.t_ns) >= SPARSE_NS);
+        if is_first || is_last || is_due || since(began_ns) < ALL_NS || reading.has_gauge() {
+            kept.push(reading);
+        }
+    }
+    kept
+}
+
 /// Declares [`Telemetry`]: every counter is optional and left out where absent.
 macro_rules! telemetry {
     ($($(#[doc = $doc:literal])+ $name:ident: $kind:ty,)+) => {
@@ -124,6 +153,18 @@ telemetry! {
     gpu_lost: String,
 }
 
+impl Telemetry {
+    /// Whether it says something that doesn't grow: a clock, or anything of a GPU.
+    fn has_gauge(&self) -> bool {
+        self.cpu_clock_mhz.is_some()
+            || self.gpu_memory_used_bytes.is_some()
+            || self.gpu_utilization_percent.is_some()
+            || self.gpu_power_mw.is_some()
+            || self.gpu_error.is_some()
+            || self.gpu_lost.is_some()
+    }
+}
+
 /// Readings of one case as they stand in a record: a column per counter, so that
 /// each name is written once and not 25 times a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -212,6 +253,31 @@ mod tests {
         let line = serde_json::to_string(&packed).unwrap();
         let again: Readings = serde_json::from_str(&line).unwrap();
         assert_eq!(again.unpack().unwrap(), readings);
+    }
+
+    #[test]
+    fn of_a_long_stretch_a_record_keeps_few_and_what_is_kept_is_kept_again() {
+        let at = |turn, ms: u64| Telemetry {
+            turn,
+            ..reading(ms * 1_000_000)
+        };
+        let long: Vec<_> = (0..250).map(|i| at(None, 40 * i)).collect();
+        let few = kept(long.clone());
+        let times: Vec<u64> = few.iter().map(|r| r.t_ns / 1_000_000).collect();
+        assert_eq!(times[..50], (0..50).map(|i| 40 * i).collect::<Vec<_>>());
+        // 1 960 ms is the last of the first two seconds.
+        let then: Vec<u64> = (0..20).map(|i| 1_960 + 400 * i).collect();
+        assert_eq!(times[49..69], then);
+        assert_eq!(times[69..], [9_960]);
+        assert_eq!(kept(few.clone()), few);
+
+        let turns = [at(Some(0), 0), at(Some(0), 9_000), at(Some(1), 9_100)];
+        assert_eq!(kept(turns.to_vec()), turns);
+
+        let mut gauged = long;
+        gauged[100].cpu_clock_mhz = Some(3_000);
+        assert_eq!(kept(gauged.clone()).len(), few.len() + 1);
+        assert!(kept(gauged.clone()).contains(&gauged[100]));
     }
 
     #[test]

@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use watch::control;
 
-/// Readings written as one line: some 20 s of them.
+/// Readings written as one line.
 const READINGS_PER_LINE: usize = 512;
 
 /// What a launch is made with.
@@ -273,7 +273,8 @@ impl<'a> Running<'a> {
             false => None,
         };
         // Of a case that failed, too: they may tell why.
-        for readings in engine.sampler.take().chunks(READINGS_PER_LINE) {
+        let readings = schema::telemetry::kept(engine.sampler.take());
+        for readings in readings.chunks(READINGS_PER_LINE) {
             self.record
                 .event(RecordEvent::Readings(Readings::pack(&case.id, readings)))
                 .map_err(Stop::Record)?;
