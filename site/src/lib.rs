@@ -40,6 +40,7 @@ use stats::analysis::Analysis;
 use std::collections::BTreeMap;
 use template::Templates;
 use view::Shown;
+use view::guide::GuidePage;
 use view::paths::{engine_path, run_path, scenario_path};
 
 /// What a site is made from.
@@ -157,7 +158,8 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         let path = run_path(&run.run.header.id);
         site.page(path, "run.html", &view::run::page(run, index == 0))?;
     }
-    site.several(input, &shown)?;
+    let guide = view::guide::page(input, &shown);
+    site.several(input, &shown, &guide)?;
     let Some(newest) = shown.first() else {
         site.page(
             view::paths::INDEX.into(),
@@ -169,7 +171,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     site.page(
         view::paths::INDEX.into(),
         "index.html",
-        &view::index::index(newest, &shown),
+        &view::index::index(newest, &shown, &guide),
     )?;
     site.page(
         view::paths::COVERAGE.into(),
@@ -219,13 +221,9 @@ struct Site {
 
 impl Site {
     /// The pages that speak of all runs, and stand without any.
-    fn several(&mut self, input: &Input, shown: &[Shown]) -> Result<()> {
-        use view::{guide, hypotheses, roadmap};
-        self.page(
-            view::paths::GUIDE.into(),
-            "guide.html",
-            &guide::page(input, shown),
-        )?;
+    fn several(&mut self, input: &Input, shown: &[Shown], guide: &GuidePage) -> Result<()> {
+        use view::{hypotheses, roadmap};
+        self.page(view::paths::GUIDE.into(), "guide.html", guide)?;
         if let Some(all) = input.hypotheses {
             let page = hypotheses::page(input, shown, all);
             self.page(view::paths::HYPOTHESES.into(), "hypotheses.html", &page)?;

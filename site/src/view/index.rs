@@ -5,7 +5,7 @@ use super::answer::{Answer, answers, sentence};
 use super::cells::{CellView, status_words, swatch, view};
 use super::figures::speed_up;
 use super::frame::Frame;
-use super::guide::{Take, lead, takes};
+use super::guide::{GuidePage, WorkloadView};
 use super::history::history;
 use super::maturity::Other;
 use super::nav::engines_of;
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Index {
     frame: Frame,
     answer: String,
-    takes: Vec<Take>,
+    workloads: Vec<WorkloadView>,
     answers: Vec<Answer>,
     sizes: String,
     unranked: Vec<Card>,
@@ -124,13 +124,12 @@ pub fn empty(input: &Input) -> Empty {
 }
 
 /// The index of a run; `all` are the runs that the site knows, newest first.
-pub fn index(shown: &Shown, all: &[Shown]) -> Index {
+pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
     let input = shown.input;
     let plan = &shown.run.header.plan;
     let provenance = &shown.run.header.provenance;
     let answers = answers(shown);
-    let takes = takes(input, all);
-    let lead = lead(&takes);
+    let lead = guide.lead();
     let answer = match lead.is_empty() {
         true => sentence(shown, &answers),
         false => format!("{lead} {}", sentence(shown, &answers)),
@@ -152,7 +151,7 @@ pub fn index(shown: &Shown, all: &[Shown]) -> Index {
             &answer,
         ),
         answer,
-        takes,
+        workloads: guide.workloads().to_vec(),
         sizes: sizes(shown),
         unranked: unranked(shown),
         own_engine: own_engine(shown, &answers),

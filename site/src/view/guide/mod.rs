@@ -3,7 +3,6 @@
 //! its words. What the data can't say is answered with the command that would measure it.
 
 mod setup;
-mod take;
 mod workload;
 
 use super::eligible::{Suggestion, eligible, refusal, suggestions};
@@ -20,8 +19,6 @@ use stats::analysis::Verdict;
 use stats::decide::{BrokenBy, Decision, decide};
 use stats::metrics::Better;
 use std::collections::BTreeSet;
-use take::Choice;
-pub use take::{Take, lead};
 use workload::{Asked, WORKLOADS, Workload};
 
 /// Precisions that leave the weights as they were trained, or halve them.
@@ -36,8 +33,9 @@ pub struct GuidePage {
     runs: Vec<RunLine>,
 }
 
-#[derive(Serialize)]
-struct WorkloadView {
+/// What to take for one kind of work.
+#[derive(Clone, Serialize)]
+pub struct WorkloadView {
     anchor: &'static str,
     title: &'static str,
     about: &'static str,
@@ -46,7 +44,7 @@ struct WorkloadView {
     suggestions: Vec<Suggestion>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Recommendation {
     anchor: String,
     choice: String,
@@ -63,18 +61,17 @@ struct Recommendation {
     commands: Vec<(String, String)>,
     settings: Vec<(String, String)>,
     watch: Vec<String>,
-    /// For the first sentence.
-    #[serde(skip)]
+    /// What it is and its value, in a few words.
     short: String,
-    /// How far the next is behind, for the index.
-    #[serde(skip)]
+    /// How far the next is behind.
     ahead: String,
     /// When its run started.
-    #[serde(skip)]
     started: String,
+    /// Whether it is of the newest run of its machine and model.
+    newest: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Candidate {
     target: String,
     path: String,
@@ -107,35 +104,31 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
     }
 }
 
-/// What to take for each kind of work on each kind of hardware and model that was measured: by the
-/// newest run of each that may carry a recommendation.
-pub fn takes(input: &Input, shown: &[Shown]) -> Vec<Take> {
-    let fit = eligible(shown);
-    let take = |workload: &Workload| {
-        let view = workload_view(input, &fit, workload);
-        let mut choices: Vec<Choice> = Vec::new();
-        for r in view.recommendations {
-            if choices.iter().all(|newer| newer.place != r.place) {
-                choices.push(Choice {
-                    choice: r.short,
-                    ahead: r.ahead,
-                    case: r.case,
-                    place: r.place,
-                    started: r.started,
-                    run_path: r.run_path,
-                });
-            }
-        }
-        let command = view.suggestions.first().map(|s| s.command.clone());
-        Take {
-            title: view.title,
-            about: view.about,
-            path: format!("{}#{}", paths::GUIDE, view.anchor),
-            command: command.filter(|_| choices.is_empty()).unwrap_or_default(),
-            choices,
-        }
-    };
-    WORKLOADS.iter().map(take).collect()
+impl GuidePage {
+    /// What to take for each kind of work.
+    pub fn workloads(&self) -> &[WorkloadView] {
+        &self.workloads
+    }
+
+    /// What to take and where that was measured, in a sentence each; empty where nothing was.
+    pub fn lead(&self) -> String {
+        let of = |work: &WorkloadView| {
+            let newest = work.recommendations.iter().filter(|r| r.newest);
+            let said = newest.map(|r| {
+                let ahead = match r.ahead.as_str() {
+                    NONE => String::new(),
+                    ahead => format!(": {ahead}"),
+                };
+                format!("{}: take {}{ahead}, on {}.", work.title, r.short, r.place)
+            });
+            said.collect::<Vec<_>>()
+        };
+        self.workloads
+            .iter()
+            .flat_map(of)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
 }
 
 /// The sentence at the top.
@@ -182,14 +175,16 @@ fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> String {
 }
 
 fn workload_view(input: &Input, fit: &[&Shown], workload: &Workload) -> WorkloadView {
-    let recommendations: Vec<(&&Shown, Recommendation)> = fit
-        .iter()
-        .filter_map(|shown| Some((shown, recommend(shown, workload)?)))
-        .collect();
-    let covered: BTreeSet<&str> = recommendations
-        .iter()
-        .flat_map(|(shown, _)| shown.targets().iter().map(|t| t.backend.as_str()))
-        .collect();
+    let mut recommendations: Vec<Recommendation> = Vec::new();
+    let mut covered: BTreeSet<&str> = BTreeSet::new();
+    for shown in fit {
+        let Some(mut found) = recommend(shown, workload) else {
+            continue;
+        };
+        found.newest = recommendations.iter().all(|r| r.place != found.place);
+        recommendations.push(found);
+        covered.extend(shown.targets().iter().map(|t| t.backend.as_str()));
+    }
     let names: Vec<String> = workload
         .metrics
         .iter()
@@ -211,7 +206,7 @@ fn workload_view(input: &Input, fit: &[&Shown], workload: &Workload) -> Workload
             workload.because
         ),
         suggestions: suggestions(input, workload.scenario, &covered),
-        recommendations: recommendations.into_iter().map(|(_, r)| r).collect(),
+        recommendations,
     }
 }
 
@@ -254,6 +249,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
             None => NONE.into(),
         },
         started: shown.run.header.started.clone(),
+        newest: true,
         short: format!(
             "{}{}{}",
             value_of(&asked, &decision.choice),
