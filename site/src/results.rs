@@ -12,7 +12,7 @@ use stats::analysis::{self, Analysis, Role, Verdict};
 use std::collections::BTreeMap;
 
 /// The number in [`Results::format`], raised whenever a field changes its meaning.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// This file, from which its description is read.
 pub const SOURCE: &str = include_str!("results.rs");
@@ -44,8 +44,8 @@ pub struct Results<'a> {
     pub cells: Vec<Cell<'a>>,
     /// Measured cells against the baseline and against the leader.
     pub comparisons: Vec<Comparison<'a>>,
-    /// Noise floors by case and metric.
-    pub noise_floors: Vec<NoiseFloor<'a>>,
+    /// What targets that ran twice say of each metric's errors.
+    pub noise: Vec<Noise<'a>>,
 }
 
 /// A target in a case.
@@ -124,17 +124,33 @@ pub struct Comparison<'a> {
     pub verdict: &'static str,
 }
 
-/// What can't be told from noise.
+/// What targets that ran twice say of a metric's errors.
 #[derive(Clone, Debug, Serialize)]
-pub struct NoiseFloor<'a> {
+pub struct Noise<'a> {
+    /// Name of the metric.
+    pub metric: &'static str,
+    /// How many times larger the errors of comparisons are than launches show.
+    pub inflation: f64,
+    /// What it rests on.
+    pub pairs: Vec<TwinPair<'a>>,
+}
+
+/// A target against itself under its second name.
+#[derive(Clone, Debug, Serialize)]
+pub struct TwinPair<'a> {
+    /// Target id.
+    pub target: &'a str,
     /// Scenario id.
     pub scenario: &'a str,
     /// Case id.
     pub case: &'a str,
-    /// Name of the metric.
-    pub metric: &'static str,
-    /// The least ratio that may be called a difference.
+    /// Geometric mean over blocks of target ÷ twin.
     pub ratio: f64,
+    /// Its 95 % interval, from its own blocks alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<(f64, f64)>,
+    /// Whether a comparison would call it different from itself.
+    pub different: bool,
 }
 
 /// The file. A number that is not finite is `null`.
@@ -153,18 +169,28 @@ pub fn results_json(run: &Run, analysis: &Analysis, baseline: &str) -> Result<St
         facts: &header.provenance.facts,
         cells: analysis.cells.iter().map(cell).collect(),
         comparisons: analysis.comparisons.iter().map(comparison).collect(),
-        noise_floors: analysis
-            .floors
-            .iter()
-            .map(|floor| NoiseFloor {
-                scenario: &floor.scenario,
-                case: &floor.case,
-                metric: floor.metric.describe().name,
-                ratio: floor.ratio,
-            })
-            .collect(),
+        noise: analysis.noise.iter().map(noise).collect(),
     };
     Ok(serde_json::to_string(&results)? + "\n")
+}
+
+fn noise(noise: &analysis::Noise) -> Noise<'_> {
+    Noise {
+        metric: noise.metric.describe().name,
+        inflation: noise.inflation,
+        pairs: noise.pairs.iter().map(pair).collect(),
+    }
+}
+
+fn pair(pair: &analysis::TwinPair) -> TwinPair<'_> {
+    TwinPair {
+        target: &pair.target,
+        scenario: &pair.scenario,
+        case: &pair.case,
+        ratio: pair.ratio,
+        ci95: pair.ci95,
+        different: pair.is_different,
+    }
 }
 
 fn cell(cell: &analysis::Cell) -> Cell<'_> {

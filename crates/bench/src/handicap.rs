@@ -13,7 +13,7 @@ use proofs::calibrate::Options;
 use runs::results::Results;
 use schema::registry::Handicap;
 use schema::run::Run;
-use site::fmt::{self, Unit};
+use site::fmt;
 use stats::analysis::{Analysis, MetricId, Verdict};
 use stats::pairs::{Compared, NotComparable, pairs};
 use std::process::ExitCode;
@@ -26,6 +26,8 @@ const SCENARIO: &str = "single_request";
 const BLOCKS: u32 = 15;
 /// What t comes to with many blocks.
 const Z95: f64 = 1.96;
+/// The normal distribution's quantile of 80 %.
+const Z80: f64 = 0.84;
 
 /// Measure both and print what the verdicts say. Exit status 3 where a case's
 /// difference isn't found.
@@ -118,7 +120,7 @@ fn table(findings: &[Finding], handicap: &Handicap) -> String {
     } = handicap;
     let mut text = format!(
         "Each pass of {target} takes {percent} % longer than one of {of}\n\n{:6} {:8} {:>7} {:>16} {:>9} {:>12}\n",
-        "case", "metric", "ratio", "95 % interval", "p", "noise floor"
+        "case", "metric", "ratio", "95 % interval", "p", "errors"
     );
     for finding in findings {
         let case = &finding.case;
@@ -126,12 +128,12 @@ fn table(findings: &[Finding], handicap: &Handicap) -> String {
         match &finding.outcome {
             Ok(compared) => {
                 let (ratio, interval) = fmt::ratio(compared.ratio, compared.ci95);
-                let floor = compared.noise_floor;
+                let enlarged = compared.inflation;
                 text.push_str(&format!(
                     "{case:6} {metric:8} {ratio:>7} {:>16} {:>9} {:>12}  {}\n",
                     interval.unwrap_or_default(),
                     compared.p_holm.map_or(fmt::NONE.into(), fmt::p_value),
-                    floor.map_or("unknown".into(), |f| fmt::quantity(Unit::Ratio, f)),
+                    enlarged.map_or("as seen".into(), |by| format!("× {by:.2}")),
                     match compared.verdict {
                         Verdict::Better => "found",
                         Verdict::Tie => "NOT FOUND",
@@ -151,9 +153,8 @@ fn table(findings: &[Finding], handicap: &Handicap) -> String {
 /// How many blocks would find all of them as they spread in these `blocks`; `None` where all are
 /// found.
 ///
-/// A difference must clear the noise floor, which is about as far from 1 as the half-width of its
-/// interval and a mean of nothing beside it: twice the half-width finds three differences in four.
-/// The half-width is t·s/√k.
+/// The interval must lie beyond the smallest difference that matters: with a half-width of two
+/// thirds of what is between them it does in four runs of five. The half-width is t·s/√k.
 fn enough(findings: &[Finding], handicap: &Handicap, blocks: u32) -> Option<String> {
     let t = stats::ci::t_quantile(0.975, f64::from(blocks) - 1.0)?;
     let missed = findings.iter().filter(|finding| !finding.is_found());
@@ -162,7 +163,11 @@ fn enough(findings: &[Finding], handicap: &Handicap, blocks: u32) -> Option<Stri
         Some((high / low).ln() / 2.0 / t * f64::from(blocks).sqrt())
     });
     let widest = spreads.fold(0.0, f64::max);
-    let needed = (2.0 * Z95 * widest / (1.0 + f64::from(handicap.percent) / 100.0).ln()).powi(2);
+    let room = (1.0 + f64::from(handicap.percent) / 100.0).ln() - stats::MATTERS.ln();
+    let needed = ((Z95 + Z80) * widest / room).powi(2);
+    if room <= 0.0 {
+        return None;
+    }
     (widest > 0.0).then(|| {
         format!(
             "Blocks differ by {:.0} % (standard deviation): `--invocations {:.0}` would be likely \
@@ -184,7 +189,7 @@ fn as_json(findings: &[Finding]) -> Vec<serde_json::Value> {
             "ci_low": compared.and_then(|c| Some(c.ci95?.0)),
             "ci_high": compared.and_then(|c| Some(c.ci95?.1)),
             "p_holm": compared.and_then(|c| c.p_holm),
-            "noise_floor_ratio": compared.and_then(|c| c.noise_floor),
+            "inflation": compared.and_then(|c| c.inflation),
             "found": finding.is_found(),
         })
     };
@@ -203,7 +208,8 @@ mod tests {
                 ratio: 1.1,
                 ci95: Some((1.05, 1.15)),
                 p_holm: Some(0.002),
-                noise_floor: Some(1.03),
+                blocks: 5,
+                inflation: Some(1.2),
                 verdict,
                 disturbed: vec![],
             }),
@@ -228,9 +234,9 @@ mod tests {
             compared.ci95 = Some(((0.1 - half).exp(), (0.1 + half).exp()));
         }
         let said = enough(&[finding(Verdict::Tie), missed], &handicap(), 5).unwrap();
-        // (2 · 1.96 · 0.3 / ln 1.1)² = 152.2
+        // ((1.96 + 0.84) · 0.3 / ln (1.1 ÷ 1.02))² = 123.7
         assert!(
-            said.contains("`--invocations 153`") && said.contains("35 %"),
+            said.contains("`--invocations 124`") && said.contains("35 %"),
             "{said}"
         );
     }

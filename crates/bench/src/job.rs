@@ -245,7 +245,7 @@ fn measure_engines(
     let programs = &verify_targets(repo, plan, run_dir, &opened.programs, judged)?;
     let model_dir = repo.model_dir(&plan.model);
     let budget = match loaded.budget {
-        None if plan.budget_s > 0.0 || plan.noise_floor => Some(pilot::run(
+        None if plan.budget_s > 0.0 || plan.aa_pairs => Some(pilot::run(
             &pilot::Pilots {
                 plan,
                 baseline: registry.baseline_of(&plan.targets),

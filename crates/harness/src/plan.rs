@@ -73,7 +73,7 @@ pub fn plan(
         load_timeout_s: profile.load_timeout_s,
         budget_s: profile.budget_s,
         slo: profile.slo,
-        noise_floor: profile.noise_floor,
+        aa_pairs: profile.aa_pairs,
         one_process: profile.one_process,
         prompts: choice.prompts.clone(),
         targets,

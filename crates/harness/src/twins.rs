@@ -166,7 +166,7 @@ mod tests {
             load_timeout_s: 1,
             budget_s: 0.0,
             slo: None,
-            noise_floor: true,
+            aa_pairs: true,
             one_process: false,
             micro: Default::default(),
             targets: vec![],

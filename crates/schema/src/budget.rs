@@ -18,7 +18,7 @@ pub struct Budget {
     pub pilots: Vec<Pilot>,
     /// The cells that are not measured.
     pub over: Vec<OverBudget>,
-    /// The targets that run twice in every block; none: no noise floor is measured.
+    /// The targets that run twice in every block; none: no A/A pair is measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub twins: Vec<Twin>,
 }

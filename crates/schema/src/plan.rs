@@ -38,8 +38,12 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Slo>,
     /// See the profile.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub noise_floor: bool,
+    #[serde(
+        default,
+        rename = "noise_floor",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub aa_pairs: bool,
     /// See the profile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_process: bool,

@@ -52,10 +52,10 @@ pub struct Profile {
     /// What a user still calls responsive; goodput counts requests within it.
     #[serde(default)]
     pub slo: Option<Slo>,
-    /// Whether the fastest and the slowest target run twice in every block, so that
-    /// the noise floor of each cell is known. A pilot says which they are.
+    /// Whether the fastest and the slowest target run twice in every block, so that what lies
+    /// between a target and itself is known. A pilot says which they are.
     #[serde(default)]
-    pub noise_floor: bool,
+    pub aa_pairs: bool,
     /// Whether a target on the CPU has one process a block for all scenarios that don't need a
     /// fresh one, where it would be started for each. It is loaded for the longest context and
     /// the most requests in flight among them.
@@ -205,8 +205,8 @@ impl Profile {
         if profile.slo.is_some_and(|slo| !slo.is_valid()) {
             return fail("[slo]: both limits must be more than 0 ms".into());
         }
-        if profile.noise_floor && profile.invocations < 2 {
-            return fail("noise_floor needs at least 2 invocations: one has no interval".into());
+        if profile.aa_pairs && profile.invocations < 2 {
+            return fail("aa_pairs needs at least 2 invocations: one has no interval".into());
         }
         for (id, sizes) in &profile.scenarios {
             // Whether it may have no prompt_tokens is the scenario's to say: see the plan.

@@ -23,6 +23,10 @@ pub struct Simulation {
     pub rows: Vec<SimulationRow>,
     /// A row for every number of invocations and variation between them.
     pub power: Vec<PowerRow>,
+    /// The true difference whose discovery is counted in `shapes`, a fraction.
+    pub shapes_difference: f64,
+    /// A row for every number of invocations and kind of disturbance.
+    pub shapes: Vec<ShapeRow>,
 }
 
 /// One size of experiment at one intraclass correlation.
@@ -50,12 +54,29 @@ pub struct Found {
     pub coverage: f64,
     /// Two equal targets were called different by the test alone.
     pub false_positive_test: f64,
-    /// Likewise by the verdict: the test and the noise floor.
+    /// Likewise by the verdict: the error enlarged as A/A pairs say, and the interval beyond
+    /// the smallest difference that matters.
     pub false_positive: f64,
     /// The true difference was found by the test alone.
     pub power_test: f64,
     /// Likewise by the verdict.
     pub power: f64,
+    /// Two equal targets were called equal within 5 %.
+    pub equal: f64,
+    /// Two targets that are 5 % apart were called equal within 5 %.
+    pub false_equal: f64,
+}
+
+/// How the verdict fares where launches are not what the test assumes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShapeRow {
+    /// Launches per target.
+    pub invocations: u32,
+    /// What is the matter with the launches, in words.
+    pub shape: String,
+    /// What was found.
+    pub found: Found,
 }
 
 /// How sure a true difference is found, by how much the launches of a target vary.

@@ -1,5 +1,5 @@
 //! The second name of a target that runs twice in every block: the A/A pair that
-//! the noise floor comes from.
+//! A/A pairs come from.
 //!
 //! A twin is no target: no plan, table or ranking lists it. It is the same program
 //! with the same settings, and whatever lies between the two names is noise. Its

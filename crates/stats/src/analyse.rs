@@ -12,7 +12,7 @@ use crate::disturbance;
 use crate::evidence::Evidence;
 use crate::judge::judge;
 use crate::metrics::{Sample, leading_metric};
-use crate::noise::floors;
+use crate::noise::noise;
 use crate::percentile::{percentile_of_sorted, printable, sorted};
 use crate::quantiles::quantiles_of_sorted;
 use crate::samples::{Setting, samples};
@@ -40,8 +40,10 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
         cells: Vec::new(),
         comparisons: Vec::new(),
         scalings: Vec::new(),
-        floors: Vec::new(),
+        noise: Vec::new(),
     };
+    let mut twins = Vec::new();
+    let mut contests = Vec::new();
     for scenario in &plan.scenarios {
         let first_of_scenario = analysis.cells.len();
         let leading = scenarios
@@ -50,7 +52,6 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
             .and_then(leading_metric);
         for case in &scenario.cases {
             let mut contenders = Vec::new();
-            let mut twins = Vec::new();
             let first = analysis.cells.len();
             for target in plan.targets.iter().filter(|t| scenario.runs(&t.id)) {
                 let setting = Setting {
@@ -62,9 +63,6 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
                 analysis.cells.push(cell);
                 contenders.extend(contender);
             }
-            analysis
-                .floors
-                .extend(floors(&analysis.cells[first..], &twins));
             let Some(metric) = leading.filter(|_| !scenario.has_own_loads()) else {
                 continue;
             };
@@ -72,16 +70,10 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
                 scenario: &scenario.id,
                 case: &case.id,
                 metric,
-                noise_floor: analysis
-                    .floor(&scenario.case_key(case), metric)
-                    .map(|floor| floor.ratio),
+                inflation: None,
                 contenders,
             };
-            let ranks = contest.ranks();
-            for cell in &mut analysis.cells[first..] {
-                cell.rank = ranks.get(cell.target.as_str()).copied();
-            }
-            analysis.comparisons.extend(contest.comparisons(baseline));
+            contests.push((first..analysis.cells.len(), contest));
         }
         let cells = &analysis.cells[first_of_scenario..];
         let scalings = plan.targets.iter().filter_map(|target| {
@@ -89,6 +81,16 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
             scaling(scenario, &of_target)
         });
         analysis.scalings.extend(scalings);
+    }
+    // Only now is known what the pairs of all cases say of a metric's errors.
+    analysis.noise = noise(&analysis.cells, &twins);
+    for (cells, mut contest) in contests {
+        contest.inflation = analysis.noise(contest.metric).map(|noise| noise.inflation);
+        let ranks = contest.ranks();
+        for cell in &mut analysis.cells[cells] {
+            cell.rank = ranks.get(cell.target.as_str()).copied();
+        }
+        analysis.comparisons.extend(contest.comparisons(baseline));
     }
     analysis
 }

@@ -20,17 +20,20 @@ pub struct Analysis {
     /// How throughput grows with concurrency, by scenario and target, where the plan
     /// varies it from 1 on.
     pub scalings: Vec<Scaling>,
-    /// The noise floors, by scenario, case and metric; none where no target ran
-    /// twice, or not in two blocks.
-    pub floors: Vec<NoiseFloor>,
+    /// What targets that ran twice say of errors, by metric; none where no target did, or
+    /// not in two blocks.
+    pub noise: Vec<Noise>,
 }
 
 impl Analysis {
-    /// The noise floor of a case on a metric.
-    pub fn floor(&self, at: &CaseKey, metric: MetricId) -> Option<&NoiseFloor> {
-        self.floors
-            .iter()
-            .find(|f| f.metric == metric && f.case == at.case && f.scenario == at.scenario)
+    /// What targets that ran twice say of a metric's errors.
+    pub fn noise(&self, metric: MetricId) -> Option<&Noise> {
+        self.noise.iter().find(|noise| noise.metric == metric)
+    }
+
+    /// By how much a metric's errors are enlarged; 1 where nobody ran twice.
+    pub fn inflation(&self, metric: MetricId) -> f64 {
+        self.noise(metric).map_or(1.0, |noise| noise.inflation)
     }
 }
 
@@ -55,31 +58,40 @@ pub struct Scaling {
     pub usl: Option<Usl>,
 }
 
-/// What can't be told from noise in a case, on a metric: see [`crate::noise`].
+/// What targets that ran twice say of a metric's errors: see [`crate::noise`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct NoiseFloor {
-    /// Scenario id.
-    pub scenario: String,
-    /// Case id.
-    pub case: String,
+pub struct Noise {
     /// Metric.
     pub metric: MetricId,
-    /// The least ratio (1 or more) that may be called a difference: the largest
-    /// upper 95 % bound of the pairs.
-    pub ratio: f64,
+    /// How many times larger the errors of comparisons are than launches show, 1 or more.
+    pub inflation: f64,
     /// What it rests on.
     pub pairs: Vec<TwinPair>,
 }
 
-/// A target against itself under its second name.
+impl Noise {
+    /// The pairs of one case.
+    pub fn of_case(&self, at: &CaseKey) -> impl Iterator<Item = &TwinPair> {
+        let pairs = self.pairs.iter();
+        pairs.filter(move |pair| pair.case == at.case && pair.scenario == at.scenario)
+    }
+}
+
+/// A target against itself under its second name, in one case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TwinPair {
     /// Target id.
     pub target: String,
+    /// Scenario id.
+    pub scenario: String,
+    /// Case id.
+    pub case: String,
     /// Geometric mean over blocks of target ÷ twin.
     pub ratio: f64,
-    /// Its 95 % t interval.
+    /// Its 95 % t interval, from its own blocks alone.
     pub ci95: Option<(f64, f64)>,
+    /// Whether a comparison would call it different from itself.
+    pub is_different: bool,
 }
 
 /// Target × scenario × case.
@@ -262,14 +274,16 @@ pub struct Comparison {
     /// How many times better `target` is than `against` (speed-up: > 1 is better,
     /// whichever direction the metric has): geometric mean over blocks.
     pub ratio: f64,
-    /// 95 % interval: t on block-paired log ratios.
+    /// How many blocks both were measured in.
+    pub blocks: usize,
+    /// 95 % interval: t on block-paired log ratios, the error enlarged by `inflation`.
     pub ci95: Option<(f64, f64)>,
-    /// Two-sided p, Holm-adjusted within scenario, case and role.
+    /// Two-sided p, likewise, Holm-adjusted within scenario, case and role.
     pub p_holm: Option<f64>,
     /// Cliff's delta of pooled samples, −1…1, positive where target is better.
     pub cliffs_delta: Option<f64>,
-    /// The noise floor of the case, a ratio of 1 or more; `None`: not measured.
-    pub noise_floor: Option<f64>,
+    /// By how much the error is enlarged, as A/A pairs say; `None`: nobody ran twice.
+    pub inflation: Option<f64>,
     /// What may be said.
     pub verdict: Verdict,
     /// Blocks in which one of the two was disturbed. They are in the ratio all the same;
@@ -289,12 +303,20 @@ pub enum Role {
 /// What may be said of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Better, p_holm < 0.05, and not under the noise floor.
+    /// Better: p_holm < 0.05, and the whole interval is beyond the smallest difference that
+    /// matters.
     Better,
-    /// Worse, p_holm < 0.05, and not under the noise floor.
+    /// Worse, likewise.
     Worse,
-    /// No detectable difference.
+    /// No difference that matters was found.
     Tie,
     /// Too few invocations to say.
     Unknown,
+}
+
+impl Verdict {
+    /// Whether it says that two differ.
+    pub fn is_difference(self) -> bool {
+        matches!(self, Self::Better | Self::Worse)
+    }
 }

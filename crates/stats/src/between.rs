@@ -7,27 +7,17 @@
 //! reason to refuse it. The whole table is one family for Holm's correction.
 
 use crate::analyse::analyse;
-use crate::analysis::{Analysis, Cell, MetricId};
-use crate::compare::ALPHA;
+use crate::analysis::{Analysis, Cell, MetricId, Noise};
 use crate::holm::holm;
 use crate::metrics::{Better, leading_metric};
 use crate::sameness;
 use crate::unpaired::{UnpairedRatio, unpaired_ratio};
 use schema::key::CellKey;
-use schema::micro::is_micro;
+use schema::micro::{is_micro, scenario_id};
 use schema::record::Status;
 use schema::run::Run;
 use schema::scenario::Scenario;
 use std::collections::BTreeMap;
-
-/// One of two runs.
-pub struct Side<'a> {
-    /// Its records.
-    pub run: &'a Run,
-    /// Its noise floors by (scenario, case): the log ratio under which it tells a
-    /// target from itself by chance. A case that has none rests on its test alone.
-    pub noise_floors: BTreeMap<(String, String), f64>,
-}
 
 /// A cell in both runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +41,9 @@ pub struct Change {
     pub ci95: Option<(f64, f64)>,
     /// Two-sided p, Holm-adjusted over all cells that could be compared.
     pub p_holm: Option<f64>,
-    /// The larger of both runs' floors, a log ratio.
-    pub noise_floor: Option<f64>,
+    /// By how much the error is enlarged: the larger of what both runs' A/A pairs say; `None`
+    /// where nobody ran twice in either.
+    pub inflation: Option<f64>,
     /// What may be said.
     pub verdict: Verdict,
     /// Why it can't be compared; else empty.
@@ -88,13 +79,8 @@ pub enum Verdict {
 /// Every cell that either run planned, in the first run's order, then the second's.
 ///
 /// `metric` replaces the scenarios' leading metrics.
-pub fn between(
-    a: &Side,
-    b: &Side,
-    scenarios: &[Scenario],
-    metric: Option<MetricId>,
-) -> Vec<Change> {
-    let (before, after) = (Index::new(a.run, scenarios), Index::new(b.run, scenarios));
+pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Vec<Change> {
+    let (before, after) = (Index::new(a, scenarios), Index::new(b, scenarios));
     let only_after = after.cells().filter(|cell| before.find(cell).is_none());
     let mut tested: Vec<(Change, Option<f64>)> = before
         .cells()
@@ -108,7 +94,9 @@ pub fn between(
             let metric = metric.or_else(of_scenario);
             let sides = (before.find(cell), after.find(cell));
             let mut change = change(cell, metric, sides);
-            let tested = test(a.run, b.run, metric, sides);
+            let inflations = [&before, &after].map(|side| side.inflation(cell, metric?));
+            change.inflation = inflations.into_iter().flatten().reduce(f64::max);
+            let tested = test(a, b, metric, sides, change.inflation.unwrap_or(1.0));
             let p = match tested {
                 Ok(tested) => Some(record(&mut change, &tested)),
                 Err(reason) => {
@@ -116,7 +104,6 @@ pub fn between(
                     None
                 }
             };
-            change.noise_floor = floor(a, b, cell);
             (change, p)
         })
         .collect();
@@ -135,16 +122,34 @@ pub fn between(
 struct Index {
     analysis: Analysis,
     places: BTreeMap<CellKey, usize>,
+    /// What the micro suites' pairs say, by scenario.
+    micro: BTreeMap<String, Vec<Noise>>,
 }
 
 impl Index {
     fn new(run: &Run, scenarios: &[Scenario]) -> Self {
         // Comparisons inside the run aren't asked for, so no baseline is named.
         let mut analysis = analyse(run, scenarios, "");
-        let suites = crate::micro::analyse(run).into_iter();
-        analysis.cells.extend(suites.flat_map(|suite| suite.cells));
+        let mut micro = BTreeMap::new();
+        for suite in crate::micro::analyse(run) {
+            analysis.cells.extend(suite.cells);
+            micro.insert(scenario_id(&suite.id), suite.noise);
+        }
         let places = analysis.cells.iter().map(Cell::key).zip(0..).collect();
-        Self { analysis, places }
+        Self {
+            analysis,
+            places,
+            micro,
+        }
+    }
+
+    /// By how much the errors of a cell's metric are enlarged.
+    fn inflation(&self, cell: &Cell, metric: MetricId) -> Option<f64> {
+        let mut noise = match is_micro(&cell.scenario) {
+            true => self.micro.get(&cell.scenario)?.iter(),
+            false => self.analysis.noise.iter(),
+        };
+        Some(noise.find(|noise| noise.metric == metric)?.inflation)
     }
 
     fn cells(&self) -> impl Iterator<Item = &Cell> {
@@ -155,13 +160,6 @@ impl Index {
         let place = self.places.get(&cell.key())?;
         self.analysis.cells.get(*place)
     }
-}
-
-/// The larger of both runs' floors.
-fn floor(a: &Side, b: &Side, cell: &Cell) -> Option<f64> {
-    let case = (cell.scenario.clone(), cell.case.clone());
-    let floors = [a, b].map(|side| side.noise_floors.get(&case).copied());
-    floors.into_iter().flatten().reduce(f64::max)
 }
 
 /// The cell before anything is said of it.
@@ -177,7 +175,7 @@ fn change(cell: &Cell, metric: Option<MetricId>, sides: (Option<&Cell>, Option<&
         ratio: None,
         ci95: None,
         p_holm: None,
-        noise_floor: None,
+        inflation: None,
         verdict: Verdict::NotComparable,
         reason: String::new(),
         broken: sides.0.is_some_and(|cell| cell.status == Status::Ok)
@@ -214,6 +212,7 @@ fn test(
     b: &Run,
     metric: Option<MetricId>,
     sides: (Option<&Cell>, Option<&Cell>),
+    inflation: f64,
 ) -> Result<UnpairedRatio, String> {
     let metric = metric.ok_or("its scenario is not in data/scenarios, so no metric leads it")?;
     let about = metric.describe();
@@ -242,9 +241,15 @@ fn test(
             ));
         }
     }
+    if !inflation.is_finite() {
+        return Err(format!(
+            "by {} half of the targets that ran twice differ from themselves, so nothing can be told apart",
+            about.name
+        ));
+    }
     let ratio = match about.better {
-        Better::Lower => unpaired_ratio(&before, &after),
-        Better::Higher => unpaired_ratio(&after, &before),
+        Better::Lower => unpaired_ratio(&before, &after, inflation),
+        Better::Higher => unpaired_ratio(&after, &before, inflation),
         Better::Neither => return Err(format!("{} has no better direction", about.name)),
     };
     ratio.ok_or_else(|| format!("a {} of 0 has no ratio", about.name))
@@ -257,18 +262,13 @@ fn record(change: &mut Change, tested: &UnpairedRatio) -> f64 {
     tested.p
 }
 
-/// A difference is one beyond chance (Holm's p) *and* beyond the noise floor: with
-/// quiet invocations chance alone would let through what a rerun doesn't repeat.
+/// A difference is one beyond chance (Holm's p) whose whole interval lies beyond the smallest
+/// difference that matters, as within a run.
 fn verdict(change: &Change) -> Verdict {
-    let (Some(ratio), Some(p)) = (change.ratio, change.p_holm) else {
-        return Verdict::NotComparable;
-    };
-    let within_noise = change.noise_floor.is_some_and(|f| ratio.ln().abs() <= f);
-    if p >= ALPHA || within_noise || ratio == 1.0 {
-        Verdict::NoDetectableDifference
-    } else if ratio > 1.0 {
-        Verdict::Faster
-    } else {
-        Verdict::Slower
+    match crate::compare::verdict(change.p_holm, change.ci95) {
+        crate::analysis::Verdict::Better => Verdict::Faster,
+        crate::analysis::Verdict::Worse => Verdict::Slower,
+        crate::analysis::Verdict::Tie => Verdict::NoDetectableDifference,
+        crate::analysis::Verdict::Unknown => Verdict::NotComparable,
     }
 }

@@ -5,16 +5,18 @@
 //! survives Holm's correction over all the others.
 
 use crate::analysis::{Comparison, MetricId, Role, Verdict};
+use crate::ci::CONFIDENCE;
 use crate::cliffs_delta::cliffs_delta;
 use crate::holm::holm;
 use crate::metrics::{Better, Sample};
-use crate::noise::{far_end, is_under};
-use crate::paired::{PairedRatio, paired_ratio};
+use crate::paired::{PairedRatio, paired_ratio_at};
 use crate::ranking::tie_ranks;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Adjusted p under which two cells differ.
 pub const ALPHA: f64 = 0.05;
+/// The smallest difference that matters, as a ratio: a place in memory makes smaller ones.
+pub const MATTERS: f64 = 1.02;
 
 /// An `ok` cell's leading metric.
 pub(crate) struct Contender {
@@ -38,8 +40,8 @@ pub(crate) struct Contest<'a> {
     pub(crate) case: &'a str,
     /// The leading metric.
     pub(crate) metric: MetricId,
-    /// The noise floor (a ratio of 1 or more), where it was measured.
-    pub(crate) noise_floor: Option<f64>,
+    /// By how much errors are enlarged, where a target ran twice.
+    pub(crate) inflation: Option<f64>,
     /// The `ok` cells, in plan order.
     pub(crate) contenders: Vec<Contender>,
 }
@@ -125,11 +127,12 @@ impl Contest<'_> {
                     against: against.target.clone(),
                     role,
                     ratio: ratio.ratio,
+                    blocks: ratio.blocks,
                     ci95: ratio.ci95,
                     p_holm,
                     cliffs_delta: self.delta(other, against),
-                    noise_floor: self.noise_floor,
-                    verdict: verdict(ratio.ratio, p_holm, self.noise_floor),
+                    inflation: self.inflation,
+                    verdict: verdict(p_holm, ratio.ci95),
                     not_comparable: other.disturbed.union(&against.disturbed).copied().collect(),
                 }
             })
@@ -143,9 +146,10 @@ impl Contest<'_> {
             .iter()
             .filter_map(|(block, a)| Some((*a, *b.by_block.get(block)?)))
             .unzip();
+        let ratio = |a, b| paired_ratio_at(a, b, CONFIDENCE, self.inflation.unwrap_or(1.0));
         match self.metric.describe().better {
-            Better::Lower => paired_ratio(&b, &a),
-            Better::Higher => paired_ratio(&a, &b),
+            Better::Lower => ratio(&b, &a),
+            Better::Higher => ratio(&a, &b),
             Better::Neither => None,
         }
     }
@@ -163,26 +167,15 @@ impl Contest<'_> {
     }
 }
 
-/// The ratio within which two targets that can't be told apart count as equal.
-pub const EQUAL_WITHIN: f64 = 1.05;
-
-/// How far apart two targets are at most, as a ratio of 1 or more: the end of the ratio's 95 %
-/// interval that lies further from 1, and no less than the noise floor. That they are nearer than
-/// this is what two one-sided tests at 2.5 % would find (Schuirmann 1987). `None` without an
-/// interval.
-pub fn apart_at_most(ci95: Option<(f64, f64)>, noise_floor: Option<f64>) -> Option<f64> {
-    Some(far_end(ci95?)?.max(noise_floor.unwrap_or(1.0)))
-}
-
-/// What may be said of a ratio: a difference is one that is significant and not
-/// under the noise floor.
-pub(crate) fn verdict(ratio: f64, p_holm: Option<f64>, noise_floor: Option<f64>) -> Verdict {
-    match p_holm {
-        None => Verdict::Unknown,
-        Some(p) if p >= ALPHA || ratio == 1.0 => Verdict::Tie,
-        Some(_) if noise_floor.is_some_and(|floor| is_under(ratio, floor)) => Verdict::Tie,
-        Some(_) if ratio > 1.0 => Verdict::Better,
-        Some(_) => Verdict::Worse,
+/// What may be said of a ratio: it is a difference where p is under [`ALPHA`] and the whole
+/// 95 % interval lies beyond [`MATTERS`].
+pub(crate) fn verdict(p_holm: Option<f64>, ci95: Option<(f64, f64)>) -> Verdict {
+    match (p_holm, ci95) {
+        (None, _) => Verdict::Unknown,
+        (Some(p), _) if p >= ALPHA => Verdict::Tie,
+        (_, Some((low, _))) if low > MATTERS => Verdict::Better,
+        (_, Some((_, high))) if high < 1.0 / MATTERS => Verdict::Worse,
+        _ => Verdict::Tie,
     }
 }
 
@@ -191,13 +184,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_far_apart_two_can_be_is_what_the_interval_and_the_floor_leave() {
-        let apart = |ci95, floor| apart_at_most(ci95, floor).unwrap();
-        assert_eq!(apart(Some((0.98, 1.03)), None), 1.03);
-        assert_eq!(apart(Some((0.8, 1.03)), None), 1.25);
-        assert_eq!(apart(Some((0.98, 1.03)), Some(1.1)), 1.1);
-        assert_eq!(apart(Some((1.0, 1.0)), None), 1.0);
-        assert_eq!(apart_at_most(None, Some(1.1)), None, "one block");
-        assert_eq!(apart_at_most(Some((0.0, 1.0)), None), None);
+    fn a_difference_is_one_that_is_significant_and_matters() {
+        let said = |p, low, high| verdict(Some(p), Some((low, high)));
+        assert_eq!(said(0.01, 1.03, 1.10), Verdict::Better);
+        assert_eq!(said(0.01, 0.90, 0.97), Verdict::Worse);
+        assert_eq!(said(0.01, 1.01, 1.10), Verdict::Tie, "it may be 1 %");
+        assert_eq!(said(0.01, 0.90, 0.99), Verdict::Tie);
+        assert_eq!(said(0.05, 1.03, 1.10), Verdict::Tie, "Holm's p");
+        assert_eq!(verdict(Some(1.0), None), Verdict::Tie);
+        assert_eq!(verdict(None, None), Verdict::Unknown);
     }
 }

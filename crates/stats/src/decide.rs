@@ -40,17 +40,17 @@ pub struct Decision {
     pub ahead_of: Option<Comparison>,
 }
 
-/// Decide among the cells of one case. `floor` is the noise floor of the case on the
-/// metric, `cost` what adopting a target costs, where that is known. `None` where
+/// Decide among the cells of one case. `inflation` is by how much the metric's errors are
+/// enlarged ([`crate::noise`]), `cost` what adopting a target costs, where that is known. `None` where
 /// nothing was measured, the metric has no better direction, or several were measured
 /// and one in a single launch: then nothing tells them apart.
 pub fn decide(
     cells: &[&Cell],
     metric: MetricId,
-    floor: Option<f64>,
+    inflation: Option<f64>,
     cost: impl Fn(&str) -> Option<u64>,
 ) -> Option<Decision> {
-    let contest = contest(cells, metric, floor)?;
+    let contest = contest(cells, metric, inflation)?;
     let ranks = contest.ranks();
     let mut tied: Vec<(&str, f64)> = contest
         .contenders
@@ -103,7 +103,11 @@ fn ahead_of(contest: &Contest, tied: &[String]) -> Option<Comparison> {
         .find(|c| c.role == Role::Baseline && c.target == tied[0])
 }
 
-fn contest<'a>(cells: &[&'a Cell], metric: MetricId, floor: Option<f64>) -> Option<Contest<'a>> {
+fn contest<'a>(
+    cells: &[&'a Cell],
+    metric: MetricId,
+    inflation: Option<f64>,
+) -> Option<Contest<'a>> {
     let first = cells.first()?;
     let measured = |cell: &&'a Cell| -> Option<(&'a Cell, &'a Metric)> {
         let found = cell.metric(metric)?;
@@ -114,7 +118,7 @@ fn contest<'a>(cells: &[&'a Cell], metric: MetricId, floor: Option<f64>) -> Opti
         scenario: &first.scenario,
         case: &first.case,
         metric,
-        noise_floor: floor,
+        inflation,
         contenders: cells
             .iter()
             .filter_map(measured)
@@ -174,11 +178,11 @@ mod tests {
 
     fn choose(
         cells: &[Cell],
-        floor: Option<f64>,
+        inflation: Option<f64>,
         cost: impl Fn(&str) -> Option<u64>,
     ) -> Option<Decision> {
         let cells: Vec<&Cell> = cells.iter().collect();
-        decide(&cells, MetricId::OutputTokPerS, floor, cost)
+        decide(&cells, MetricId::OutputTokPerS, inflation, cost)
     }
 
     #[test]
@@ -229,11 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lead_under_the_noise_floor_is_a_tie() {
+    fn a_lead_that_the_pairs_make_uncertain_is_a_tie() {
         let cells = [cell("a", 100.0, 0.001), cell("bb", 104.0, 0.001)];
         let cost = |t: &str| Some(t.len() as u64);
         assert_eq!(choose(&cells, None, cost).unwrap().choice, "bb");
-        let decision = choose(&cells, Some(1.1), cost).unwrap();
+        let decision = choose(&cells, Some(20.0), cost).unwrap();
         assert_eq!((decision.choice.as_str(), decision.tied.len()), ("a", 2));
         assert_eq!(decision.ahead_of, None);
     }

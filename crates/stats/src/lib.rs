@@ -49,6 +49,7 @@ pub mod sequence;
 pub mod simulate;
 pub mod slo;
 pub mod stationarity;
+pub mod tie;
 pub mod timing;
 pub mod unpaired;
 pub mod usl;
@@ -56,5 +57,5 @@ pub mod utilization;
 pub mod window;
 
 pub use analyse::analyse;
-pub use compare::{ALPHA, EQUAL_WITHIN, apart_at_most};
+pub use compare::{ALPHA, MATTERS};
 pub use metrics::{unknown_metrics, validate};

@@ -1,14 +1,14 @@
 //! The micro suites of a run, derived: cells, comparisons with the baseline and the
-//! leader, ranks and noise floors, by the very functions that judge the engines.
+//! leader, ranks and noise, by the very functions that judge the engines.
 //!
 //! A cell is a variant and a case. Its leading metric is the time of a call; the
-//! baseline runs twice in every block, and what lies between it and itself is the noise
-//! floor of the case.
+//! baseline runs twice in every block, and what lies between it and itself in the suite's
+//! cases says how large errors are.
 
 use crate::analyse::from_samples;
-use crate::analysis::{Cell, Comparison, MetricId, NoiseFloor};
+use crate::analysis::{Cell, Comparison, MetricId, Noise};
 use crate::compare::{Contender, Contest};
-use crate::noise::floors;
+use crate::noise::noise;
 use schema::key::CellKey;
 use schema::micro::{MicroLog, MicroSample, PlannedSuite, case_key};
 use schema::record::Status;
@@ -33,9 +33,9 @@ pub struct SuiteAnalysis {
     pub cells: Vec<Cell>,
     /// Of every measured cell with the baseline's and with the leader's.
     pub comparisons: Vec<Comparison>,
-    /// By case and metric.
-    pub floors: Vec<NoiseFloor>,
-    /// What the baseline's second launches gave, a cell a case: why there is no floor
+    /// By metric.
+    pub noise: Vec<Noise>,
+    /// What the baseline's second launches gave, a cell a case: why there is no pair
     /// stands in those that failed.
     pub twins: Vec<Cell>,
     /// What else is known of a measured cell, by (case, variant).
@@ -54,6 +54,11 @@ pub struct MicroFacts {
 }
 
 impl SuiteAnalysis {
+    /// What the baseline's second launches say of a metric's errors.
+    pub fn noise(&self, metric: MetricId) -> Option<&Noise> {
+        self.noise.iter().find(|noise| noise.metric == metric)
+    }
+
     /// A cell.
     pub fn cell(&self, case: &str, variant: &str) -> Option<&Cell> {
         let mut cells = self.cells.iter();
@@ -85,10 +90,11 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         id: suite.id.clone(),
         cells: Vec::new(),
         comparisons: Vec::new(),
-        floors: Vec::new(),
+        noise: Vec::new(),
         twins: Vec::new(),
         facts: BTreeMap::new(),
     };
+    let mut contests = Vec::new();
     for case in &suite.cases {
         let at = case_key(&suite.id, &case.id);
         let first = analysis.cells.len();
@@ -106,23 +112,27 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         let twin = twin_name(&suite.baseline);
         let second = Evidence::gather(run, suite, logs, &twin, &case.id);
         let (second, _) = second.cell(at.of(&twin));
-        let floors = floors(&analysis.cells[first..], std::slice::from_ref(&second));
         analysis.twins.push(second);
-        let noise_floor = floors.iter().find(|f| f.metric == MetricId::CallNs);
+        contests.push((first..analysis.cells.len(), at, contenders));
+    }
+    analysis.noise = noise(&analysis.cells, &analysis.twins);
+    let inflation = analysis
+        .noise(MetricId::CallNs)
+        .map(|noise| noise.inflation);
+    for (cells, at, contenders) in contests {
         let contest = Contest {
             scenario: &at.scenario,
             case: &at.case,
             metric: MetricId::CallNs,
-            noise_floor: noise_floor.map(|floor| floor.ratio),
+            inflation,
             contenders,
         };
         let ranks = contest.ranks();
-        for cell in &mut analysis.cells[first..] {
+        for cell in &mut analysis.cells[cells] {
             cell.rank = ranks.get(cell.target.as_str()).copied();
         }
         let comparisons = contest.comparisons(&suite.baseline);
         analysis.comparisons.extend(comparisons);
-        analysis.floors.extend(floors);
     }
     analysis
 }

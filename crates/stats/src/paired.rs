@@ -7,7 +7,7 @@
 //! a third of the pairs of a target with itself different, because requests of
 //! one process are no independent draws.
 
-use crate::ci::{CONFIDENCE, mean_interval_at, t_two_sided_p};
+use crate::ci::{CONFIDENCE, t_quantile, t_two_sided_p};
 use crate::describe::{mean, stddev};
 
 /// What paired blocks say about a ratio.
@@ -21,6 +21,9 @@ pub struct PairedRatio {
     pub ci95: Option<(f64, f64)>,
     /// Two-sided p that the ratio is 1; `None` with one block.
     pub p: Option<f64>,
+    /// Standard error of the ratio's logarithm, as large as `ci95` and `p` take it; `None`
+    /// with one block.
+    pub error: Option<f64>,
 }
 
 /// Compare `a` with `b`, block by block (same length, same order).
@@ -29,12 +32,18 @@ pub struct PairedRatio {
 /// positive: then there is no logarithm. Where all log ratios are equal the t
 /// statistic is infinite and p is 0, unless they are all 0: then p is 1.
 pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<PairedRatio> {
-    paired_ratio_at(a, b, CONFIDENCE)
+    paired_ratio_at(a, b, CONFIDENCE, 1.0)
 }
 
 /// [`paired_ratio`] with an interval of another confidence in `ci95`, for a family that
-/// shares 5 % of error.
-pub fn paired_ratio_at(a: &[f64], b: &[f64], confidence: f64) -> Option<PairedRatio> {
+/// shares 5 % of error, and with the standard error `inflation` times as large (1 or more, see
+/// [`crate::noise`]). With an infinite one there is no interval, and p is 1.
+pub fn paired_ratio_at(
+    a: &[f64],
+    b: &[f64],
+    confidence: f64,
+    inflation: f64,
+) -> Option<PairedRatio> {
     let usable = |values: &[f64]| values.iter().all(|x| x.is_finite() && *x > 0.0);
     if a.len() != b.len() || a.is_empty() || !usable(a) || !usable(b) {
         return None;
@@ -42,29 +51,29 @@ pub fn paired_ratio_at(a: &[f64], b: &[f64], confidence: f64) -> Option<PairedRa
     // A difference of logarithms, not the logarithm of a quotient: the quotient
     // of extreme values can overflow.
     let logs: Vec<f64> = a.iter().zip(b).map(|(a, b)| a.ln() - b.ln()).collect();
-    let ratio = finite_positive(mean(&logs)?.exp())?;
+    let log = mean(&logs)?;
+    let k = logs.len() as f64;
+    // Nothing times infinity is infinite here: that there is no spread says nothing either.
+    let error = stddev(&logs).map(|spread| match inflation.is_finite() {
+        true => inflation * spread / k.sqrt(),
+        false => f64::INFINITY,
+    });
     Some(PairedRatio {
         blocks: logs.len(),
-        ratio,
-        ci95: mean_interval_at(&logs, confidence).and_then(|i| {
+        ratio: finite_positive(log.exp())?,
+        ci95: error.and_then(|error| {
+            let half = t_quantile(0.5 + confidence / 2.0, k - 1.0)? * error;
             Some((
-                finite_positive(i.low.exp())?,
-                finite_positive(i.high.exp())?,
+                finite_positive((log - half).exp())?,
+                finite_positive((log + half).exp())?,
             ))
         }),
-        p: t_test(&logs),
+        p: error.and_then(|error| match log {
+            0.0 => Some(1.0),
+            log => t_two_sided_p(log / error, k - 1.0),
+        }),
+        error,
     })
-}
-
-/// Two-sided p of the one-sample t-test that the mean of `differences` is 0.
-fn t_test(differences: &[f64]) -> Option<f64> {
-    let spread = stddev(differences)?;
-    let mean = mean(differences)?;
-    if mean == 0.0 {
-        return Some(1.0);
-    }
-    let k = differences.len() as f64;
-    t_two_sided_p(mean / (spread / k.sqrt()), k - 1.0)
 }
 
 fn finite_positive(x: f64) -> Option<f64> {

@@ -7,10 +7,11 @@
 //! one side and not from the other.
 
 use crate::analysis::{Analysis, Cell, Metric, MetricId, Verdict};
+use crate::ci::CONFIDENCE;
 use crate::compare::verdict;
 use crate::holm::holm;
 use crate::metrics::Better;
-use crate::paired::{PairedRatio, paired_ratio};
+use crate::paired::{PairedRatio, paired_ratio_at};
 use schema::key::CaseKey;
 use schema::record::Status;
 use std::collections::BTreeSet;
@@ -32,12 +33,15 @@ pub struct Compared {
     /// How many times better `a` is than `b` (> 1 is better, whichever direction the
     /// metric has): geometric mean over blocks.
     pub ratio: f64,
-    /// 95 % interval: t on block-paired log ratios; `None` with one block.
+    /// How many blocks both were measured in.
+    pub blocks: usize,
+    /// 95 % interval: t on block-paired log ratios, the error enlarged by `inflation`; `None`
+    /// with one block.
     pub ci95: Option<(f64, f64)>,
-    /// Two-sided p, Holm-adjusted over all pairs of the case; `None` with one block.
+    /// Two-sided p, likewise, Holm-adjusted over all pairs of the case; `None` with one block.
     pub p_holm: Option<f64>,
-    /// The noise floor of the case, a ratio of 1 or more; `None`: not measured.
-    pub noise_floor: Option<f64>,
+    /// By how much the error is enlarged, as A/A pairs say; `None`: nobody ran twice.
+    pub inflation: Option<f64>,
     /// What may be said of `a`.
     pub verdict: Verdict,
     /// Blocks in which one of the two was disturbed.
@@ -85,14 +89,14 @@ pub fn pairs(analysis: &Analysis, at: &CaseKey, metric: MetricId, targets: &[&st
             cells.find(|c| c.target == *target && c.case == at.case && c.scenario == at.scenario)
         })
         .collect();
-    let noise_floor = analysis.floor(at, metric).map(|f| f.ratio);
+    let inflation = analysis.noise(metric).map(|noise| noise.inflation);
     let mut pairs = Vec::new();
     let mut tested = Vec::new();
     for (i, a) in cells.iter().enumerate() {
         for (j, b) in cells.iter().enumerate().skip(i + 1) {
             let outcome = measured(*a, targets[i], metric)
                 .and_then(|a| Ok((a, measured(*b, targets[j], metric)?)))
-                .and_then(|(a, b)| Ok((disturbed(a.0, b.0), ratio(metric, a.1, b.1)?)));
+                .and_then(|(a, b)| Ok((disturbed(a.0, b.0), ratio(metric, a.1, b.1, inflation)?)));
             if let Ok((_, PairedRatio { p: Some(p), .. })) = &outcome {
                 tested.push(*p);
             }
@@ -109,10 +113,11 @@ pub fn pairs(analysis: &Analysis, at: &CaseKey, metric: MetricId, targets: &[&st
                 let p_holm = ratio.p.and_then(|_| adjusted.next());
                 Compared {
                     ratio: ratio.ratio,
+                    blocks: ratio.blocks,
                     ci95: ratio.ci95,
                     p_holm,
-                    noise_floor,
-                    verdict: verdict(ratio.ratio, p_holm, noise_floor),
+                    inflation,
+                    verdict: verdict(p_holm, ratio.ci95),
                     disturbed,
                 }
             }),
@@ -134,10 +139,19 @@ fn measured<'a>(
 
 /// How many times better `a` is than `b`. A cell with numbers has one value for each
 /// of its planned blocks, in order, so equal lengths are equal blocks.
-fn ratio(metric: MetricId, a: &Metric, b: &Metric) -> Result<PairedRatio, NotComparable> {
+fn ratio(
+    metric: MetricId,
+    a: &Metric,
+    b: &Metric,
+    inflation: Option<f64>,
+) -> Result<PairedRatio, NotComparable> {
+    let ratio = |a: &Metric, b: &Metric| {
+        let inflation = inflation.unwrap_or(1.0);
+        paired_ratio_at(&a.by_invocation, &b.by_invocation, CONFIDENCE, inflation)
+    };
     match metric.describe().better {
-        Better::Lower => paired_ratio(&b.by_invocation, &a.by_invocation),
-        Better::Higher => paired_ratio(&a.by_invocation, &b.by_invocation),
+        Better::Lower => ratio(b, a),
+        Better::Higher => ratio(a, b),
         Better::Neither => return Err(NotComparable::NoDirection),
     }
     .ok_or(NotComparable::NoRatio)
@@ -152,7 +166,8 @@ fn disturbed(a: &Cell, b: &Cell) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::NoiseFloor;
+    use crate::analysis::Noise;
+    use crate::paired::paired_ratio;
 
     fn cell(target: &str, values: &[f64]) -> Cell {
         Cell {
@@ -195,17 +210,15 @@ mod tests {
         }
     }
 
-    fn analysis(cells: Vec<Cell>, floor: Option<f64>) -> Analysis {
+    fn analysis(cells: Vec<Cell>, inflation: Option<f64>) -> Analysis {
         Analysis {
             cells,
             comparisons: vec![],
             scalings: vec![],
-            floors: floor
-                .map(|ratio| NoiseFloor {
-                    scenario: "s".into(),
-                    case: "c".into(),
+            noise: inflation
+                .map(|inflation| Noise {
                     metric: MetricId::TtftNs,
-                    ratio,
+                    inflation,
                     pairs: vec![],
                 })
                 .into_iter()
@@ -262,16 +275,19 @@ mod tests {
     }
 
     #[test]
-    fn under_the_noise_floor_nothing_is_different() {
-        let near: Vec<f64> = FAST.iter().map(|v| v * 1.03).collect();
-        let verdict = |floor| {
-            let of = analysis(vec![cell("a", &FAST), cell("d", &near)], floor);
+    fn errors_that_the_pairs_enlarge_hide_a_small_difference() {
+        let near = [10.6, 10.7, 10.5, 10.6, 10.6];
+        let compared = |inflation| {
+            let of = analysis(vec![cell("a", &FAST), cell("d", &near)], inflation);
             let all = pairs(&of, &at(), MetricId::TtftNs, &["a", "d"]);
-            all[0].outcome.as_ref().unwrap().verdict
+            all[0].outcome.clone().unwrap()
         };
-        assert_eq!(verdict(None), Verdict::Better);
-        assert_eq!(verdict(Some(1.02)), Verdict::Better);
-        assert_eq!(verdict(Some(1.05)), Verdict::Tie);
+        assert_eq!(compared(None).verdict, Verdict::Better);
+        assert_eq!(compared(Some(1.0)).verdict, Verdict::Better);
+        let enlarged = compared(Some(20.0));
+        assert_eq!((enlarged.verdict, enlarged.blocks), (Verdict::Tie, 5));
+        let width = |c: &Compared| c.ci95.map(|(low, high)| (high / low).ln()).unwrap();
+        assert!((width(&enlarged) / width(&compared(None)) - 20.0).abs() < 1e-9);
     }
 
     #[test]

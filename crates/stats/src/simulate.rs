@@ -5,18 +5,20 @@
 //! A sample is log-normal: `exp(b + e)` with `b` the launch's own, `e` an
 //! autoregression of order 1 within the launch, and the variance of `b` the intraclass
 //! correlation's share of the whole. Nothing is shared by a block: pairing then
-//! helps nothing, which is the worst case for a comparison.
+//! helps nothing, which is the worst case for a comparison. Where launches are not so
+//! well behaved is on trial too: see [`Shape`].
 //!
 //! Nothing of an engine is imitated here (batching, tails, failures): it is the
 //! arithmetic from samples to verdict that is on trial.
 
 use crate::analysis::Verdict;
-use crate::ci::mean_interval;
+use crate::ci::{CONFIDENCE, mean_interval};
 use crate::compare::verdict;
 use crate::describe::{mean, median};
-use crate::noise::bound;
-use crate::paired::paired_ratio;
+use crate::noise::inflation;
+use crate::paired::{PairedRatio, paired_ratio, paired_ratio_at};
 use crate::random::Random;
+use crate::tie::{EQUAL_WITHIN, apart_at_most};
 use schema::simulation::Found;
 
 /// Standard deviation of a sample's logarithm. In the first published `cpu` run, on a
@@ -27,6 +29,12 @@ pub const LOG_STDDEV: f64 = 0.3;
 pub const LAG1: f64 = 0.5;
 /// The true difference to be found, a fraction.
 pub const DIFFERENCE: f64 = 0.05;
+/// Likewise where launches are of an awkward [`Shape`].
+pub const SHAPES_DIFFERENCE: f64 = 0.2;
+/// A/A pairs of an experiment: those of two targets in three cases.
+const PAIRS: usize = 6;
+/// Standard deviation of the logarithm of a launch's statistic in awkward shapes.
+const SHAPES_STDDEV: f64 = 0.03;
 /// Launches of which the truth is the mean: its error is then under a hundredth of
 /// any interval's half width.
 const TRUTH_LAUNCHES: u32 = 50_000;
@@ -42,55 +50,179 @@ pub struct Setting {
     pub icc: f64,
 }
 
+/// What is the matter with launches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// Nothing: log-normal with this standard deviation of the logarithm.
+    Spread(f64),
+    /// This share of them takes 1.7 times as long, as on a shared machine.
+    Slow(f64),
+    /// A block is up to this fraction slower or faster than the next, for all alike.
+    Drift(f64),
+    /// A name has a factor of its own in all blocks, with this standard deviation of the
+    /// logarithm: its place in memory, or in the order of launches.
+    Named(f64),
+}
+
+impl Shape {
+    /// Those that are awkward.
+    pub const AWKWARD: [Shape; 5] = [
+        Shape::Slow(0.1),
+        Shape::Slow(0.25),
+        Shape::Drift(0.2),
+        Shape::Named(0.01),
+        Shape::Named(0.03),
+    ];
+
+    /// In words.
+    pub fn words(self) -> String {
+        match self {
+            Self::Spread(spread) => format!("launches vary by {} %", 100.0 * spread),
+            Self::Slow(share) => {
+                format!("{} % of launches take 1.7 times as long", 100.0 * share)
+            }
+            Self::Drift(by) => format!("blocks differ by up to {} %", 100.0 * by),
+            Self::Named(spread) => {
+                format!(
+                    "each name has a factor of its own of about {} %",
+                    100.0 * spread
+                )
+            }
+        }
+    }
+
+    /// How much launches vary besides.
+    fn spread(self) -> f64 {
+        match self {
+            Self::Spread(spread) => spread,
+            _ => SHAPES_STDDEV,
+        }
+    }
+
+    /// The mean of a launch's statistic, of a name without a factor of its own.
+    fn truth(self) -> f64 {
+        let factor = match self {
+            Self::Slow(share) => 1.0 + share * (SLOW_TIMES - 1.0),
+            // Of (1 + by) to the power of a uniform number in ±½.
+            Self::Drift(by) => 2.0 * (by.ln_1p() / 2.0).sinh() / by.ln_1p(),
+            Self::Spread(_) | Self::Named(_) => 1.0,
+        };
+        factor * (self.spread().powi(2) / 2.0).exp()
+    }
+}
+
+/// How many times as long a slow launch takes.
+const SLOW_TIMES: f64 = 1.7;
+
 /// What came of `experiments` of a kind; `None` with a single launch, which gives
 /// neither an interval nor a verdict. The draws depend on the seed and the setting.
 pub fn simulate(setting: &Setting, experiments: u32, seed: u64) -> Option<Found> {
     let mut random = Random::new(seed ^ key(setting));
     let truth = truth(setting, &mut random)?;
-    let mut launches = || -> Vec<f64> {
+    let mut launches = |_: &[f64]| -> Vec<f64> {
         let launch = |_| launch_median(setting, &mut random);
         (0..setting.invocations).map(launch).collect()
     };
-    count(experiments, truth, &mut launches)
+    let blocks = vec![1.0; setting.invocations as usize];
+    count(
+        experiments,
+        truth,
+        DIFFERENCE,
+        &mut || blocks.clone(),
+        &mut launches,
+    )
 }
 
-/// The same where launches' statistics are drawn directly, log-normal with the given
-/// standard deviation of the logarithm.
+/// The same where launches' statistics are drawn directly, of a shape, with a true
+/// `difference` to be found.
 pub fn simulate_launches(
     invocations: u32,
-    log_stddev: f64,
+    shape: Shape,
+    difference: f64,
     experiments: u32,
     seed: u64,
 ) -> Option<Found> {
-    let mut random = Random::new(seed ^ log_stddev.to_bits() ^ u64::from(invocations));
-    let mut launches = || -> Vec<f64> {
-        let launch = |_| (log_stddev * random.normal()).exp();
-        (0..invocations).map(launch).collect()
+    let named = |salt: u64| {
+        let of_shape = shape.words().bytes().fold(salt, |hash, byte| {
+            hash.wrapping_mul(31).wrapping_add(u64::from(byte))
+        });
+        Random::new(seed ^ of_shape ^ u64::from(invocations))
     };
-    let truth = (log_stddev * log_stddev / 2.0).exp();
-    count(experiments, truth, &mut launches)
+    let (mut random, mut of_blocks) = (named(1), named(2));
+    let mut launches = |blocks: &[f64]| -> Vec<f64> {
+        let name = match shape {
+            Shape::Named(spread) => (spread * random.normal()).exp(),
+            _ => 1.0,
+        };
+        let launch = |block: &f64| {
+            let slow = match shape {
+                Shape::Slow(share) if random.unit() < share => SLOW_TIMES,
+                _ => 1.0,
+            };
+            block * name * slow * (shape.spread() * random.normal()).exp()
+        };
+        blocks.iter().map(launch).collect()
+    };
+    let mut blocks = || -> Vec<f64> {
+        let block = |_| match shape {
+            Shape::Drift(by) => (1.0 + by).powf(of_blocks.unit() - 0.5),
+            _ => 1.0,
+        };
+        (0..invocations).map(block).collect()
+    };
+    count(
+        experiments,
+        shape.truth(),
+        difference,
+        &mut blocks,
+        &mut launches,
+    )
 }
 
-/// Draw experiments and judge them: two targets to compare, and two others that run
-/// twice, whose pairs give the floor.
-fn count(experiments: u32, truth: f64, launches: &mut impl FnMut() -> Vec<f64>) -> Option<Found> {
-    let mut hits = [0_u32; 5];
+/// Draw experiments and judge them: two targets to compare, and others that run
+/// twice, whose pairs say how large errors are.
+fn count(
+    experiments: u32,
+    truth: f64,
+    difference: f64,
+    blocks: &mut impl FnMut() -> Vec<f64>,
+    launches: &mut impl FnMut(&[f64]) -> Vec<f64>,
+) -> Option<Found> {
+    let mut hits = [0_u32; 6];
+    let (mut intervals, mut covered) = (0_u32, 0_u32);
     for _ in 0..experiments {
-        let (a, b) = (launches(), launches());
-        let mut floor = 1.0_f64;
-        for _ in 0..2 {
-            floor = floor.max(bound(&paired_ratio(&launches(), &launches())?)?);
-        }
-        let interval = mean_interval(&a)?;
-        let better: Vec<f64> = b.iter().map(|x| x * (1.0 + DIFFERENCE)).collect();
-        let equal = paired_ratio(&b, &a)?;
-        let different = paired_ratio(&better, &a)?;
+        let of_blocks = blocks();
+        // Every target's launches have an interval.
+        let mut target = || -> Option<Vec<f64>> {
+            let drawn = launches(&of_blocks);
+            let interval = mean_interval(&drawn)?;
+            intervals += 1;
+            covered += u32::from(interval.low <= truth && truth <= interval.high);
+            Some(drawn)
+        };
+        let (a, b) = (target()?, target()?);
+        let pairs: Option<Vec<PairedRatio>> = (0..PAIRS)
+            .map(|_| paired_ratio(&target()?, &target()?))
+            .collect();
+        let inflation = inflation(&pairs?)?;
+        // `b` slower by a fraction, against `a`: without the pairs, and with them.
+        let slower = |by: f64, inflation: f64| {
+            let slower: Vec<f64> = b.iter().map(|x| x * (1.0 + by)).collect();
+            paired_ratio_at(&slower, &a, CONFIDENCE, inflation)
+        };
+        let said = |by: f64| slower(by, inflation).map(|r| verdict(r.p, r.ci95));
+        let significant = |by: f64| slower(by, 1.0).and_then(|r| r.p).is_some_and(|p| p < 0.05);
+        let equal = |by: f64| {
+            let apart = slower(by, inflation).and_then(|r| apart_at_most(r.ci95));
+            apart.is_some_and(|apart| apart <= EQUAL_WITHIN)
+        };
         let counts = [
-            interval.low <= truth && truth <= interval.high,
-            decided(verdict(equal.ratio, equal.p, None)),
-            decided(verdict(equal.ratio, equal.p, Some(floor))),
-            verdict(different.ratio, different.p, None) == Verdict::Better,
-            verdict(different.ratio, different.p, Some(floor)) == Verdict::Better,
+            significant(0.0),
+            said(0.0)?.is_difference(),
+            significant(difference),
+            said(difference)? == Verdict::Better,
+            equal(0.0),
+            equal(EQUAL_WITHIN - 1.0),
         ];
         for (hits, counts) in hits.iter_mut().zip(counts) {
             *hits += u32::from(counts);
@@ -98,16 +230,14 @@ fn count(experiments: u32, truth: f64, launches: &mut impl FnMut() -> Vec<f64>) 
     }
     let share = |index: usize| f64::from(hits[index]) / f64::from(experiments);
     (experiments > 0).then(|| Found {
-        coverage: share(0),
-        false_positive_test: share(1),
-        false_positive: share(2),
-        power_test: share(3),
-        power: share(4),
+        coverage: f64::from(covered) / f64::from(intervals),
+        false_positive_test: share(0),
+        false_positive: share(1),
+        power_test: share(2),
+        power: share(3),
+        equal: share(4),
+        false_equal: share(5),
     })
-}
-
-fn decided(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Better | Verdict::Worse)
 }
 
 /// The expected statistic of a launch. Launch and course are independent factors:
@@ -178,13 +308,23 @@ mod tests {
         assert!(found.false_positive_test <= 0.075, "{found:?}");
         assert!(found.false_positive <= found.false_positive_test);
         assert!(found.power <= found.power_test);
+        assert!(found.false_equal <= 0.05, "{found:?}");
     }
 
     #[test]
     fn quiet_launches_show_a_difference_and_noisy_ones_hide_it() {
-        let power = |spread| simulate_launches(5, spread, 500, 1).unwrap().power;
-        assert!(power(0.002) > 0.99);
-        assert!(power(0.1) < 0.2);
+        let found =
+            |spread| simulate_launches(5, Shape::Spread(spread), DIFFERENCE, 500, 1).unwrap();
+        assert!(found(0.002).power > 0.99 && found(0.002).equal > 0.99);
+        assert!(found(0.1).power < 0.2 && found(0.1).equal < 0.2);
+    }
+
+    #[test]
+    fn what_all_blocks_share_misleads_the_test_and_not_the_verdict() {
+        let shape = Shape::Named(0.05);
+        let found = simulate_launches(5, shape, DIFFERENCE, 1000, 1).unwrap();
+        assert!(found.false_positive_test > 0.2, "{found:?}");
+        assert!(found.false_positive < 0.08, "{found:?}");
     }
 
     #[test]

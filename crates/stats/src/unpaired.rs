@@ -34,11 +34,16 @@ pub struct UnpairedRatio {
 /// population variances are involved", Biometrika 34, 1947).
 ///
 /// `None` where a side has fewer than two values or one that isn't finite and
-/// positive. Where neither side varies, the interval has width 0, and p is 1 or 0.
-pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<UnpairedRatio> {
+/// positive, and where `inflation`, by which the error is multiplied (1 or more, see
+/// [`crate::noise`]), is infinite. Where neither side varies, the interval has width 0, and p
+/// is 1 or 0.
+pub fn unpaired_ratio(a: &[f64], b: &[f64], inflation: f64) -> Option<UnpairedRatio> {
     let (a, b) = (Logs::of(a)?, Logs::of(b)?);
     let difference = a.mean - b.mean;
     let squared_error = a.squared_error + b.squared_error;
+    if !inflation.is_finite() {
+        return None;
+    }
     let (half, p) = if squared_error == 0.0 {
         (0.0, if difference == 0.0 { 1.0 } else { 0.0 })
     } else {
@@ -46,7 +51,7 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<UnpairedRatio> {
         // Between the smaller side's degrees of freedom and both together; rounding
         // must not take it under 1, where there is no quantile.
         let degrees = (squared_error.powi(2) / (term(&a) + term(&b))).max(1.0);
-        let error = squared_error.sqrt();
+        let error = inflation * squared_error.sqrt();
         (
             t_quantile(0.5 + CONFIDENCE / 2.0, degrees)? * error,
             t_two_sided_p(difference / error, degrees)?,

@@ -11,7 +11,7 @@ use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::metrics::Sample;
-use stats::{ALPHA, EQUAL_WITHIN, apart_at_most};
+use stats::tie::{EQUAL_WITHIN, apart_at_most, blocks_to_decide};
 
 /// One cell on its scenario's leading metric.
 #[derive(Clone, Debug, Serialize)]
@@ -116,34 +116,29 @@ pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
     match comparison.verdict {
         Verdict::Better => ("better".into(), "good"),
         Verdict::Worse => ("worse".into(), "bad"),
-        Verdict::Tie => {
-            let words = tie(
-                comparison.ratio,
-                comparison.p_holm,
-                apart_at_most(comparison.ci95, comparison.noise_floor),
-            );
-            (words, "even")
-        }
+        Verdict::Tie => (
+            tie(comparison.ratio, comparison.ci95, comparison.blocks),
+            "even",
+        ),
         Verdict::Unknown => ("too few invocations to say".into(), "even"),
     }
 }
 
-/// The words of a tie: whether the two are equal for all that matters, or the run can't tell.
-pub fn tie(ratio: f64, p_holm: Option<f64>, apart_at_most: Option<f64>) -> String {
-    // The blocks agree on a difference, and only the noise floor hides it.
-    let under_the_floor = ratio != 1.0 && p_holm.is_some_and(|p| p < ALPHA);
-    let mut words = String::from("no detectable difference");
-    if under_the_floor {
-        words += ": under the noise floor";
-    }
-    let Some(apart) = apart_at_most else {
-        return words;
+/// The words of a tie: whether the two are equal for all that matters, or the run can't tell
+/// and how many blocks would.
+pub fn tie(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize) -> String {
+    let Some(apart) = apart_at_most(ci95) else {
+        return "no detectable difference".into();
     };
-    words += if under_the_floor { "; " } else { ": " };
-    match apart <= EQUAL_WITHIN {
-        true => words + &format!("equal within {}", fmt::percent_more(apart)),
-        false => words + &format!("undecided, up to {} apart", fmt::percent_more(apart)),
+    let by = fmt::percent_more(apart);
+    if apart <= EQUAL_WITHIN {
+        return format!("no detectable difference: equal within {by}");
     }
+    let enough = match blocks_to_decide(ratio, ci95, blocks) {
+        Some(blocks) => format!("about {blocks} blocks would tell"),
+        None => "no number of blocks would tell".into(),
+    };
+    format!("no detectable difference: undecided, up to {by} apart; {enough}")
 }
 
 /// `3`, or `3=` where others share it.

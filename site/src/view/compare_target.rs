@@ -16,7 +16,6 @@ use crate::words::{lower_first, plural};
 use schema::registry::Target;
 use serde::Serialize;
 use stats::analysis::{MetricId, Verdict};
-use stats::apart_at_most;
 use stats::pairs::{Compared, NotComparable};
 
 /// Rows that a page may have; beyond, only the cases that stand for their scenarios
@@ -176,10 +175,7 @@ fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
     match compared.verdict {
         Verdict::Better => (better.into(), "good"),
         Verdict::Worse => (worse.into(), "bad"),
-        Verdict::Tie => {
-            let apart = apart_at_most(compared.ci95, compared.noise_floor);
-            (tie(compared.ratio, compared.p_holm, apart), "even")
-        }
+        Verdict::Tie => (tie(compared.ratio, compared.ci95, compared.blocks), "even"),
         Verdict::Unknown => ("too few launches to say".into(), "even"),
     }
 }
@@ -284,16 +280,14 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
             continue;
         }
         rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let at = case.scenario.case_key(case.case);
-        let floor = shown.analysis.floor(&at, case.metric);
         groups.push(Group {
             heading: format!(
                 "{} – {}{}",
                 case.label(shown),
                 lower_first(case.metric.describe().title),
-                noise::suffix(shown, &at, case.metric)
+                noise::suffix(shown, case.metric)
             ),
-            band: floor.map(|floor| (1.0 / floor.ratio, floor.ratio)),
+            band: noise::BAND,
             rows: rows.into_iter().map(|(_, row)| row).collect(),
         });
     }

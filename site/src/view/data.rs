@@ -37,7 +37,7 @@ pub fn downloads(shown: &Shown, below: Option<&Shown>) -> Result<Vec<Download>> 
     let mut all = vec![
         Download {
             path: format!("{dir}/results.json"),
-            about: "Everything derived from the run’s engines: cells, metrics with intervals, comparisons, noise floors".into(),
+            about: "Everything derived from the run’s engines: cells, metrics with intervals, comparisons, A/A pairs".into(),
             media: "application/json",
             bytes: results::results_json(run, analysis, shown.baseline())?.into_bytes(),
         },

@@ -86,19 +86,12 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
                 shown.title(scenario),
                 id.describe().title.to_lowercase(),
                 case_label(scenario.axis, case.axis_value(scenario.axis)),
-                noise::suffix(shown, &scenario.case_key(case), id)
+                noise::suffix(shown, id)
             ),
-            band: shown
-                .analysis
-                .floor(&scenario.case_key(case), id)
-                .map(|floor| (1.0 / floor.ratio, floor.ratio)),
+            band: noise::BAND,
             rows: rows.into_iter().map(|(_, row)| row).collect(),
         });
     }
-    let banded = match groups.iter().any(|group| group.band.is_some()) {
-        true => " Inside the shaded band, the noise floor, nothing is called a difference.",
-        false => "",
-    };
     let drawn = match engine {
         None => " Drawn are each engine’s best; every target is in the data below.",
         Some(_) => "",
@@ -107,7 +100,8 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         id: "speed-up".into(),
         finding: best.map_or("No comparison with the baseline could be made".into(), |b| b.1),
         reading: format!(
-            "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better.{banded}{drawn} The axis is logarithmic: equal distances are equal ratios."
+            "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better. {}{drawn} The axis is logarithmic: equal distances are equal ratios.",
+            noise::band_words()
         ),
         axis_label: "times better than the baseline".into(),
         unit: Unit::Ratio,

@@ -98,7 +98,7 @@ mod tests {
             "goodput",
             "mbu",
             "mfu",
-            "noise-floor",
+            "error-factor",
             "launch",
             "block",
         ] {

@@ -1,49 +1,102 @@
-//! The noise floor in words: what it is in a case and what it rests on, or why
-//! there is none.
+//! What A/A pairs say, in words: targets that ran twice, and how large errors are by them.
 
 use super::Shown;
 use crate::fmt;
+use crate::words::plural;
 use schema::key::CaseKey;
 use schema::twin::{Twin, TwinRole};
-use stats::analysis::{MetricId, NoiseFloor};
+use stats::MATTERS;
+use stats::analysis::{MetricId, Noise, TwinPair};
+
+/// The part of an axis of ratios in which a difference doesn't matter.
+pub const BAND: Option<(f64, f64)> = Some((1.0 / MATTERS, MATTERS));
+
+/// What is said of [`BAND`] beside a figure.
+pub fn band_words() -> String {
+    let by = fmt::percent_more(MATTERS);
+    format!("A difference is one whose whole interval lies outside the shaded band of {by}.")
+}
 
 /// The sentence beside a case's comparisons.
 pub fn sentence(shown: &Shown, at: &CaseKey, metric: MetricId) -> String {
-    if let Some(floor) = shown.analysis.floor(at, metric) {
-        let pairs: Vec<String> = floor
-            .pairs
-            .iter()
-            .map(|pair| {
-                let (ratio, interval) = fmt::ratio(pair.ratio, pair.ci95);
-                format!("{} {ratio} {}", pair.target, interval.unwrap_or_default())
-            })
-            .collect();
-        return format!(
-            "Noise floor: {}. A difference under it is not called one, however small its p. It is the \
-             largest upper 95 % bound of what lay between a target and itself, run twice in every \
-             block: {}.",
-            ratio(floor),
-            pairs.join("; ")
-        );
+    let Some(noise) = shown.analysis.noise(metric) else {
+        return match twins(shown) {
+            [] => "No target ran twice: errors are what launches show.".into(),
+            twins => {
+                let names: Vec<&str> = twins.iter().map(|twin| twin.target.as_str()).collect();
+                format!(
+                    "{} ran twice, but not through all blocks: errors are what launches show.",
+                    names.join(" and ")
+                )
+            }
+        };
+    };
+    let here: Vec<&TwinPair> = noise.of_case(at).collect();
+    format!("{} {}", pairs(&here), enlarged(noise))
+}
+
+/// A case's A/A pairs.
+pub fn pairs(here: &[&TwinPair]) -> String {
+    if here.is_empty() {
+        return "No A/A pair was measured through all blocks of this case.".into();
     }
-    let twins = twins(shown);
-    if twins.is_empty() {
-        return "No noise floor was measured: the verdicts rest on the test alone.".into();
-    }
-    let names: Vec<&str> = twins.iter().map(|twin| twin.target.as_str()).collect();
+    let said: Vec<String> = here
+        .iter()
+        .map(|pair| {
+            let (ratio, interval) = fmt::ratio(pair.ratio, pair.ci95);
+            let mark = match pair.is_different {
+                true => {
+                    " (⚠ called different: something besides the engine makes a difference here)"
+                }
+                false => "",
+            };
+            format!(
+                "{} {ratio} {}{mark}",
+                pair.target,
+                interval.unwrap_or_default()
+            )
+        })
+        .collect();
     format!(
-        "No noise floor was measured in this case: {} ran twice, but not through all blocks of it. \
-         The verdicts rest on the test alone.",
-        names.join(" and ")
+        "A/A: what lay between a target and itself, run twice in every block: {}.",
+        said.join("; ")
     )
 }
 
-/// ` · noise floor 1.012×`, or nothing: what is added to a heading.
-pub fn suffix(shown: &Shown, at: &CaseKey, metric: MetricId) -> String {
-    let floor = shown.analysis.floor(at, metric);
-    floor.map_or(String::new(), |floor| {
-        format!(" · noise floor {}", ratio(floor))
-    })
+/// By how much errors are enlarged, and by what.
+pub fn enlarged(noise: &Noise) -> String {
+    let pairs = plural(noise.pairs.len() as u64, "such pair", "such pairs");
+    match noise.inflation {
+        1.0 => format!("By the {pairs} of all cases errors are no larger than launches show."),
+        by => format!(
+            "By the {pairs} of all cases errors are {} times what launches show; the intervals and p \
+             of comparisons allow for that.",
+            times(by)
+        ),
+    }
+}
+
+/// ` · errors × 1.2`, or nothing: what is added to a heading.
+pub fn suffix(shown: &Shown, metric: MetricId) -> String {
+    shown
+        .analysis
+        .noise(metric)
+        .map_or(String::new(), suffix_of)
+}
+
+/// The same of what was found.
+pub fn suffix_of(noise: &Noise) -> String {
+    match noise.inflation {
+        1.0 => String::new(),
+        by => format!(" · errors × {}", times(by)),
+    }
+}
+
+fn times(by: f64) -> String {
+    match by.is_finite() {
+        true => format!("{by:.2}"),
+        false => "∞".into(),
+    }
 }
 
 /// Who ran twice in the run and what it took, for the run's page.
@@ -59,7 +112,7 @@ pub fn who(shown: &Shown) -> String {
         )
     };
     match twins(shown) {
-        [] => "no target: no noise floor was measured".into(),
+        [] => "no target".into(),
         twins => twins.iter().map(one).collect::<Vec<_>>().join("; "),
     }
 }
@@ -67,8 +120,4 @@ pub fn who(shown: &Shown) -> String {
 fn twins<'a>(shown: &Shown<'a>) -> &'a [Twin] {
     let budget = shown.run.budget.as_ref();
     budget.map_or(&[], |budget| &budget.twins)
-}
-
-fn ratio(floor: &NoiseFloor) -> String {
-    fmt::ratio(floor.ratio, None).0
 }

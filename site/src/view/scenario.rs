@@ -67,7 +67,7 @@ struct CaseView {
     failures: Vec<FailedRow>,
     comparisons: Vec<ComparisonGroup>,
     comparison_metric: String,
-    noise_floor: String,
+    noise: String,
     figures: Vec<Figure>,
 }
 
@@ -208,7 +208,7 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
             .leading(scenario)
             .map(|id| id.describe().title.to_lowercase())
             .unwrap_or_default(),
-        noise_floor: shown
+        noise: shown
             .leading(scenario)
             .map(|id| noise::sentence(shown, &scenario.case_key(case), id))
             .unwrap_or_default(),

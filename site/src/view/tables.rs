@@ -23,8 +23,8 @@ pub struct MetricRows {
     pub id: &'static str,
     /// What `n` counts.
     pub counts: &'static str,
-    /// ` · noise floor 1.012×`, or empty.
-    pub noise_floor: String,
+    /// ` · errors × 1.2`, or empty.
+    pub noise: String,
     /// A row per measured target, best value first.
     pub rows: Vec<MetricRow>,
 }
@@ -143,7 +143,7 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
                 Sample::Invocation => "launches",
                 Sample::Reading => "readings",
             },
-            noise_floor: noise::suffix(shown, &scenario.case_key(case), id),
+            noise: noise::suffix(shown, id),
             rows: measured
                 .into_iter()
                 .map(|(cell, metric)| metric_row(shown, cell, metric, id))

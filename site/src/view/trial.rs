@@ -1,7 +1,7 @@
 //! How the statistics fared on data of known truth, for the methodology page.
 
 use crate::fmt;
-use schema::simulation::{PowerRow, Simulation, SimulationRow};
+use schema::simulation::{PowerRow, ShapeRow, Simulation, SimulationRow};
 use serde::Serialize;
 
 /// The simulation in words and rows.
@@ -12,6 +12,8 @@ pub struct Trial {
     difference: String,
     rows: Vec<Row>,
     power: Vec<Power>,
+    shapes_difference: String,
+    shapes: Vec<Shape>,
 }
 
 #[derive(Serialize)]
@@ -30,6 +32,18 @@ struct Power {
     launches: u32,
     power_test: String,
     power: String,
+    equal: String,
+    false_equal: String,
+}
+
+#[derive(Serialize)]
+struct Shape {
+    about: String,
+    launches: u32,
+    coverage: String,
+    false_positive_test: String,
+    false_positive: String,
+    power: String,
 }
 
 /// In words and rows.
@@ -40,6 +54,8 @@ pub fn trial(simulation: &Simulation) -> Trial {
         difference: fmt::percent(simulation.difference),
         rows: simulation.rows.iter().map(row).collect(),
         power: simulation.power.iter().map(power).collect(),
+        shapes_difference: fmt::percent(simulation.shapes_difference),
+        shapes: simulation.shapes.iter().map(shape).collect(),
     }
 }
 
@@ -85,6 +101,19 @@ fn power(row: &PowerRow) -> Power {
         cv: fmt::percent(row.launch_log_stddev),
         launches: row.invocations,
         power_test: fmt::percent(row.found.power_test),
+        power: fmt::percent(row.found.power),
+        equal: fmt::percent(row.found.equal),
+        false_equal: fmt::percent(row.found.false_equal),
+    }
+}
+
+fn shape(row: &ShapeRow) -> Shape {
+    Shape {
+        about: row.shape.clone(),
+        launches: row.invocations,
+        coverage: fmt::percent(row.found.coverage),
+        false_positive_test: fmt::percent(row.found.false_positive_test),
+        false_positive: fmt::percent(row.found.false_positive),
         power: fmt::percent(row.found.power),
     }
 }

@@ -231,7 +231,7 @@ fn nothing_measured_is_still_a_site() {
     let nothing = Analysis {
         cells: Vec::new(),
         scalings: vec![],
-        floors: vec![],
+        noise: vec![],
         comparisons: Vec::new(),
     };
     check(&world, &[nothing]);

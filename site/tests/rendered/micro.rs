@@ -27,7 +27,7 @@ fn every_variant_is_on_its_suite_s_page() {
         "GFLOP/s",
         "✕ wrong output",
         "the reference has 2 &lt;or so&gt;",
-        "Noise floor:",
+        "A/A: what lay between",
         "instructions: none",
         "micro/adding/simd.i4.jsonl",
     ] {

@@ -13,7 +13,7 @@ fn goes_of_no_time_at_all_finish_a_run() {
     let checkout = Checkout::with(&[]);
     // With a pilot, which also has to be gone on with, and a capacity.
     checkout.profile(&format!(
-        "noise_floor = true\n{PROFILE}\n[scenarios.open_loop]\nprompt_tokens = [10]\n\
+        "aa_pairs = true\n{PROFILE}\n[scenarios.open_loop]\nprompt_tokens = [10]\n\
          new_tokens = 6\nconcurrency = [4]\nload_percent = [50]\nrequests = 8\n"
     ));
     let results = checkout.path("runs");

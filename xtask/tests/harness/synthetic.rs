@@ -221,7 +221,7 @@ fn plan(targets: &[&str]) -> Plan {
     Plan {
         prompts: None,
         slo: None,
-        noise_floor: false,
+        aa_pairs: false,
         one_process: false,
         micro: Default::default(),
         profile: "cpu".into(),

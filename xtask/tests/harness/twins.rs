@@ -1,14 +1,14 @@
 //! The A/A pairs of a real run: chosen by the pilot, launched in every block,
-//! recorded under their own names, and the noise floor that comes of them.
+//! recorded under their own names, and what comes of them.
 
 use crate::checkout::{Checkout, PROFILE, text};
 use schema::twin::original;
 use std::collections::BTreeSet;
 
 #[test]
-fn two_targets_run_twice_and_the_noise_floor_is_known() {
+fn two_targets_run_twice_and_the_noise_is_known() {
     let checkout = Checkout::with(&["slow"]);
-    let profile = PROFILE.replace("threads = 1", "threads = 1\nnoise_floor = true");
+    let profile = PROFILE.replace("threads = 1", "threads = 1\naa_pairs = true");
     checkout.profile(&profile);
     let (output, run) = checkout.bench(&[]);
     assert!(output.status.success(), "{}", text(&output));
@@ -46,9 +46,12 @@ fn two_targets_run_twice_and_the_noise_floor_is_known() {
     let scenarios = repo.scenarios().expect("the scenarios are valid");
     let analysis = stats::analyse(&run, &scenarios, "fake.cpu.f32");
     for comparison in &analysis.comparisons {
-        assert!(comparison.noise_floor.is_some_and(|floor| floor >= 1.0));
+        assert!(comparison.inflation.is_some_and(|by| by >= 1.0));
     }
-    assert!(analysis.floors.iter().all(|floor| floor.pairs.len() == 2));
+    for noise in &analysis.noise {
+        let pairs = noise.pairs.iter().map(|pair| pair.target.as_str());
+        assert_eq!(pairs.collect::<BTreeSet<_>>().len(), 2, "{noise:?}");
+    }
 
     let again = checkout.xtask(&["bench", "--resume", "latest"], &[]);
     assert!(

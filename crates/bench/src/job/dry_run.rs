@@ -177,7 +177,7 @@ fn to_measure(plan: &Plan, launches: &[&Launch]) -> String {
         0 => String::new(),
         shared => format!(" ({shared} of them measured by another's equal load)"),
     };
-    let twins = match plan.noise_floor {
+    let twins = match plan.aa_pairs {
         true => ", and those of two targets that run twice",
         false => "",
     };
@@ -260,7 +260,7 @@ mod tests {
         assert!(half.contains("20 or more of each"), "{half}");
         assert_eq!(samples(&plan, &[]), "");
         let twins = Plan {
-            noise_floor: true,
+            aa_pairs: true,
             ..plan.clone()
         };
         assert!(to_measure(&twins, &launches).contains("run twice"));

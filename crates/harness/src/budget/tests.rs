@@ -42,7 +42,7 @@ fn plan() -> Plan {
         load_timeout_s: 1,
         budget_s: 100.0,
         slo: None,
-        noise_floor: false,
+        aa_pairs: false,
         one_process: false,
         micro: Default::default(),
         targets: vec![],

@@ -52,7 +52,7 @@ pub(crate) struct Context<'a> {
 /// What is known of the run's cells so far.
 struct Known {
     /// Failed at: not tried again in this run, because a cell needs every launch. What
-    /// a twin lost is its own: it costs the noise floor, and not the baseline.
+    /// a twin lost is its own: it costs the A/A pair, and not the baseline.
     lost: BTreeSet<CellKey>,
     /// Measured at least once, so that how long it takes needs no look any more; a
     /// twin's count as its original's.

@@ -36,7 +36,7 @@ pub fn plan() -> Plan {
         load_timeout_s: 1,
         budget_s: 0.0,
         slo: None,
-        noise_floor: false,
+        aa_pairs: false,
         one_process: false,
         micro: Default::default(),
         targets: vec![],

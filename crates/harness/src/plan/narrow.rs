@@ -94,7 +94,7 @@ mod tests {
             measure_min: 0.0,
             first_look: None,
             slo: None,
-            noise_floor: false,
+            aa_pairs: false,
             one_process: false,
             micro: None,
             scenarios: [(

@@ -117,7 +117,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     let budget = decide(plan, pilots, setting.baseline);
     for twin in &budget.twins {
         eprintln!(
-            "Noise floor: {} runs twice in every block, about {:.0} s",
+            "A/A pairs: {} runs twice in every block, about {:.0} s",
             twin.target, twin.cost_s
         );
     }
@@ -155,7 +155,7 @@ fn known(path: &Path) -> Result<Vec<Pilot>> {
 
 /// Who runs twice, and what there is no time for.
 fn decide(plan: &Plan, pilots: Vec<Pilot>, baseline: &str) -> Budget {
-    let mut twins = match plan.noise_floor {
+    let mut twins = match plan.aa_pairs {
         true => twins::choose(&pilots),
         false => Vec::new(),
     };

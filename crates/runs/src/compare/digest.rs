@@ -275,9 +275,9 @@ pub(super) fn notes(changes: &[Change]) -> Vec<String> {
         "Ratios over 1 are in favour of B; intervals are 95 %, by Welch's t over invocations; verdicts are Holm-corrected over {}.",
         cells(tested)
     )];
-    if changes.iter().all(|change| change.noise_floor.is_none()) {
+    if changes.iter().all(|change| change.inflation.is_none()) {
         notes.push(
-            "Neither run knows its noise floor, so a shift of the whole machine between them looks like a change.".into(),
+            "In neither run a target ran twice, so what all blocks of a run share looks like a change.".into(),
         );
     }
     notes

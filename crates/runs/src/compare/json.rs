@@ -37,7 +37,7 @@ fn cell(change: &Change) -> Value {
         "ci_low": change.ci95.map(|ci| ci.0),
         "ci_high": change.ci95.map(|ci| ci.1),
         "p_holm": change.p_holm,
-        "noise_floor_ratio": change.noise_floor.map(f64::exp),
+        "inflation": change.inflation,
         "verdict": id(change.verdict),
         "reason": change.reason,
         "broken": change.broken,

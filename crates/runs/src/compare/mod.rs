@@ -20,9 +20,7 @@ use harness::environment::{self, Difference};
 use schema::run::Run;
 use schema::scenario::Scenario;
 use stats::analysis::MetricId;
-use stats::between::{Change, Side, Verdict, between};
-use stats::metrics::leading_metric;
-use std::collections::BTreeMap;
+use stats::between::{Change, Verdict, between};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -90,29 +88,6 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// A run's noise floors (log ratios) by scenario and case, on the metric in question.
-fn noise_floors(
-    run: &Run,
-    scenarios: &[Scenario],
-    metric: Option<MetricId>,
-) -> BTreeMap<(String, String), f64> {
-    let asked = |id: &str| {
-        let leading = || leading_metric(scenarios.iter().find(|s| s.id == id)?);
-        metric.or_else(leading)
-    };
-    // Floors need no baseline, and no target has an empty id.
-    let floors = stats::analyse(run, scenarios, "").floors.into_iter();
-    let suites = stats::micro::analyse(run).into_iter();
-    let of_suites = suites
-        .flat_map(|suite| suite.floors)
-        .filter(|floor| metric.unwrap_or(stats::micro::METRICS[0]) == floor.metric);
-    floors
-        .filter(|floor| asked(&floor.scenario) == Some(floor.metric))
-        .chain(of_suites)
-        .map(|floor| ((floor.scenario, floor.case), floor.ratio.ln()))
-        .collect()
-}
-
 /// What is said of a run that is compared.
 struct Subject {
     id: String,
@@ -171,13 +146,7 @@ pub struct Count {
 impl Comparison {
     /// Hold `b` against `a`.
     pub fn of(a: Run, b: Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Self {
-        let changes = {
-            let side = |run| Side {
-                run,
-                noise_floors: noise_floors(run, scenarios, metric),
-            };
-            between(&side(&a), &side(&b), scenarios, metric)
-        };
+        let changes = between(&a, &b, scenarios, metric);
         let environment = environment::runs(&a, &b);
         Self {
             a: Subject::of(a),

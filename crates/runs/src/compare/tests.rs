@@ -24,7 +24,7 @@ fn change(n: usize, verdict: Verdict, ratio: f64) -> Change {
         ratio: Some(ratio),
         ci95: Some((ratio * 0.99, ratio * 1.01)),
         p_holm: Some(0.001),
-        noise_floor: Some(0.01),
+        inflation: Some(1.2),
         verdict,
         reason: String::new(),
         broken: false,

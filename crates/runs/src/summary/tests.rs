@@ -212,7 +212,8 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
         ci95: None,
         p_holm: None,
         cliffs_delta: None,
-        noise_floor: None,
+        blocks: 5,
+        inflation: None,
         verdict: Verdict::Better,
         not_comparable: vec![],
     };
@@ -227,7 +228,7 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
         ],
         comparisons: vec![comparison("other", 2.0), comparison("quick", 2.5)],
         scalings: vec![],
-        floors: vec![],
+        noise: vec![],
     };
     let all = [scenario];
     let wanted = Lead {

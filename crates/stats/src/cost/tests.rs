@@ -166,7 +166,7 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
         load_timeout_s: 60,
         budget_s: 0.0,
         slo: None,
-        noise_floor: false,
+        aa_pairs: false,
         one_process: false,
         micro: Default::default(),
         targets: vec![],
@@ -208,7 +208,7 @@ fn the_best_load_is_the_one_that_keeps_the_limits() {
         ],
         comparisons: vec![],
         scalings: vec![],
-        floors: vec![],
+        noise: vec![],
     };
     let slo = Slo {
         ttft_p90_ms: 450.0,
@@ -258,7 +258,7 @@ fn prompts_of_mixed_lengths_are_no_load_that_a_price_is_of() {
         cells: vec![cell("a", "own", "u1", 100.0, 10.0, 100.0)],
         comparisons: vec![],
         scalings: vec![],
-        floors: vec![],
+        noise: vec![],
     };
     assert_eq!(super::work(&plan, &analysis, None), Work::default());
 }

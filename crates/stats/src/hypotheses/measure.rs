@@ -5,6 +5,7 @@ use super::suites::{self, Suite};
 use super::{Evidence, Measure, Verdict};
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
 use crate::ci::{CONFIDENCE, mean_interval_at};
+use crate::compare::MATTERS;
 use crate::cv::{cv, cv_interval, times_more_varied};
 use crate::metrics::{Better, leading_metric};
 use crate::paired::paired_ratio_at;
@@ -37,15 +38,17 @@ pub(super) struct Item<'a> {
     min: f64,
     /// Up to here it agrees.
     max: f64,
-    /// Inside these it neither agrees nor disagrees: the noise floor around 1.
-    floor: Option<f64>,
+    /// By how much the error of a ratio between targets is enlarged.
+    inflation: f64,
+    /// Within this ratio around 1 it neither agrees nor disagrees.
+    matters: Option<f64>,
 }
 
 impl Item<'_> {
     /// Value and interval.
     fn estimate(&self, confidence: f64) -> Option<(f64, Option<(f64, f64)>)> {
         let ratio = |a: &[f64], b: &[f64]| {
-            let found = paired_ratio_at(a, b, confidence)?;
+            let found = paired_ratio_at(a, b, confidence, self.inflation)?;
             Some((found.ratio, found.ci95))
         };
         match self.measure {
@@ -91,13 +94,12 @@ impl Item<'_> {
     pub(super) fn judge(&self, inside: f64, outside: f64) -> Option<Evidence> {
         let (value, ci95) = self.estimate(CONFIDENCE)?;
         let interval = |confidence| self.estimate(confidence).and_then(|(_, ci)| ci);
-        let floor = self.floor.unwrap_or(1.0);
         let is_inside = interval(inside).is_some_and(|(low, high)| {
-            let beyond = self.floor.is_none() || low > floor;
+            let beyond = self.matters.is_none_or(|matters| low > matters);
             low >= self.min && high <= self.max && beyond
         });
         let is_outside = interval(outside).is_some_and(|(low, high)| {
-            let below = high < self.min && (self.floor.is_none() || high < 1.0 / floor);
+            let below = high < self.min && self.matters.is_none_or(|by| high < 1.0 / by);
             below || low > self.max
         });
         Some(Evidence {
@@ -268,7 +270,8 @@ impl<'a> Scope<'a, '_> {
             loads: 1.0,
             min,
             max,
-            floor: None,
+            inflation: 1.0,
+            matters: None,
         };
         let bounds = |min: &Option<f64>, max: &Option<f64>| {
             (
@@ -339,7 +342,8 @@ impl<'a> Scope<'a, '_> {
                 loads: 1.0,
                 min,
                 max,
-                floor: None,
+                inflation: self.analysis.inflation(self.metric),
+                matters: None,
             }));
     }
 
@@ -362,9 +366,6 @@ impl<'a> Scope<'a, '_> {
             found.missing += own().filter(|(_, cell)| self.is_open(cell)).count() as u32;
             return;
         };
-        let floor = self
-            .analysis
-            .floor(&self.scenario.case_key(case), self.metric);
         for (target, rival) in self.cells(among, &case.id) {
             if self.hypothesis.of.has(target) {
                 continue;
@@ -384,11 +385,9 @@ impl<'a> Scope<'a, '_> {
                 loads: 1.0,
                 min: 1.0,
                 max: f64::INFINITY,
-                // The noise floor is one of values, not of their variation.
-                floor: Some(match floor {
-                    Some(floor) if !steadier => floor.ratio,
-                    _ => 1.0,
-                }),
+                inflation: self.analysis.inflation(self.metric),
+                // The smallest difference is one of values, not of their variation.
+                matters: Some(if steadier { 1.0 } else { MATTERS }),
             });
         }
     }
@@ -421,7 +420,8 @@ impl<'a> Scope<'a, '_> {
                     loads,
                     min,
                     max: f64::INFINITY,
-                    floor: None,
+                    inflation: 1.0,
+                    matters: None,
                 }),
                 _ => found.missing += u32::from(self.is_open(cell)),
             }

@@ -50,7 +50,7 @@ fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
             cells: suite.cells,
             comparisons: suite.comparisons,
             scalings: Vec::new(),
-            floors: suite.floors,
+            noise: suite.noise,
         },
     }
 }

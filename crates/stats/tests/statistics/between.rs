@@ -1,15 +1,14 @@
 //! Two made-up runs whose truth is known, held against each other.
 
-use crate::common::{self, CASE, Engine, Made, SCENARIO, check, made, plain};
+use crate::common::{self, Engine, Made, check, made, plain};
 use schema::capacity::Capacity;
 use schema::own_prompts::OwnPrompts;
 use schema::record::Status;
 use schema::scenario::{Axis, LoadShape, PromptSource};
+use schema::twin::{Twin, TwinRole, twin_name};
 use stats::analysis::MetricId;
-use stats::between::{Change, Side, Verdict, between};
+use stats::between::{Change, Verdict, between};
 use std::collections::BTreeMap;
-
-const FLOOR: f64 = 0.05;
 
 /// Ten targets, the first of them slower by `factor`, in blocks of their own chance.
 fn ten(id: &str, factor: f64, chance: u64) -> Made {
@@ -51,22 +50,12 @@ fn ten(id: &str, factor: f64, chance: u64) -> Made {
     run
 }
 
-fn floors(floor: Option<f64>) -> BTreeMap<(String, String), f64> {
-    let case = (SCENARIO.to_owned(), CASE.to_owned());
-    floor.map(|floor| (case, floor)).into_iter().collect()
-}
-
-fn compare_on(a: &Made, b: &Made, metric: Option<MetricId>, floor: Option<f64>) -> Vec<Change> {
-    let side = |made: &'_ Made, noise_floors| Side {
-        run: Box::leak(Box::new(made.run.clone())),
-        noise_floors,
-    };
-    let (a_side, b_side) = (side(a, floors(floor)), side(b, BTreeMap::new()));
-    between(&a_side, &b_side, &a.scenarios, metric)
+fn compare_on(a: &Made, b: &Made, metric: Option<MetricId>) -> Vec<Change> {
+    between(&a.run, &b.run, &a.scenarios, metric)
 }
 
 fn compare(a: &Made, b: &Made) -> Vec<Change> {
-    compare_on(a, b, None, None)
+    compare_on(a, b, None)
 }
 
 fn verdicts(changes: &[Change]) -> Vec<Verdict> {
@@ -103,37 +92,49 @@ fn the_other_way_round_it_is_faster_by_the_same_ratio() {
 #[test]
 fn a_metric_of_which_more_is_better_keeps_the_sense() {
     let (a, b) = (ten("a", 1.0, 1), ten("b", 1.1, 500_000));
-    let changes = compare_on(&a, &b, Some(MetricId::OutputTokPerS), None);
+    let changes = compare_on(&a, &b, Some(MetricId::OutputTokPerS));
     assert_eq!(changes[0].verdict, Verdict::Slower);
     assert!(changes[0].ratio.unwrap() < 1.0);
 }
 
-#[test]
-fn a_difference_within_the_noise_floor_is_none() {
-    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.04, 500_000));
-    let without = compare(&a, &b);
-    assert_eq!(without[0].verdict, Verdict::Slower, "found without a floor");
-    let with = compare_on(&a, &b, None, Some(FLOOR));
-    assert_eq!(with[0].verdict, Verdict::NoDetectableDifference);
-    assert_eq!(with[0].noise_floor, Some(FLOOR));
-    assert_eq!(with[0].p_holm, without[0].p_holm);
+/// The first target of a run ran twice, and the second time `times` as long in every block.
+fn with_twin(mut made: Made, times: f64) -> Made {
+    let target = "a.cpu.f32";
+    for invocation in 0..5 {
+        let engine = Engine {
+            target,
+            prefill_ns: (3e6 * times) as u64,
+            step_ns: (1e6 * times) as u64,
+            ..plain()
+        };
+        let mut log = common::log(&engine, invocation, 22, u64::from(invocation) + 77);
+        log.launch.target = twin_name(target);
+        made.run.twins.push(log);
+    }
+    let budget = made.run.budget.get_or_insert_default();
+    budget.twins.push(Twin {
+        target: target.into(),
+        role: TwinRole::Fastest,
+        cost_s: 1.0,
+    });
+    made
 }
 
 #[test]
-fn the_larger_of_both_floors_counts() {
-    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.0, 2));
-    let side = |run: &'static Made, floor| Side {
-        run: &run.run,
-        noise_floors: floors(floor),
-    };
-    let (a, b): (&'static Made, &'static Made) = (Box::leak(a.into()), Box::leak(b.into()));
-    for (one, other, larger) in [
-        (Some(0.1), Some(0.2), Some(0.2)),
-        (Some(0.3), None, Some(0.3)),
-        (None, None, None),
-    ] {
-        let changes = between(&side(a, one), &side(b, other), &a.scenarios, None);
-        assert_eq!(changes[3].noise_floor, larger);
+fn errors_are_as_large_as_the_pairs_of_either_run_say() {
+    let (a, b) = (|| ten("a", 1.0, 1), || ten("b", 1.06, 500_000));
+    let without = &compare(&a(), &b())[0];
+    assert_eq!(without.verdict, Verdict::Slower, "found without pairs");
+    assert_eq!(without.inflation, None);
+    let off = [
+        compare(&with_twin(a(), 1.5), &b()),
+        compare(&a(), &with_twin(b(), 1.5)),
+        compare(&with_twin(a(), 1.5), &with_twin(b(), 1.06)),
+    ];
+    for with in off.map(|changes| changes[0].clone()) {
+        assert_eq!(with.verdict, Verdict::NoDetectableDifference);
+        assert!(with.inflation.unwrap() > 10.0, "{with:?}");
+        assert!(with.p_holm > without.p_holm);
     }
 }
 

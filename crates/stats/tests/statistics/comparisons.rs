@@ -118,6 +118,7 @@ fn without_variance_equal_is_a_tie_and_different_is_certain() {
             still("base.cpu.f32", 3_000_000),
             still("same.cpu.f32", 3_000_000),
             still("near.cpu.f32", 3_000_100),
+            still("slow.cpu.f32", 3_100_000),
         ],
         5,
         22,
@@ -127,9 +128,11 @@ fn without_variance_equal_is_a_tie_and_different_is_certain() {
     assert_eq!((same.ratio, same.p_holm), (1.0, Some(1.0)));
     assert_eq!((same.verdict, same.cliffs_delta), (Verdict::Tie, Some(0.0)));
     let near = find(&analysis.comparisons, "near.cpu.f32", Role::Baseline);
-    assert_eq!(near.verdict, Verdict::Worse);
+    assert_eq!((near.p_holm, near.verdict), (Some(0.0), Verdict::Tie));
+    let slow = find(&analysis.comparisons, "slow.cpu.f32", Role::Baseline);
+    assert_eq!(slow.verdict, Verdict::Worse);
     let ranks: Vec<_> = analysis.cells.iter().map(|c| c.rank.unwrap()).collect();
-    assert_eq!(ranks, [1, 1, 3]);
+    assert_eq!(ranks, [1, 1, 1, 4]);
     let cell = &analysis.cells[0];
     let ttft = common::metric(cell, MetricId::TtftNs);
     assert_eq!(ttft.ci95, Some((ttft.value, ttft.value)));

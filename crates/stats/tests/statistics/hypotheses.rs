@@ -1,10 +1,10 @@
 //! Predictions against made-up cells whose intervals are worked out by hand.
 
-use crate::common::{CASE, Engine, Made, SCENARIO, assert_close, made, plain};
+use crate::common::{Engine, Made, SCENARIO, assert_close, made, plain};
 use schema::hypothesis::{At, AtWord, Claim, Hypothesis, Place, Selector};
 use schema::record::Status;
 use schema::scenario::Axis;
-use stats::analysis::{Analysis, MetricId, NoiseFloor};
+use stats::analysis::{Analysis, MetricId, Noise};
 use stats::hypotheses::{Finding, Measure, Verdict, evaluate, over_runs};
 
 const BASE: &str = "base.cpu.f32";
@@ -246,7 +246,7 @@ fn what_had_no_time_keeps_a_claim_open_and_what_failed_does_not() {
 }
 
 #[test]
-fn the_lowest_is_ahead_of_each_beyond_the_noise_floor() {
+fn the_lowest_is_ahead_of_each_by_more_than_what_matters() {
     let lowest = || {
         let claim = Claim::Lowest {
             among: Selector::default(),
@@ -255,33 +255,31 @@ fn the_lowest_is_ahead_of_each_beyond_the_noise_floor() {
     };
     let ahead = stage()
         .set(BASE, TEN)
-        .set(FAST, TEN.map(|x| x / 1.02))
+        .set(FAST, TEN.map(|x| x / 1.05))
         .set(OTHER, TEN.map(|x| x * 2.0));
     let finding = ahead.judge(&lowest());
     assert_eq!(finding.verdict, Verdict::Confirmed);
     assert_eq!(finding.evidence.len(), 2);
-    assert_close(finding.evidence[0].value, 1.02);
-    // Under a floor of 5 % a lead of 2 % is none, and neither is being 2 % behind.
-    let floor = |mut stage: Stage| {
-        stage.analysis.floors.push(NoiseFloor {
-            scenario: SCENARIO.into(),
-            case: CASE.into(),
-            metric: MetricId::TtftNs,
-            ratio: 1.05,
-            pairs: vec![],
-        });
-        stage.judge(&lowest()).verdict
-    };
-    assert_eq!(floor(ahead), Verdict::Inconclusive);
+    assert_close(finding.evidence[0].value, 1.05);
     let behind = |times: f64| {
         stage()
             .set(BASE, TEN)
             .set(FAST, TEN.map(|x| x * times))
             .set(OTHER, TEN.map(|x| x * 2.0))
     };
-    assert_eq!(behind(1.02).judge(&lowest()).verdict, Verdict::Refuted);
-    assert_eq!(floor(behind(1.02)), Verdict::Inconclusive);
-    assert_eq!(floor(behind(1.5)), Verdict::Refuted);
+    let judged = |times| behind(times).judge(&lowest()).verdict;
+    assert_eq!(judged(1.05), Verdict::Refuted);
+    // A lead of 1 % is none, and neither is being 1 % behind.
+    assert_eq!(judged(1.01), Verdict::Inconclusive);
+    assert_eq!(judged(1.0 / 1.01), Verdict::Inconclusive);
+    // Targets that differ from themselves settle nothing.
+    let mut lost = behind(1.5);
+    lost.analysis.noise.push(Noise {
+        metric: MetricId::TtftNs,
+        inflation: f64::INFINITY,
+        pairs: vec![],
+    });
+    assert_eq!(lost.judge(&lowest()).verdict, Verdict::Inconclusive);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use schema::micro::{
 use schema::record::Status;
 use schema::run::Run;
 use stats::analysis::{MetricId, Role, Verdict};
-use stats::between::{Side, Verdict as Change, between};
+use stats::between::{Verdict as Change, between};
 use stats::hypotheses::{Verdict as Judged, evaluate};
 use stats::micro::analyse;
 use std::collections::BTreeMap;
@@ -154,29 +154,33 @@ fn comparisons_are_paired_by_block_corrected_and_under_the_noise_rule() {
     assert_close(against_base("fast").ratio, mean.exp());
     assert_eq!(against_base("fast").verdict, Verdict::Better);
     assert_eq!(against_base("alike").verdict, Verdict::Tie);
-    let floor = suite
-        .floors
-        .iter()
-        .find(|f| f.metric == MetricId::CallNs)
-        .unwrap();
-    assert!(floor.ratio > 1.0 && floor.ratio < 1.01, "{}", floor.ratio);
+    let noise = suite.noise(MetricId::CallNs).unwrap();
+    assert_eq!(noise.pairs.len(), 1);
+    assert!((1.0..2.0).contains(&noise.inflation), "{}", noise.inflation);
     assert_eq!(suite.cell("c", "fast").unwrap().rank, Some(1));
     assert_eq!(suite.cell("c", "alike").unwrap().rank, Some(2));
     assert_eq!(suite.cell("c", "base").unwrap().rank, Some(2));
 }
 
 #[test]
-fn a_difference_under_the_floor_is_none_however_small_its_p() {
+fn a_difference_that_does_not_matter_is_none_and_neither_is_one_the_pairs_make_uncertain() {
     let mut ns = STEADY;
-    ns[1] = [1030, 1039, 1025, 1034, 1026]; // the twin lies 3 % off
     ns[3] = [1010, 1020, 1000, 1015, 1005]; // 1 % in every block
-    let suite = analyse(&run(&ns)).remove(0);
-    let mut all = suite.comparisons.iter();
-    let alike = all
-        .find(|c| c.role == Role::Baseline && c.target == "alike")
-        .unwrap();
-    assert!(alike.p_holm.unwrap() < 0.001);
-    assert_eq!(alike.verdict, Verdict::Tie);
+    let alike = |ns: &[[u64; 5]; 4]| {
+        let suite = analyse(&run(ns)).remove(0);
+        let mut all = suite.comparisons.into_iter();
+        all.find(|c| c.role == Role::Baseline && c.target == "alike")
+            .unwrap()
+    };
+    let small = alike(&ns);
+    assert!(small.p_holm.unwrap() < 0.001);
+    assert_eq!(small.verdict, Verdict::Tie);
+    ns[3] = [1050, 1061, 1042, 1055, 1045]; // 5 %
+    assert_eq!(alike(&ns).verdict, Verdict::Worse);
+    ns[1] = [1100, 1112, 1089, 1105, 1096]; // the twin lies 10 % off
+    let uncertain = alike(&ns);
+    assert!(uncertain.inflation.unwrap() > 10.0);
+    assert_eq!(uncertain.verdict, Verdict::Tie);
 }
 
 #[test]
@@ -208,7 +212,7 @@ fn a_launch_without_samples_makes_no_cell() {
 }
 
 #[test]
-fn a_lost_second_launch_costs_the_floor_and_not_the_baseline() {
+fn a_lost_second_launch_costs_the_pair_and_not_the_baseline() {
     let mut lost = run(&STEADY);
     let second = |log: &&mut MicroLog| log.launch.variant == "base@twin";
     for log in lost.micro.iter_mut().filter(second) {
@@ -221,7 +225,7 @@ fn a_lost_second_launch_costs_the_floor_and_not_the_baseline() {
     }
     let suite = analyse(&lost).remove(0);
     assert_eq!(suite.cell("c", "base").unwrap().status, Status::Ok);
-    assert!(suite.floors.is_empty());
+    assert!(suite.noise.is_empty());
     let [twin] = &suite.twins[..] else {
         panic!("a cell a case: {:?}", suite.twins)
     };
@@ -249,14 +253,8 @@ fn two_runs_are_compared_cell_by_cell() {
     {
         log.cases[0].ns.iter_mut().for_each(|ns| *ns *= 2);
     }
-    fn side(run: &Run) -> Side<'_> {
-        Side {
-            run,
-            noise_floors: BTreeMap::new(),
-        }
-    }
     let verdicts = |a: &Run, b: &Run| -> Vec<(String, Change)> {
-        let changes = between(&side(a), &side(b), &[], None).into_iter();
+        let changes = between(a, b, &[], None).into_iter();
         let of_suite = changes.filter(|change| change.scenario == "micro/s");
         of_suite
             .map(|change| (change.target, change.verdict))

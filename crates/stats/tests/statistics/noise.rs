@@ -1,4 +1,4 @@
-//! The noise floor of made-up runs whose twins' distance is known.
+//! What A/A pairs say in made-up runs whose twins' distance is known.
 
 use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, plain};
 use schema::budget::{Budget, OverBudget};
@@ -6,7 +6,7 @@ use schema::key::CaseKey;
 use schema::record::Status;
 use schema::twin::{Twin, TwinRole, twin_name};
 use stats::analysis::{MetricId, Role, Verdict};
-use stats::noise::bound;
+use stats::noise::inflation;
 use stats::paired::paired_ratio;
 
 fn still(target: &'static str, prefill_ns: u64) -> Engine {
@@ -37,76 +37,99 @@ fn twin(made: &mut Made, target: &'static str, prefill_ns: &[u64]) {
         });
 }
 
-/// The baseline, and a target 3 % faster in every block alike.
+/// The baseline, and a target 6 % faster; their launches vary a little.
 fn close() -> Made {
+    let shaky = |target, prefill_ns| Engine {
+        jitter: 0.01,
+        ..still(target, prefill_ns)
+    };
     made(
         &[
-            still("base.cpu.f32", 3_000_000),
-            still("near.cpu.f32", 2_910_000),
+            shaky("base.cpu.f32", 3_000_000),
+            shaky("near.cpu.f32", 2_820_000),
         ],
         5,
         22,
     )
 }
 
-fn verdict(made: &Made) -> (Verdict, Option<f64>, Option<u32>) {
+fn said(made: &Made) -> (Verdict, Option<f64>, Option<u32>) {
     let analysis = made.analyse();
     let comparison = &analysis.comparisons[0];
     assert_eq!(comparison.role, Role::Baseline);
-    assert_eq!(comparison.p_holm, Some(0.0), "significant in itself");
     let worse = analysis.cells.iter().find(|c| c.target == "base.cpu.f32");
     (
         comparison.verdict,
-        comparison.noise_floor,
+        comparison.inflation,
         worse.unwrap().rank,
     )
 }
 
 #[test]
-fn without_twins_there_is_no_floor_and_the_test_alone_decides() {
+fn without_twins_errors_are_what_launches_show() {
     let made = close();
-    assert_eq!(verdict(&made), (Verdict::Better, None, Some(2)));
-    assert!(made.analyse().floors.is_empty());
+    assert_eq!(said(&made), (Verdict::Better, None, Some(2)));
+    assert!(made.analyse().noise.is_empty());
 }
 
 #[test]
-fn a_difference_under_the_floor_is_a_tie_however_significant() {
-    let noisy = [3_150_000, 2_850_000, 3_150_000, 2_850_000, 3_000_000];
+fn a_target_that_differs_from_itself_in_all_blocks_alike_enlarges_all_errors() {
     let mut made = close();
-    twin(&mut made, "base.cpu.f32", &noisy);
-    let (said, floor, rank) = verdict(&made);
-    assert_eq!((said, rank), (Verdict::Tie, Some(1)));
-    // The engine's 30 µs before it starts count: 3.03 ms against each block's.
-    let first = [3_030_000.0; 5];
-    let second = noisy.map(|ns| ns as f64 + 30_000.0);
-    let want = bound(&paired_ratio(&first, &second).unwrap()).unwrap();
-    assert!((floor.unwrap() - want).abs() < 1e-12);
-    assert!(want > 1.03);
+    let off = [3_600_000, 3_660_000, 3_540_000, 3_630_000, 3_600_000];
+    twin(&mut made, "base.cpu.f32", &off);
+    let (verdict, enlarged, rank) = said(&made);
+    assert_eq!((verdict, rank), (Verdict::Tie, Some(1)));
+    let analysis = made.analyse();
+    let noise = analysis.noise(MetricId::TtftNs).unwrap();
+    let [pair] = &noise.pairs[..] else {
+        panic!("{noise:?}")
+    };
+    let base = analysis.cells.iter().find(|c| c.target == pair.target);
+    let first = &base
+        .unwrap()
+        .metric(MetricId::TtftNs)
+        .unwrap()
+        .by_invocation;
+    // The engine's 30 µs before it starts count.
+    let second = off.map(|ns| ns as f64 + 30_000.0);
+    let ratio = paired_ratio(first, &second).unwrap();
+    assert!((pair.ratio / ratio.ratio - 1.0).abs() < 1e-12);
+    let want = inflation(&[ratio]).unwrap();
+    assert!((enlarged.unwrap() / want - 1.0).abs() < 1e-9);
+    assert!(want > 10.0);
+    assert!(!pair.is_different, "it is what all are measured by");
 }
 
 #[test]
-fn a_difference_over_the_floor_stands() {
+fn pairs_that_agree_leave_errors_as_they_are() {
     let mut made = close();
     let quiet = [3_003_000, 2_997_000, 3_003_000, 2_997_000, 3_000_000];
     twin(&mut made, "base.cpu.f32", &quiet);
-    let (said, floor, rank) = verdict(&made);
-    assert_eq!((said, rank), (Verdict::Better, Some(2)));
-    assert!(floor.unwrap() < 1.003);
+    let (verdict, enlarged, rank) = said(&made);
+    assert_eq!((verdict, rank), (Verdict::Better, Some(2)));
+    assert!((1.0..3.0).contains(&enlarged.unwrap()), "{enlarged:?}");
 }
 
 #[test]
-fn the_noisier_of_two_pairs_sets_the_floor_of_every_metric_it_has() {
+fn the_pairs_of_all_targets_speak_together_and_one_may_be_called_different() {
     let mut made = close();
-    let noisy = [3_150_000, 2_850_000, 3_150_000, 2_850_000, 3_000_000];
-    twin(&mut made, "base.cpu.f32", &noisy);
-    twin(&mut made, "near.cpu.f32", &[2_910_000; 5]);
+    let quiet = [3_003_000, 2_997_000, 3_003_000, 2_997_000, 3_000_000];
+    twin(&mut made, "base.cpu.f32", &quiet);
     let analysis = made.analyse();
-    let floor = analysis.floor(&at(), MetricId::TtftNs).unwrap();
-    let pairs: Vec<_> = floor.pairs.iter().map(|p| (&*p.target, p.ratio)).collect();
-    assert_eq!(pairs[1], ("near.cpu.f32", 1.0));
-    assert!(floor.ratio > 1.05, "{}", floor.ratio);
-    let step = analysis.floor(&at(), MetricId::ItlNs).unwrap();
-    assert_eq!(step.ratio, 1.0, "the steps took the same time");
+    let alone = analysis.inflation(MetricId::TtftNs);
+    twin(&mut made, "near.cpu.f32", &[3_600_000; 5]);
+    let analysis = made.analyse();
+    let noise = analysis.noise(MetricId::TtftNs).unwrap();
+    let different: Vec<_> = noise
+        .pairs
+        .iter()
+        .map(|p| (&*p.target, p.is_different))
+        .collect();
+    assert_eq!(different.len(), 2);
+    assert!(noise.inflation > alone, "half of them differ");
+    assert_eq!(noise.of_case(&at()).count(), 2);
+    let step = analysis.noise(MetricId::ItlNs).unwrap();
+    assert!(step.pairs.iter().all(|pair| !pair.is_different));
 }
 
 #[test]
@@ -135,7 +158,7 @@ fn a_pair_counts_only_where_both_were_measured_and_found_right() {
         twin(&mut made, "base.cpu.f32", &[3_100_000; 5]);
         made
     };
-    assert!(!pair().analyse().floors.is_empty());
+    assert!(!pair().analyse().noise.is_empty());
     let mut incomplete = pair();
     incomplete.run.twins.pop();
     let mut wrong = pair();
@@ -152,6 +175,6 @@ fn a_pair_counts_only_where_both_were_measured_and_found_right() {
         reason: "slow".into(),
     });
     for made in [incomplete, wrong, refused, no_time] {
-        assert!(made.analyse().floors.is_empty());
+        assert!(made.analyse().noise.is_empty());
     }
 }

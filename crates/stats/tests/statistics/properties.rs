@@ -210,9 +210,17 @@ fn welch_errs_as_often_as_it_is_known_to_with_unequal_spreads_and_numbers() {
                 let one = |_| times * (spread * normal(&mut prng)).exp();
                 (0..size).map(one).collect()
             };
-            let same = unpaired_ratio(&draw(a_size, a_spread, 1.0), &draw(b_size, b_spread, 1.0));
+            let same = unpaired_ratio(
+                &draw(a_size, a_spread, 1.0),
+                &draw(b_size, b_spread, 1.0),
+                1.0,
+            );
             found += usize::from(same.unwrap().p < 0.05);
-            let slow = unpaired_ratio(&draw(a_size, a_spread, 1.1), &draw(b_size, b_spread, 1.0));
+            let slow = unpaired_ratio(
+                &draw(a_size, a_spread, 1.1),
+                &draw(b_size, b_spread, 1.0),
+                1.0,
+            );
             let (low, high) = slow.unwrap().ci95;
             missed += usize::from(1.1 < low || high < 1.1);
         }

@@ -270,7 +270,7 @@ fn unpaired_ratios_agree_with_scipy() {
     // r = scipy.stats.ttest_ind(np.log(a), np.log(b), equal_var=False);
     // np.exp of the difference of means and of r.confidence_interval(0.95), r.pvalue
     let agrees = |a: &[f64], b: &[f64], ratio: f64, ci95: (f64, f64), p: f64| {
-        let got = unpaired_ratio(a, b).unwrap();
+        let got = unpaired_ratio(a, b, 1.0).unwrap();
         assert_close(got.ratio, ratio);
         assert_close(got.ci95.0, ci95.0);
         assert_close(got.ci95.1, ci95.1);
@@ -303,7 +303,7 @@ fn unpaired_ratios_agree_with_scipy() {
 
 #[test]
 fn unpaired_ratios_of_odd_input() {
-    let still = |a: f64, b: f64| unpaired_ratio(&[a, a, a], &[b, b]).unwrap();
+    let still = |a: f64, b: f64| unpaired_ratio(&[a, a, a], &[b, b], 1.0).unwrap();
     assert_eq!(still(2.0, 2.0).p, 1.0);
     assert_eq!(still(2.0, 2.0).ci95, (1.0, 1.0));
     assert_eq!(still(4.0, 2.0).p, 0.0);
@@ -315,6 +315,13 @@ fn unpaired_ratios_of_odd_input() {
         (&[1.0, f64::NAN], &[1.0, 2.0]),
         (&[1.0, 2.0], &[1.0, f64::INFINITY]),
     ] {
-        assert_eq!(unpaired_ratio(a, b), None, "{a:?} {b:?}");
+        assert_eq!(unpaired_ratio(a, b, 1.0), None, "{a:?} {b:?}");
     }
+    let (a, b) = ([1.0, 1.1, 0.9], [2.0, 2.1]);
+    assert_eq!(unpaired_ratio(&a, &b, f64::INFINITY), None);
+    let width = |inflation| {
+        let (low, high) = unpaired_ratio(&a, &b, inflation).unwrap().ci95;
+        (high / low).ln()
+    };
+    assert_close(width(3.0), 3.0 * width(1.0));
 }

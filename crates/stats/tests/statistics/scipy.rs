@@ -13,12 +13,12 @@ use stats::cliffs_delta::cliffs_delta;
 use stats::cv::cv;
 use stats::describe::describe;
 use stats::holm::holm;
-use stats::noise::bound;
 use stats::paired::{PairedRatio, paired_ratio};
 use stats::percentile::{percentile, sorted};
 use stats::quantiles::quantiles_of_sorted;
 use stats::ranking::tie_ranks;
 use stats::stationarity::drift;
+use stats::tie::apart_at_most;
 use stats::usl::fit;
 
 struct Fixture(Value);
@@ -68,7 +68,7 @@ fn assert_paired(got: &PairedRatio, want: &Value) {
     assert_close(high, number(&want["high"]));
     assert_close(got.p.expect("likewise"), number(&want["p"]));
     let largest = number(&want["high"]).max(1.0 / number(&want["low"]));
-    assert_close(bound(got).expect("likewise"), largest);
+    assert_close(apart_at_most(got.ci95).expect("likewise"), largest);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn intervals_and_variation() {
 }
 
 #[test]
-fn paired_ratios_and_the_bound_of_noise() {
+fn paired_ratios_and_how_far_apart_two_can_be() {
     let fixture = fixture();
     for entry in fixture.part("paired_ratio") {
         let (a, b) = (fixture.sample(entry, "a"), fixture.sample(entry, "b"));

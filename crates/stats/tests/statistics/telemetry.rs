@@ -4,9 +4,8 @@
 use crate::common::{self, Engine, Made, assert_close, made};
 use schema::record::Telemetry;
 use stats::analysis::{Analysis, Cell, MetricId};
-use stats::between::{Side, between};
+use stats::between::between;
 use stats::disturbance::{Cause, Clock, Disturbance};
-use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 const S: f64 = 1e9;
@@ -357,12 +356,6 @@ fn between_runs_each_sides_disturbed_invocations_are_counted() {
             reading.host_idle_ns = Some((0.5 * since) as u64);
         }
     });
-    let side = |made: &'static Made| Side {
-        run: &made.run,
-        noise_floors: BTreeMap::new(),
-    };
-    let (quiet, busy): (&'static Made, &'static Made) =
-        (Box::leak(quiet.into()), Box::leak(busy.into()));
-    let changes = between(&side(quiet), &side(busy), &quiet.scenarios, None);
+    let changes = between(&quiet.run, &busy.run, &quiet.scenarios, None);
     assert_eq!(changes[0].disturbed, (0, 2));
 }

@@ -7,6 +7,7 @@ mod workload;
 
 use super::eligible::{Suggestion, eligible, refusal, suggestions};
 use super::frame::Frame;
+use super::noise;
 use super::paths;
 use super::place::{self, RunLine, case_path, target_path};
 use super::{Shown, case_label};
@@ -272,11 +273,8 @@ fn decision(shown: &Shown, asked: &Asked, of: impl Fn(&str) -> bool) -> Option<D
         .copied()
         .filter(|c| of(&c.target))
         .collect();
-    let floor = shown
-        .analysis
-        .floor(&asked.scenario.case_key(asked.case), asked.metric)
-        .map(|floor| floor.ratio);
-    decide(&cells, asked.metric, floor, |target| {
+    let noise = shown.analysis.noise(asked.metric);
+    decide(&cells, asked.metric, noise.map(|n| n.inflation), |target| {
         setup::shipped_bytes(shown, target)
     })
 }
@@ -346,16 +344,10 @@ fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
         "It rests on {} of each target",
         plural(u64::from(launches), "launch", "launches")
     ));
-    let floor = shown
-        .analysis
-        .floor(&asked.scenario.case_key(asked.case), asked.metric);
-    parts.push(match floor {
-        Some(floor) => format!(
-            "Nothing under the noise floor of {} counts as a difference",
-            fmt::ratio(floor.ratio, None).0
-        ),
-        None => "No noise floor was measured in this case".into(),
-    });
+    if let Some(noise) = shown.analysis.noise(asked.metric) {
+        let enlarged = noise::enlarged(noise);
+        parts.push(enlarged.trim_end_matches('.').to_owned());
+    }
     let planned = shown
         .targets()
         .iter()

@@ -4,6 +4,7 @@ use super::{SuiteView, call_ns};
 use crate::fmt::{self, NONE, Unit, quantity};
 use crate::html::slug;
 use crate::view::cells::{chip, rests_on, status_words, verdict};
+use crate::view::noise;
 use crate::view::paths::engine_path;
 use schema::micro::{SuiteCase, Variant, Work};
 use schema::record::Status;
@@ -16,7 +17,7 @@ pub(super) struct CaseView {
     label: String,
     params: String,
     rate: &'static str,
-    noise_floor: String,
+    noise: String,
     rows: Vec<VariantRow>,
     failures: Vec<Failure>,
 }
@@ -49,12 +50,6 @@ struct Failure {
 }
 
 impl SuiteView<'_> {
-    pub(super) fn floor(&self, case: &SuiteCase) -> Option<f64> {
-        let mut floors = self.analysis.floors.iter();
-        let of_case = floors.find(|f| f.case == case.id && f.metric == MetricId::CallNs);
-        of_case.map(|floor| floor.ratio)
-    }
-
     pub(super) fn case(&self, case: &SuiteCase) -> CaseView {
         let mut measured: Vec<(&Variant, &Cell, &Metric)> = Vec::new();
         let mut failures = Vec::new();
@@ -80,7 +75,7 @@ impl SuiteView<'_> {
             label: case.label.clone(),
             params: params.collect::<Vec<_>>().join(", "),
             rate: rate_unit(self.planned.work).0,
-            noise_floor: self.noise_floor(case),
+            noise: self.noise(case),
             rows: measured
                 .into_iter()
                 .map(|(variant, cell, metric)| self.row(case, variant, cell, metric))
@@ -89,14 +84,16 @@ impl SuiteView<'_> {
         }
     }
 
-    fn noise_floor(&self, case: &SuiteCase) -> String {
+    fn noise(&self, case: &SuiteCase) -> String {
         let baseline = &self.planned.baseline;
-        if let Some(ratio) = self.floor(case) {
-            return format!(
-                "Noise floor: {}, the upper 95 % bound of what lay between {baseline} and itself, run \
-                 twice in every block. A difference under it is not called one.",
-                fmt::ratio(ratio, None).0
-            );
+        let noise = self.analysis.noise(MetricId::CallNs);
+        let here: Vec<_> = noise
+            .iter()
+            .flat_map(|n| &n.pairs)
+            .filter(|p| p.case == case.id)
+            .collect();
+        if let (Some(noise), false) = (noise, here.is_empty()) {
+            return format!("{} {}", noise::pairs(&here), noise::enlarged(noise));
         }
         let mut twins = self.analysis.twins.iter();
         let lost = twins.find(|twin| twin.case == case.id && twin.status != Status::Ok);
@@ -107,7 +104,7 @@ impl SuiteView<'_> {
                 twin.reason
             )
         });
-        format!("No noise floor was measured{why}: the verdicts rest on the test alone.")
+        format!("{baseline} was not measured twice here{why}: errors are what launches show.")
     }
 
     /// Why a measured cell stands against nothing.

@@ -173,8 +173,8 @@ impl SuiteView<'_> {
         }
     }
 
-    /// The largest advantage over the baseline that is one: better by the test and
-    /// beyond the noise floor, and by no lower precision.
+    /// The largest advantage over the baseline that is one: better, and by no lower
+    /// precision.
     fn finding(&self) -> String {
         let baseline = &self.planned.baseline;
         let precision = |id: &str| self.planned.variant(id).map(|v| v.precision.as_str());

@@ -5,14 +5,15 @@ use super::{SuiteView, call_ns, suite_path};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::scale::Kind;
 use crate::chart::{Estimate, Figure, Table};
-use crate::fmt::{self, NONE, Unit, quantity};
+use crate::fmt::{NONE, Unit, quantity};
 use crate::markdown;
 use crate::view::Shown;
 use crate::view::cells::{rests_on, status_words};
 use crate::view::frame::Frame;
+use crate::view::noise;
 use schema::record::{IsaLimit, Status};
 use serde::Serialize;
-use stats::analysis::Cell;
+use stats::analysis::{Cell, MetricId};
 
 /// A suite's page.
 #[derive(Serialize)]
@@ -135,10 +136,14 @@ impl SuiteView<'_> {
                 })
                 .collect();
             rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-            let floor = self.floor(case);
+            let noise = self.analysis.noise(MetricId::CallNs);
             Group {
-                heading: format!("{}{}", case.label, suffix(floor)),
-                band: floor.map(|ratio| (1.0 / ratio, ratio)),
+                heading: format!(
+                    "{}{}",
+                    case.label,
+                    noise.map_or(String::new(), noise::suffix_of)
+                ),
+                band: noise::BAND,
                 rows: rows.into_iter().map(|(_, row)| row).collect(),
             }
         });
@@ -147,8 +152,9 @@ impl SuiteView<'_> {
             finding: self.finding(),
             reading: format!(
                 "Marker: geometric mean over blocks of how many times faster than {baseline}; whiskers: 95 % \
-                 interval. The dashed line is {baseline} itself (1×). Inside the shaded band, the noise \
-                 floor, nothing is called a difference. The axis is logarithmic."
+                 interval. The dashed line is {baseline} itself (1×). {} \
+                 The axis is logarithmic.",
+                noise::band_words()
             ),
             axis_label: format!("times faster than {baseline}"),
             unit: Unit::Ratio,
@@ -170,12 +176,6 @@ fn notes(said: Option<String>, limit: Option<&IsaLimit>) -> String {
         true => NONE.into(),
         false => all.join("; "),
     }
-}
-
-fn suffix(floor: Option<f64>) -> String {
-    floor.map_or(String::new(), |ratio| {
-        format!(" · noise floor {}", fmt::ratio(ratio, None).0)
-    })
 }
 
 fn why(cell: Option<&Cell>) -> String {

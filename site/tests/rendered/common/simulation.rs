@@ -1,6 +1,6 @@
 //! An invented outcome of `cargo xtask simulate`.
 
-use schema::simulation::{Found, PowerRow, Simulation, SimulationRow};
+use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow};
 
 /// A size without and one with a finding, and one row of power.
 pub fn simulation() -> Simulation {
@@ -10,6 +10,8 @@ pub fn simulation() -> Simulation {
         false_positive: 0.012,
         power_test: 0.31,
         power: 0.17,
+        equal: 0.61,
+        false_equal: 0.021,
     };
     let row = |invocations, found| SimulationRow {
         profiles: vec!["cpu".into()],
@@ -28,6 +30,12 @@ pub fn simulation() -> Simulation {
         power: vec![PowerRow {
             invocations: 5,
             launch_log_stddev: 0.02,
+            found,
+        }],
+        shapes_difference: 0.2,
+        shapes: vec![ShapeRow {
+            invocations: 5,
+            shape: "10 % of launches take 1.7 times as long".into(),
             found,
         }],
     }

@@ -232,7 +232,7 @@ fn header(
             load_timeout_s: 60,
             budget_s: 0.0,
             slo: None,
-            noise_floor: false,
+            aa_pairs: false,
             one_process: false,
             micro: Default::default(),
             targets,

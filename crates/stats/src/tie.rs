@@ -1,0 +1,94 @@
+//! What may be said where no difference was found: how far apart two targets can be, what
+//! could have been found, and how many blocks would decide.
+
+use crate::ci::t_quantile;
+use crate::compare::MATTERS;
+
+/// The ratio within which two targets that can't be told apart count as equal.
+pub const EQUAL_WITHIN: f64 = 1.05;
+/// How likely a difference is to be found that [`least_found`] names.
+pub const POWER: f64 = 0.8;
+/// More blocks than anybody measures.
+const BLOCKS_MAX: usize = 1000;
+
+/// How far apart two targets are at most, as a ratio of 1 or more: the end of the ratio's 95 %
+/// interval that lies further from 1 on a logarithmic scale. That they are nearer than this is
+/// what two one-sided tests at 2.5 % would find (Schuirmann 1987). `None` without an interval.
+pub fn apart_at_most(ci95: Option<(f64, f64)>) -> Option<f64> {
+    let (low, high) = ci95?;
+    Some(high.max(1.0 / low)).filter(|end| end.is_finite())
+}
+
+/// The least true ratio (over 1) that such a comparison would find with a probability of
+/// [`POWER`]: `ln r = ln m + (t(0.975, k−1) + t(0.8, k−1)) · s/√k`, with `m` the smallest
+/// difference that matters. `None` without an interval. Of one pair, without Holm's correction.
+pub fn least_found(ci95: Option<(f64, f64)>, blocks: usize) -> Option<f64> {
+    let error = error(ci95?, blocks)?;
+    let degrees = blocks as f64 - 1.0;
+    let times = t_quantile(0.975, degrees)? + t_quantile(POWER, degrees)?;
+    Some((MATTERS.ln() + times * error).exp()).filter(|ratio| ratio.is_finite())
+}
+
+/// With how many blocks, spread as these are and about the same mean, the interval would lie
+/// beyond the smallest difference that matters or within [`EQUAL_WITHIN`]. `None` without an
+/// interval, and where a thousand would not do.
+pub fn blocks_to_decide(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize) -> Option<usize> {
+    let spread = error(ci95?, blocks)? * (blocks as f64).sqrt();
+    let log = ratio.ln().abs();
+    (blocks..=BLOCKS_MAX).find(|&blocks| {
+        let k = blocks as f64;
+        let half = t_quantile(0.975, k - 1.0).map(|t| t * spread / k.sqrt());
+        half.is_some_and(|half| log - half > MATTERS.ln() || log + half <= EQUAL_WITHIN.ln())
+    })
+}
+
+/// The standard error of the logarithm that an interval was made with.
+fn error((low, high): (f64, f64), blocks: usize) -> Option<f64> {
+    let half = (high.ln() - low.ln()) / 2.0;
+    Some(half / t_quantile(0.975, blocks as f64 - 1.0)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The 95 % interval of five blocks about a ratio, from the logarithm's standard error.
+    fn five(ratio: f64, error: f64) -> Option<(f64, f64)> {
+        let half = 2.776445 * error;
+        Some((ratio * (-half).exp(), ratio * half.exp()))
+    }
+
+    #[test]
+    fn two_are_apart_at_most_by_the_far_end_of_the_interval() {
+        let apart = |ci95| apart_at_most(Some(ci95)).unwrap();
+        assert_eq!(apart((0.98, 1.05)), 1.05);
+        assert_eq!(apart((0.8, 1.05)), 1.25);
+        assert_eq!(apart((1.0, 1.0)), 1.0);
+        assert_eq!(apart_at_most(None), None, "one block");
+        assert_eq!(apart_at_most(Some((0.0, 1.0))), None);
+    }
+
+    #[test]
+    fn what_could_have_been_found_grows_with_the_error() {
+        // t(0.975, 4) + t(0.8, 4) = 2.776445 + 0.940965.
+        let found = least_found(five(1.0, 0.02), 5).unwrap();
+        assert!(
+            (found - 1.02 * (0.02_f64 * 3.71741).exp()).abs() < 1e-6,
+            "{found}"
+        );
+        let exact = least_found(Some((1.0, 1.0)), 5).unwrap();
+        assert!((exact - MATTERS).abs() < 1e-12);
+        assert_eq!(least_found(None, 1), None);
+    }
+
+    #[test]
+    fn more_blocks_decide_for_a_difference_or_for_equality() {
+        // 10 % apart, and blocks that differ by 15 %: with 18 the interval lies beyond 2 %.
+        let spread = 0.15 / 5.0_f64.sqrt();
+        assert_eq!(blocks_to_decide(1.10, five(1.10, spread), 5), Some(18));
+        assert_eq!(blocks_to_decide(1.0, five(1.0, spread), 5), Some(39));
+        // Decided as it is.
+        assert_eq!(blocks_to_decide(1.0, five(1.0, 0.001), 5), Some(5));
+        assert_eq!(blocks_to_decide(1.02, five(1.02, 0.9), 5), None);
+    }
+}
