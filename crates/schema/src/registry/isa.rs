@@ -174,6 +174,8 @@ level = [
         let python = Build::Python {
             script: "s.py".into(),
             requirements: "r.lock".into(),
+            environment: "venv".into(),
+            modules: None,
         };
         assert!(ladder.is_for(&python, "numpy==2\ntorch==2.9.0 \\\n    --hash=x\n"));
         assert!(!ladder.is_for(&python, "torchvision==1\n# via torch\n"));
