@@ -146,6 +146,10 @@ def notes(precision: str) -> list[str]:
             "values to 8 bits, and the rest is bf16 where the processor has it (see the build's "
             "inference_precision)"
         )
+        said.append(
+            "a new inference request wherever the number of rows changes, because one that is used "
+            "again with more rows may give NaN with keys and values of 8 bits (OpenVINO 2026.4.1)"
+        )
     if precision == "f16":
         said.append("f16 weights; computed in f32 where the processor has no f16")
     if precision == "bf16":
