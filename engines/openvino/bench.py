@@ -1,17 +1,18 @@
 """`openvino`: models in GGUF as OpenVINO GenAI reads them, executed by the OpenVINO runtime.
 
 GenAI's reader makes OpenVINO's own form of a model (conversion.py), the adapter mends and trims it
-(graph.py), and the CPU plugin runs it with a key/value cache that it keeps itself. GenAI's pipelines
-are not in the way of a token: they say nothing of the log-probabilities of forced tokens, and what
-is timed must be what the gate checks.
+(graph.py), and the CPU plugin runs it with a key/value cache that it keeps itself. GenAI's
+pipelines are left out: they say nothing of the log-probabilities of forced tokens, and what is
+timed must be what the gate checks.
 
 Run by the harness, or by hand:
-`echo '{"prompt_ids":[1,2,3],"precision":"q8_0","model_path":"…/model-q8_0.gguf"}' | python bench.py`.
+`echo '{"prompt_ids":[1,2,3],"precision":"q8_0","model_path":"…/model-q8_0.gguf"}' | python …`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import sys
 from importlib import metadata
@@ -109,6 +110,10 @@ class OpenVino(Engine):
 
 def import_openvino() -> Any:
     """The runtime; GenAI is needed for a conversion alone."""
+    # Kernels of oneDNN's and of OpenVINO's own are kept to a level by a variable each, which
+    # OpenVINO says to set alike; the harness sets oneDNN's.
+    if level := os.environ.get("ONEDNN_MAX_CPU_ISA"):
+        os.environ.setdefault("OV_CPU_MAX_ISA", level)
     try:
         import openvino
     except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
@@ -124,7 +129,9 @@ def type_for(core: Any, precision: str) -> str | None:
     """What to tell OpenVINO to compute in. A type that the processor lacks would silently become
     another: bf16 is refused then, and f16 weights are computed with in f32, as llama.cpp does."""
     wanted = COMPUTED_IN[precision]
-    if wanted is None or CAPABILITIES[wanted] in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+    if wanted is None or CAPABILITIES[wanted] in core.get_property(
+        "CPU", "OPTIMIZATION_CAPABILITIES"
+    ):
         return wanted
     if wanted == "bf16":
         raise EngineError("unavailable", "this processor has no bf16 that OpenVINO could use")

@@ -1,5 +1,5 @@
-"""Has OpenVINO GenAI load a GGUF file and save its own form of the model beside it. A program of its
-own (conversion.py says why), which needs nothing else of this folder.
+"""Has OpenVINO GenAI load a GGUF file and save its own form of the model beside it. A program of
+its own (conversion.py says why), which needs nothing else of this folder.
 
     python save_model.py FILE.gguf
 """
