@@ -4,7 +4,9 @@
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use harness::engine::isa;
+use provision::build::environment_dir;
 use runs::results::Results;
+use schema::registry::{Build, Engine, Registry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -173,21 +175,12 @@ fn print_fault_matrix(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// `test_*.py` beside each Python engine, with the project's environment where
+/// `test_*.py` beside each Python engine, with the engine's environment where
 /// it has been made (more is tested there), else with the system's Python.
 fn python_tests(repo: &Repo) -> Result<()> {
-    let venv = provision::build::venv_dir(repo).join("bin/python");
-    let python = if venv.exists() {
-        venv
-    } else {
-        "python3".into()
-    };
     let shell = Shell::new()?;
-    if cmd!(shell, "{python} --version").output().is_err() {
-        eprintln!("   skipped: no python3 on this machine");
-        return Ok(());
-    }
-    let limits = isa::limits(&repo.registry()?);
+    let registry = repo.registry()?;
+    let limits = isa::limits(&registry);
     for limit in &limits {
         eprintln!("   {limit}");
     }
@@ -199,6 +192,11 @@ fn python_tests(repo: &Repo) -> Result<()> {
                 .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
                 .any(|name| is_test(&name));
         if has_tests {
+            let python = python_of(repo, &registry, &dir);
+            if cmd!(shell, "{python} --version").output().is_err() {
+                eprintln!("   skipped: no python3 on this machine");
+                return Ok(());
+            }
             let _dir = shell.push_dir(&dir);
             cmd!(
                 shell,
@@ -210,6 +208,23 @@ fn python_tests(repo: &Repo) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The Python of the engine whose script lies in `dir`.
+fn python_of(repo: &Repo, registry: &Registry, dir: &Path) -> PathBuf {
+    let builds = registry.engines.iter().flat_map(Engine::builds);
+    let mut environments = builds.filter_map(|build| match build {
+        Build::Python {
+            script,
+            environment,
+            ..
+        } if repo.root.join(script).parent() == Some(dir) => Some(environment),
+        _ => None,
+    });
+    let environment = environments.next();
+    let python = environment.map(|name| environment_dir(repo, name).join("bin/python"));
+    let python = python.filter(|python| python.exists());
+    python.unwrap_or_else(|| "python3".into())
 }
 
 /// Every `cargo xtask …` and engine command in a `sh` block of the README, in

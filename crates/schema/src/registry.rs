@@ -207,6 +207,7 @@ impl Registry {
             }
         }
         registry.check_programs(path)?;
+        registry.check_environments(path)?;
         registry.check_architectures(path)?;
         isa::check(path, &registry.isa_ladders)?;
         let targets = registry.targets();
@@ -279,6 +280,30 @@ impl Registry {
                 format!("[build_s] has {id:?}, which is no program of an engine"),
             )),
         }
+    }
+
+    /// Programs in Python that share an environment agree in what it is made from.
+    fn check_environments(&self, path: &Path) -> Result<(), DataError> {
+        let mut made_from: BTreeMap<&str, &str> = BTreeMap::new();
+        for build in self.engines.iter().flat_map(Engine::builds) {
+            let Build::Python {
+                requirements,
+                environment,
+                ..
+            } = build
+            else {
+                continue;
+            };
+            check_id(path, "environment", environment)?;
+            let first = made_from.entry(environment).or_insert(requirements);
+            if *first != requirements {
+                return Err(DataError::new(
+                    path,
+                    format!("{environment:?} would be made from {first} and from {requirements}"),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// All targets, hidden ones too, in the registry's order.

@@ -153,7 +153,7 @@ mod tests {
             library: "lib".into(),
             variable: "LIB_MAX".into(),
             need: Need::Libtorch,
-            package: None,
+            packages: Vec::new(),
             levels: vec![
                 level("C", &["amx_tile", "amx_bf16"]),
                 level("B", &["avx512_fp16"]),

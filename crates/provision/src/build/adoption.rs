@@ -37,8 +37,9 @@ fn of(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adoption {
     };
     let binary = made.program.files.first();
     match &made.how {
-        Build::Python { .. } => {
-            if let Some(packages) = python::packages_dir(&python::venv_dir(repo)) {
+        Build::Python { environment, .. } => {
+            let dir = python::environment_dir(repo, environment);
+            if let Some(packages) = python::packages_dir(&dir) {
                 adoption.packages = installed(&packages);
                 adoption.packages_bytes = Some(bytes_in(&packages));
             }

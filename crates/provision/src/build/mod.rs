@@ -27,7 +27,8 @@ pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
 pub use engine_tests::{default_packages, test_engines, test_trainer};
 pub use libdevice::to_pack as libdevice_files;
 pub use needs::libtorch_dir;
-pub use python::{environment_at, packages_dir, venv_dir};
+use python::Environment;
+pub use python::{environment_at, environment_dir, packages_dir, venv_dir};
 pub use stage::{Stage, why_missing};
 pub use tracer::{tracer, tracer_file};
 
@@ -187,7 +188,15 @@ fn make(
         Build::Python {
             script,
             requirements,
-        } => python::build(repo, script, requirements).map(as_found),
+            environment,
+            modules,
+        } => python::build(
+            repo,
+            script,
+            modules.as_deref(),
+            &Environment::new(repo, environment, requirements),
+        )
+        .map(as_found),
     };
     let isa = isa::of(repo, registry, how);
     let passed = registry.variables_for(how);

@@ -144,6 +144,8 @@ mod tests {
         let python = Build::Python {
             script: "p.py".into(),
             requirements: "p.lock".into(),
+            environment: "venv".into(),
+            modules: None,
         };
         let jobs = vec![
             job("p", python, Some(150)),

@@ -1,4 +1,4 @@
-//! Engines that are Python programs: one virtual environment, made from a
+//! Engines that are Python programs: virtual environments, each made from a
 //! hash-locked requirements file and made again only when that file changes. What
 //! else comes as Python wheels is made in the same way, in a place of its own.
 
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The environment's directory under the build directory.
+/// The directory of the environment that libtorch is taken from, and that the flake's
+/// shells bring, under the build directory.
 const VENV: &str = "venv";
 /// In an environment: the hash of the requirements it was made from.
 const STAMP: &str = "requirements.sha256";
@@ -33,34 +34,84 @@ pub fn beside<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether the environment of the engines in Python stands, made from these requirements.
-pub fn has_environment(repo: &Repo, requirements: &Path) -> bool {
-    let stamp = std::fs::read_to_string(venv_dir(repo).join(STAMP)).unwrap_or_default();
-    let made_from = stamp.split_whitespace().next().unwrap_or_default();
-    std::fs::read(requirements).is_ok_and(|text| sha256_hex(&text) == made_from)
+/// The environment of some programs in Python.
+pub struct Environment {
+    name: String,
+    dir: PathBuf,
+    requirements: PathBuf,
 }
 
-/// Why the environment can't be had here, where that can be seen without making it.
-pub fn missing(repo: &Repo, requirements: &str) -> Option<String> {
-    let file = repo.root.join(requirements);
-    if let Some(shell) = shell() {
-        return given(&shell, &file).err().map(|failure| failure.reason);
+impl Environment {
+    /// The one of this name, which is made from these requirements.
+    pub fn new(repo: &Repo, name: &str, requirements: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            dir: environment_dir(repo, name),
+            requirements: repo.root.join(requirements),
+        }
     }
-    if has_environment(repo, &file) {
-        return None;
+
+    /// Whether it is there, made from these requirements.
+    pub fn stands(&self) -> bool {
+        let stamp = std::fs::read_to_string(self.dir.join(STAMP)).unwrap_or_default();
+        let made_from = stamp.split_whitespace().next().unwrap_or_default();
+        std::fs::read(&self.requirements).is_ok_and(|text| sha256_hex(&text) == made_from)
     }
-    version(&python()).err().map(|failure| failure.reason)
+
+    /// Why it can't be had here, where that can be seen without making it.
+    pub fn missing(&self) -> Option<String> {
+        if let Some(shell) = shell() {
+            let given = self.given(&shell);
+            return given.err().map(|failure| failure.reason);
+        }
+        if self.stands() {
+            return None;
+        }
+        version(&python()).err().map(|failure| failure.reason)
+    }
+
+    /// Where it is: the flake's inside of its shell, else one of our own making.
+    fn provide(&self) -> Result<&Path, EngineFailure> {
+        match shell() {
+            Some(shell) => self.given(&shell)?,
+            None => environment_at(&self.dir, &self.requirements)?,
+        }
+        Ok(&self.dir)
+    }
+
+    /// Whether a shell brings it: the flake has wheels for one environment alone.
+    fn given(&self, shell: &NixShell) -> Result<(), EngineFailure> {
+        if self.name != VENV {
+            return Err(unavailable(format!(
+                "the flake's shell {} brings no Python environment made from {}: leave the shell",
+                shell.name,
+                self.requirements.display()
+            )));
+        }
+        given(shell, &self.requirements).map(|_| ())
+    }
 }
 
-/// Make the environment if it isn't there, and say how to start the program.
-pub fn build(repo: &Repo, script: &str, requirements: &str) -> Result<Program, EngineFailure> {
-    let venv = environment(repo, requirements)?;
+/// Make the environment if it isn't there, and say how to start the program, whose modules
+/// lie beside it and in the folder `modules`.
+pub fn build(
+    repo: &Repo,
+    script: &str,
+    modules: Option<&str>,
+    environment: &Environment,
+) -> Result<Program, EngineFailure> {
+    let venv = environment.provide()?;
     let file = repo.root.join(script);
     let argv = vec![
         venv.join("bin/python").display().to_string(),
         file.display().to_string(),
     ];
-    let files = modules_beside(&file)?;
+    let own = file.parent().unwrap_or(&repo.root).to_owned();
+    let others = modules.map(|dir| repo.root.join(dir));
+    let mut files = Vec::new();
+    for dir in [own].into_iter().chain(others) {
+        files.extend(modules_in(&dir)?);
+    }
     Ok(Program::new(argv, files, &repo.root, &repo.build_dir))
 }
 
@@ -82,22 +133,22 @@ fn shell() -> Option<NixShell> {
     NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
 }
 
-/// Where the environment of the engines in Python is or will be.
+/// Where the environment that brings libtorch is or will be.
 pub fn venv_dir(repo: &Repo) -> PathBuf {
-    let given = shell().and_then(|shell| shell.venv);
-    given.unwrap_or_else(|| repo.build_dir.join(VENV))
+    environment_dir(repo, VENV)
 }
 
-/// The environment of the engines in Python: the flake's inside of its shell, else one
-/// of our own making.
+/// Where an environment is or will be.
+pub fn environment_dir(repo: &Repo, name: &str) -> PathBuf {
+    let given = shell().and_then(|shell| shell.venv);
+    let given = given.filter(|_| name == VENV);
+    given.unwrap_or_else(|| repo.build_dir.join(name))
+}
+
+/// The environment that brings libtorch, made if it isn't there.
 pub fn environment(repo: &Repo, requirements: &str) -> Result<PathBuf, EngineFailure> {
-    let file = repo.root.join(requirements);
-    if let Some(shell) = shell() {
-        return given(&shell, &file);
-    }
-    let venv = repo.build_dir.join(VENV);
-    environment_at(&venv, &file)?;
-    Ok(venv)
+    let environment = Environment::new(repo, VENV, requirements);
+    environment.provide().map(Path::to_owned)
 }
 
 /// A shell's environment, if it was made from these requirements.
@@ -163,9 +214,8 @@ fn environment_of(python: &str, venv: &Path, requirements: &Path) -> Result<(), 
     })
 }
 
-/// The script and the modules it can import: all `*.py` beside it, sorted.
-fn modules_beside(script: &Path) -> Result<Vec<PathBuf>, EngineFailure> {
-    let dir = script.parent().unwrap_or(Path::new("."));
+/// The modules in a folder: all of its `*.py`, sorted.
+fn modules_in(dir: &Path) -> Result<Vec<PathBuf>, EngineFailure> {
     let entries = std::fs::read_dir(dir)
         .map_err(|error| unavailable(format!("{} can't be listed: {error}", dir.display())))?;
     let mut files: Vec<PathBuf> = entries
@@ -293,6 +343,13 @@ mod tests {
         assert!(refused(&shell).contains("enter it again"));
         std::fs::write(dir.path().join(STAMP), sha256_hex(b"torch==1")).unwrap();
         assert_eq!(given(&shell, &lock).unwrap(), dir.path());
+        let other = Environment {
+            name: "venv-other".into(),
+            dir: dir.path().to_owned(),
+            requirements: lock.clone(),
+        };
+        let why = other.given(&shell).unwrap_err().reason;
+        assert!(why.contains("leave the shell"), "{why}");
         std::fs::write(&lock, "torch==2").unwrap();
         assert!(refused(&shell).contains("was not made from"));
     }

@@ -3,7 +3,8 @@
 //! and how long the rest will take.
 
 use super::order::{self, Job, Owner};
-use super::{EngineFailure, Program, cargo, make, python};
+use super::python::{self, Environment};
+use super::{EngineFailure, Program, cargo, make};
 use anyhow::{Result, bail};
 use base::repo::Repo;
 use harness::devices;
@@ -219,9 +220,11 @@ fn is_there(repo: &Repo, id: &str, how: &Build) -> bool {
     match how {
         Build::Cargo { bin, .. } => cargo::kept_path(repo, id, bin).exists(),
         Build::Prebuilt { .. } => true,
-        Build::Python { requirements, .. } => {
-            python::has_environment(repo, &repo.root.join(requirements))
-        }
+        Build::Python {
+            requirements,
+            environment,
+            ..
+        } => Environment::new(repo, environment, requirements).stands(),
     }
 }
 
@@ -239,7 +242,11 @@ fn missing(repo: &Repo, how: &Build) -> Option<String> {
             let file = repo.root.join(path);
             (!file.is_file()).then(|| format!("{} is not there", file.display()))
         }
-        Build::Python { requirements, .. } => python::missing(repo, requirements),
+        Build::Python {
+            requirements,
+            environment,
+            ..
+        } => Environment::new(repo, environment, requirements).missing(),
     }
 }
 

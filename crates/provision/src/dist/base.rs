@@ -55,6 +55,7 @@ pub fn base(
         if let Build::Python {
             script,
             requirements,
+            ..
         } = build
         {
             part.copy(requirements, &repo.root.join(requirements))?;

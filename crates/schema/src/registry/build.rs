@@ -33,13 +33,24 @@ pub enum Build {
         #[serde(default)]
         needs: Vec<Need>,
     },
-    /// A Python program in the project's virtual environment.
+    /// A Python program in a virtual environment of the project's.
     Python {
         /// The program, relative to the repository.
         script: String,
         /// Its hash-locked requirements, relative to the repository.
         requirements: String,
+        /// The environment's directory under the build directory. Programs with the same
+        /// requirements share one.
+        #[serde(default = "venv")]
+        environment: String,
+        /// The folder of another program whose modules it imports too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        modules: Option<String>,
     },
+}
+
+fn venv() -> String {
+    "venv".to_owned()
 }
 
 fn yes() -> bool {

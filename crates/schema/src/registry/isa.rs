@@ -19,9 +19,9 @@ pub struct IsaLadder {
     pub variable: String,
     /// Programs with this need have the library.
     pub need: Need,
-    /// Programs in Python have it whose locked requirements name this package.
+    /// Programs in Python have it whose locked requirements name one of these packages.
     #[serde(default)]
-    pub package: Option<String>,
+    pub packages: Vec<String>,
     /// From high to low.
     #[serde(rename = "level")]
     pub levels: Vec<IsaLevel>,
@@ -42,10 +42,10 @@ impl IsaLadder {
     /// Whether a program that is made like this has the library. `requirements` is the
     /// text of a Python program's locked requirements.
     pub fn is_for(&self, build: &Build, requirements: &str) -> bool {
-        match (build, &self.package) {
-            (Build::Python { .. }, Some(package)) => requirements.lines().any(|line| {
-                let name = line.split("==").next().unwrap_or(line);
-                name.trim() == package
+        match build {
+            Build::Python { .. } => requirements.lines().any(|line| {
+                let name = line.split("==").next().unwrap_or(line).trim();
+                self.packages.iter().any(|package| package == name)
             }),
             _ => build.needs().contains(&self.need),
         }
@@ -128,7 +128,7 @@ mod tests {
 library = "lib"
 variable = "LIB_MAX"
 need = "libtorch"
-package = "torch"
+packages = ["torch", "other"]
 level = [
     { value = "C", without = ["tiles", "tiles8"] },
     { value = "B", without = ["half"] },
@@ -174,6 +174,8 @@ level = [
         let python = Build::Python {
             script: "s.py".into(),
             requirements: "r.lock".into(),
+            environment: "venv".into(),
+            modules: None,
         };
         assert!(ladder.is_for(&python, "numpy==2\ntorch==2.9.0 \\\n    --hash=x\n"));
         assert!(!ladder.is_for(&python, "torchvision==1\n# via torch\n"));

@@ -66,6 +66,7 @@ pub fn commands(shown: &Shown, target: &Target) -> Vec<(String, String)> {
         Some(Build::Python {
             script,
             requirements,
+            ..
         }) => all.push((
             "The environment alone".into(),
             format!(

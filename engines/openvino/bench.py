@@ -1,0 +1,204 @@
+"""`openvino`: models in GGUF as OpenVINO GenAI reads them, executed by the OpenVINO runtime.
+
+GenAI's reader makes OpenVINO's own form of a model (conversion.py), the adapter mends and trims it
+(graph.py), and the CPU plugin runs it with a key/value cache that it keeps itself. GenAI's
+pipelines are left out: they say nothing of the log-probabilities of forced tokens, and what is
+timed must be what the gate checks.
+
+Run by the harness, or by hand:
+`echo '{"prompt_ids":[1,2,3],"precision":"q8_0","model_path":"…/model-q8_0.gguf"}' | python …`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+# The runtime that the engines in Python share lies there; what lies here comes first.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
+
+from conversion import converted
+from engine import Engine, EngineError, Hello, Load, Loaded, Opinion
+from graph import keep_last_position, set_frequencies, weight_bytes
+from model_config import Config, read_config
+from protocol import main
+from session import Session
+
+LOCK = Path(__file__).with_name("requirements.lock")
+PACKAGES = ("openvino", "openvino-genai", "openvino-tokenizers")
+# By precision: the file, and the type that OpenVINO computes in; none: the one that it chooses.
+WEIGHTS = {"q8_0": "model-q8_0.gguf", "bf16": "model-f16.gguf", "f16": "model-f16.gguf"}
+COMPUTED_IN = {"q8_0": None, "bf16": "bf16", "f16": "f16"}
+# What a processor must be able to do for a type to be more than a wish.
+CAPABILITIES = {"bf16": "BF16", "f16": "FP16"}
+
+
+class OpenVino(Engine):
+    """A compiled model and the batch that runs."""
+
+    def __init__(self, session: Session, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+        self._session = session
+
+    @classmethod
+    def hello(cls, load: Load) -> Hello:
+        """Versions as pip knows them: importing OpenVINO takes a second."""
+        versions = {name: version_of(name) for name in PACKAGES}
+        return Hello(
+            engine="openvino",
+            version=versions["openvino-genai"],
+            build={
+                **versions,
+                "python": f"{platform.python_implementation()} {platform.python_version()}",
+                "lock_sha256": hashlib.sha256(LOCK.read_bytes()).hexdigest(),
+            },
+            capabilities={
+                "batching": "static_equal_length",
+                "score": True,
+                "parallel_score": False,
+                "notes": notes(load.precision),
+            },
+        )
+
+    @classmethod
+    def load(cls, load: Load) -> tuple[OpenVino, Loaded]:
+        if load.variant:
+            raise EngineError("unsupported", f"openvino has no variant {load.variant!r}")
+        if load.backend != "cpu":
+            raise EngineError("unsupported", f"openvino has no backend {load.backend!r} here")
+        if load.precision not in WEIGHTS:
+            raise EngineError(
+                "unsupported", f"openvino runs {', '.join(WEIGHTS)}, not {load.precision}"
+            )
+        model_dir = Path(load.model_dir)
+        config = read_config(model_dir, load.max_context)
+        ov = import_openvino()
+        core = ov.Core()
+        computed_in = type_for(core, load.precision)
+        model = core.read_model(converted(model_dir, load.weights))
+        set_frequencies(ov, model, config)
+        keep_last_position(ov, model)
+        properties: dict[str, Any] = {"INFERENCE_NUM_THREADS": load.threads}
+        if computed_in is not None:
+            properties["INFERENCE_PRECISION_HINT"] = computed_in
+        compiled = core.compile_model(model, "CPU", properties)
+        loaded = Loaded(
+            weight_bytes=weight_bytes(model),
+            kv_bytes_per_token=kv_bytes_per_token(compiled, config),
+            runtime=runtime(core, compiled),
+        )
+        return cls(Session(compiled, load.max_batch, load.max_context), config.vocabulary), loaded
+
+    @classmethod
+    def kind_of(cls, error: Exception) -> str:
+        return "oom" if "bad_alloc" in str(error) else "internal"
+
+    def prefill(self, prompts: list[list[int]]) -> list[int]:
+        return self._session.begin(prompts)
+
+    def decode(self, tokens: list[int]) -> list[int]:
+        return self._session.feed([[token] for token in tokens])
+
+    def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
+        return self._session.opinion(row, ask, top)
+
+
+def import_openvino() -> Any:
+    """The runtime; GenAI is needed for a conversion alone."""
+    # Kernels of oneDNN's and of OpenVINO's own are kept to a level by a variable each, which
+    # OpenVINO says to set alike; the harness sets oneDNN's.
+    if level := os.environ.get("ONEDNN_MAX_CPU_ISA"):
+        os.environ.setdefault("OV_CPU_MAX_ISA", level)
+    try:
+        import openvino
+    except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
+        raise EngineError(
+            "unavailable",
+            f"{sys.executable} cannot import what it needs ({error}): install {LOCK.name} "
+            "(`cargo xtask build` does) and run its python",
+        ) from None
+    return openvino
+
+
+def type_for(core: Any, precision: str) -> str | None:
+    """What to tell OpenVINO to compute in. A type that the processor lacks would silently become
+    another: bf16 is refused then, and f16 weights are computed with in f32, as llama.cpp does."""
+    wanted = COMPUTED_IN[precision]
+    if wanted is None or CAPABILITIES[wanted] in core.get_property(
+        "CPU", "OPTIMIZATION_CAPABILITIES"
+    ):
+        return wanted
+    if wanted == "bf16":
+        raise EngineError("unavailable", "this processor has no bf16 that OpenVINO could use")
+    return "f32"
+
+
+def notes(precision: str) -> list[str]:
+    """What a reader of the numbers must know."""
+    said = [
+        "GenAI's GGUF reader makes OpenVINO's form of the model, which the first load includes; "
+        "token ids go to the OpenVINO runtime, not through GenAI's pipeline",
+        "of the prompt, logits are computed for the last position alone, as GenAI's pipeline does",
+        "mended: the reader leaves out Llama 3's RoPE scaling and saves the frequencies of f16 "
+        "files as f16; the adapter puts those of config.json into the graph, as f32",
+    ]
+    if precision == "q8_0":
+        said.append(
+            "OpenVINO's defaults: activations are rounded to 8 bits in groups of 32, keys and "
+            "values to 8 bits, and the rest is bf16 where the processor has it (see the build's "
+            "inference_precision)"
+        )
+        said.append(
+            "a new inference request wherever the number of rows changes, because one that is used "
+            "again with more rows may give NaN with keys and values of 8 bits (OpenVINO 2026.4.1)"
+        )
+    if precision == "f16":
+        said.append("f16 weights; computed in f32 where the processor has no f16")
+    if precision == "bf16":
+        said.append("weights are read from the f16 file, because the reader takes no bf16")
+    return said
+
+
+def version_of(package: str) -> str:
+    """The installed version."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+def kv_bytes_per_token(compiled: Any, config: Config) -> int:
+    """Keys and values of all layers for one position, as the plugin stores them."""
+    vectors = 2 * config.layers * config.kv_heads
+    size = compiled.get_property("KV_CACHE_PRECISION").size
+    # Each vector of 8-bit values has a scale and a zero point in f32.
+    return vectors * (config.head_dim * size + (8 if size == 1 else 0))
+
+
+def runtime(core: Any, compiled: Any) -> dict[str, str]:
+    """What OpenVINO says of itself on this machine."""
+    names = {
+        "threads": "INFERENCE_NUM_THREADS",
+        "inference_precision": "INFERENCE_PRECISION_HINT",
+        "kv_cache_precision": "KV_CACHE_PRECISION",
+        "dynamic_quantization_group": "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+        "performance_hint": "PERFORMANCE_HINT",
+        "isa": "RUNTIME_REQUIREMENTS",
+    }
+    facts = {name: said(compiled.get_property(of)) for name, of in names.items()}
+    facts["capabilities"] = " ".join(core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"))
+    return facts
+
+
+def said(value: Any) -> str:
+    """A property's value in words: types have a name of their own."""
+    return value.get_type_name() if hasattr(value, "get_type_name") else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main(OpenVino))

@@ -1,0 +1,75 @@
+"""What the adapter changes in the graph that GenAI's reader makes, and what it reads from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from engine import EngineError
+from model_config import Config
+
+
+def set_frequencies(ov: Any, model: Any, config: Config) -> None:
+    """Put the model's own RoPE frequencies in the place of the reader's, which knows no scaling
+    and saves those of f16 files as f16: too coarse beyond some hundred positions."""
+    import numpy as np
+
+    shape = [1, config.head_dim // 2, 1]
+    places = [
+        op
+        for op in model.get_ops()
+        if op.get_type_name() == "Broadcast"
+        and (constant := constant_behind(op)) is not None
+        and list(constant.get_output_shape(0)) == shape
+    ]
+    if len(places) != 1:
+        raise EngineError("internal", f"the graph has {len(places)} tables of RoPE frequencies")
+    values = np.array(config.frequencies, dtype=np.float32).reshape(shape)
+    table = ov.opset13.constant(values, dtype=np.float32)
+    places[0].input(0).replace_source_output(table.output(0))
+
+
+def constant_behind(op: Any) -> Any:
+    """The constant that an operation's first input is, whatever type it is stored in."""
+    source = op.input_value(0).get_node()
+    if source.get_type_name() == "Convert":
+        source = source.input_value(0).get_node()
+    return source if source.get_type_name() == "Constant" else None
+
+
+def keep_last_position(ov: Any, model: Any) -> None:
+    """Compute logits of the last position alone, as GenAI's pipeline does with every model that
+    it loads: of a prompt nobody reads the others."""
+    product = model.output(0).get_node().input_value(0).get_node()
+    if product.get_type_name() != "MatMul":
+        raise EngineError("internal", f"logits come from a {product.get_type_name()}")
+    op = ov.opset13
+    last = op.slice(product.input_value(0), [-1], [2**31 - 1], [1], [1])
+    product.input(0).replace_source_output(last.output(0))
+    model.validate_nodes_and_infer_types()
+
+
+def weight_bytes(model: Any) -> int:
+    """Bytes that one decode step reads: the constants of matrices, once however often they are
+    used, without an embedding table of its own, of which a step reads one line a row."""
+    read = {}
+    for op in model.get_ops():
+        if op.get_type_name() == "MatMul":
+            for constant in constants_of(op.input_value(1).get_node()):
+                read[constant.get_friendly_name()] = constant.get_byte_size()
+    return sum(read.values())
+
+
+def constants_of(node: Any) -> Iterator[Any]:
+    """The constants that a matrix is made of: values, scales and zero points. None where it is
+    computed from anything else."""
+    found, ahead = [], [node]
+    while ahead:
+        node = ahead.pop()
+        if node.get_type_name() == "Constant":
+            found.append(node)
+        elif node.get_type_name() in ("Convert", "Subtract", "Multiply", "Reshape"):
+            ahead += [value.get_node() for value in node.input_values()]
+        else:
+            return iter(())
+    return iter(found)

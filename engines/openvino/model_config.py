@@ -1,0 +1,87 @@
+"""What the adapter must know of config.json, and which models it refuses: those that GenAI's
+reader would compute otherwise than they are meant, without saying so.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine import EngineError
+from model_files import read_json
+
+# A Mistral is a llama in GGUF. GenAI's reader has no other of our architectures.
+ARCHITECTURES = ("llama", "mistral", "qwen3")
+
+
+class Config(NamedTuple):
+    """Sizes of a model, and how far each pair of a head's dimensions turns per position."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    frequencies: list[float]  # head_dim / 2
+
+
+def read_config(model_dir: Path, max_context: int) -> Config:
+    """Of the model in a directory."""
+    return parse(read_json(model_dir / "config.json"), max_context)
+
+
+def parse(config: dict[str, Any], max_context: int) -> Config:
+    """Of a configuration."""
+    if why := unfit(config, max_context):
+        raise EngineError("unsupported", f"openvino's adapter can't run this model: {why}")
+    heads = config["num_attention_heads"]
+    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    # transformers 5 writes `rope_parameters` where its elders wrote the other two.
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    theta = rope.get("rope_theta") or config.get("rope_theta", 10000.0)
+    return Config(
+        layers=config["num_hidden_layers"],
+        kv_heads=config.get("num_key_value_heads") or heads,
+        head_dim=head_dim,
+        vocabulary=config["vocab_size"],
+        frequencies=[scaled(theta ** (-2 * i / head_dim), rope) for i in range(head_dim // 2)],
+    )
+
+
+def unfit(config: dict[str, Any], max_context: int) -> str | None:
+    """Why a model can't be run."""
+    if config.get("model_type") not in ARCHITECTURES:
+        return f"its model_type is {config.get('model_type')!r}, not {', '.join(ARCHITECTURES)}"
+    if config.get("attention_bias") or config.get("mlp_bias"):
+        return "its layers have biases"
+    window = config.get("sliding_window")
+    if window is not None and config.get("use_sliding_window", True) and window < max_context:
+        return f"it attends to {window} positions, fewer than the {max_context} asked for"
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if rope_type(rope) not in ("default", "linear", "llama3"):
+        return f"its RoPE is of the type {rope_type(rope)!r}"
+    for of in (config, rope):
+        if of.get("partial_rotary_factor", 1.0) != 1.0:
+            return "RoPE rotates a part of each head"
+    return None
+
+
+def rope_type(rope: dict[str, Any]) -> str:
+    """Older files say `type`."""
+    return rope.get("rope_type") or rope.get("type") or "default"
+
+
+def scaled(frequency: float, rope: dict[str, Any]) -> float:
+    """A frequency after RoPE scaling, in radians per position. Llama 3's: transformers'
+    `_compute_llama3_parameters`; long waves are slowed down, short ones left, and those between
+    are mixed."""
+    kind = rope_type(rope)
+    if kind == "default":
+        return frequency
+    factor = rope["factor"]
+    if kind == "linear":
+        return frequency / factor
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    turns = rope["original_max_position_embeddings"] * frequency / (2 * math.pi)
+    share = min(max((turns - low) / (high - low), 0.0), 1.0)
+    return (1 - share) * frequency / factor + share * frequency
