@@ -5,12 +5,10 @@
 //! survives Holm's correction over all the others.
 
 use crate::analysis::{Comparison, MetricId, Role, Verdict};
-use crate::cliffs_delta::cliffs_delta;
-use crate::holm::holm;
+use crate::family::{holm, tie_ranks};
 use crate::metrics::{Better, Sample};
 use crate::noise::{far_end, is_under};
-use crate::paired::{PairedRatio, paired_ratio};
-use crate::ranking::tie_ranks;
+use crate::ratio::{PairedRatio, cliffs_delta, paired_ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Adjusted p under which two cells differ.

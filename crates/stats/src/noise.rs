@@ -12,8 +12,8 @@
 //! more of them as the error of a comparison does.
 
 use crate::analysis::{Cell, NoiseFloor, TwinPair};
-use crate::paired::{PairedRatio, paired_ratio};
-use schema::twin::original;
+use crate::ratio::{PairedRatio, paired_ratio};
+use schema::key::original;
 
 /// The floors of one case from its cells and those of its twins: on every metric that
 /// both of a pair have. A pair counts where both were measured, in two blocks or more.

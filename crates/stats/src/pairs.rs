@@ -8,9 +8,9 @@
 
 use crate::analysis::{Analysis, Cell, Metric, MetricId, Verdict};
 use crate::compare::verdict;
-use crate::holm::holm;
+use crate::family::holm;
 use crate::metrics::Better;
-use crate::paired::{PairedRatio, paired_ratio};
+use crate::ratio::{PairedRatio, paired_ratio};
 use schema::key::CaseKey;
 use schema::record::Status;
 use std::collections::BTreeSet;

@@ -3,8 +3,7 @@
 
 use super::Shown;
 use crate::fmt;
-use schema::key::CaseKey;
-use schema::twin::{Twin, TwinRole};
+use schema::key::{CaseKey, Twin, TwinRole};
 use stats::analysis::{MetricId, NoiseFloor};
 
 /// The sentence beside a case's comparisons.

@@ -1,8 +1,14 @@
+//! What is inside an archive, for who must know: licences, and a list for scanners.
+//!
 //! The licences of what is inside an archive: who asks for which, and every text that
 //! came with a crate's source, once. No legal advice: whether they suit is `deny.toml`'s.
+//!
+//! The list of components of an archive, as CycloneDX 1.6 in JSON, which scanners read.
+//! No serial number and no time: equal archives have equal lists.
 
 use super::crates::Package;
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +16,7 @@ use std::path::{Path, PathBuf};
 const DEPTH_MAX: usize = 2;
 
 /// The list, then the texts.
-pub fn text(packages: &[&Package]) -> Result<String> {
+pub fn licence_texts(packages: &[&Package]) -> Result<String> {
     let mut list = String::from("What the programs in this archive are linked from.\n\n");
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for package in packages {
@@ -70,6 +76,49 @@ fn find(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// The document.
+pub fn cyclonedx(part: &str, packages: &[&Package]) -> Result<String> {
+    let components: Vec<Value> = packages.iter().map(|package| component(package)).collect();
+    let document = json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": format!("llm-engine-bench/{part}"),
+                "name": format!("llm-engine-bench/{part}"),
+                "version": env!("CARGO_PKG_VERSION"),
+            },
+        },
+        "components": components,
+    });
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+fn component(package: &Package) -> Value {
+    let (name, version) = (&package.name, &package.version);
+    let mut component = json!({
+        "type": "library",
+        "bom-ref": format!("{name}@{version}"),
+        "name": name,
+        "version": version,
+    });
+    if let Some(license) = &package.license {
+        // Before Cargo knew SPDX expressions, a slash meant either.
+        let expression = license.replace(" / ", " OR ").replace('/', " OR ");
+        component["licenses"] = json!([{ "expression": expression }]);
+    }
+    if let Some(checksum) = &package.checksum {
+        component["purl"] = json!(format!("pkg:cargo/{name}@{version}"));
+        component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
+    }
+    if let Some(repository) = &package.repository {
+        component["externalReferences"] = json!([{ "type": "vcs", "url": repository }]);
+    }
+    component
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,10 +142,41 @@ mod tests {
         let (a, b) = (package("a", Some("MIT")), package("b", None));
         std::fs::write(b.dir.join("vendored/deep/COPYING"), "another text").unwrap();
         std::fs::write(b.dir.join("license.rs"), "code").unwrap();
-        let text = text(&[&a, &b]).unwrap();
+        let text = licence_texts(&[&a, &b]).unwrap();
         assert!(text.contains("a 1.0.0: MIT\n") && text.contains("b 1.0.0: see its text"));
         assert_eq!(text.matches("the MIT text").count(), 1);
         assert!(text.contains("a 1.0.0 (LICENSE-MIT)\nb 1.0.0 (LICENSE-MIT)\n"));
         assert!(text.contains("another text") && !text.contains("code"));
+    }
+
+    #[test]
+    fn a_crate_of_a_registry_has_its_hash_and_one_of_ours_has_none() {
+        let theirs = Package {
+            name: "serde".into(),
+            version: "1.0.1".into(),
+            license: Some("MIT/Apache-2.0".into()),
+            repository: Some("https://example.org/serde".into()),
+            dir: "/x".into(),
+            checksum: Some("ab".into()),
+        };
+        let ours = Package {
+            name: "stats".into(),
+            checksum: None,
+            ..theirs.clone()
+        };
+        let text = cyclonedx("a", &[&theirs, &ours]).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["bomFormat"], "CycloneDX");
+        let [first, second] = document["components"].as_array().unwrap().as_slice() else {
+            panic!("two crates: {text}")
+        };
+        assert_eq!(first["purl"], "pkg:cargo/serde@1.0.1");
+        assert_eq!(first["hashes"][0]["content"], "ab");
+        assert_eq!(first["licenses"][0]["expression"], "MIT OR Apache-2.0");
+        assert!(second.get("purl").is_none() && second.get("hashes").is_none());
+        assert!(
+            !text.contains("/x"),
+            "where the source lay is nobody's business"
+        );
     }
 }

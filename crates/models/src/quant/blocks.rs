@@ -1,9 +1,44 @@
+//! Blocks of 32 weights with one scale.
+//!
+//! Q8_0: 32 weights as int8 with one f16 scale.
+//!
+//! Layout of a block (34 bytes): `d: f16`, then 32 × `i8`; weight = d · q. Nothing else.
+//!
 //! Q5_0: blocks of 32 weights as 5-bit integers with one f16 scale. What llama.cpp falls back to
 //! where rows don't fill the super-blocks of Q4_K.
 //!
 //! Layout and rounding are GGML's `block_q5_0` and `quantize_row_q5_0_ref`.
 
 use half::f16;
+
+/// Bytes of a block of 32 weights.
+pub const Q8_0_BLOCK_BYTES: usize = 34;
+
+/// Appends blocks for `weights`, whose length must be a multiple of 32.
+pub fn encode_q8_0(weights: &[f32], out: &mut Vec<u8>) {
+    for block in weights.chunks_exact(32) {
+        let max = block.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+        let d = max / 127.0;
+        let inverse = if d > 0.0 { 1.0 / d } else { 0.0 };
+        out.extend_from_slice(&f16::from_f32(d).to_le_bytes());
+        // llama.cpp rounds half away from zero here (`roundf`); so do we.
+        out.extend(block.iter().map(|x| {
+            let scaled = x * inverse;
+            (scaled + 0.5f32.copysign(scaled)) as i8 as u8
+        }));
+    }
+}
+
+/// The weights of `bytes`, a whole number of blocks.
+pub fn decode_q8_0(bytes: &[u8]) -> Vec<f32> {
+    let blocks = bytes.chunks_exact(Q8_0_BLOCK_BYTES);
+    blocks
+        .flat_map(|block| {
+            let d = f16::from_le_bytes([block[0], block[1]]).to_f32();
+            block[2..].iter().map(move |&q| d * f32::from(q as i8))
+        })
+        .collect()
+}
 
 /// Bytes of a block: `d`: f16; the weights' fifth bits: u32; 16 bytes of low nibbles.
 pub const Q5_0_BLOCK_BYTES: usize = 22;
@@ -51,7 +86,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_made_by_hand() {
+    fn a_q8_0_block_made_by_hand() {
+        // Scale 0.5 (f16 0x3800) and the quants 1, -2, 127, -127.
+        let mut block = vec![0u8; Q8_0_BLOCK_BYTES];
+        block[1] = 0x38;
+        block[2..6].copy_from_slice(&[1, 0xfe, 0x7f, 0x81]);
+        let weights = decode_q8_0(&block);
+        assert_eq!(weights[..5], [0.5, -1.0, 63.5, -63.5, 0.0]);
+
+        let mut again = Vec::new();
+        encode_q8_0(&weights, &mut again);
+        assert_eq!(again, block);
+    }
+
+    #[test]
+    fn a_q5_0_block_made_by_hand() {
         let mut block = vec![0u8; Q5_0_BLOCK_BYTES];
         block[1] = 0x3c; // d = 1
         block[6] = 0x25; // weight 0: low nibble 5; weight 16: 2
