@@ -14,7 +14,7 @@ fn main() -> Result<()> {
         Some("empty") => vec![],
         Some("smoke") => vec![common::run("smoke", 1, 5)],
         _ => vec![
-            common::twins::with_twins(common::run("cpu", 5, 24), 24),
+            common::launch::with_twins(common::run("cpu", 5, 24), 24),
             common::run("smoke", 1, 5),
         ],
     };

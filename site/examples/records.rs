@@ -4,10 +4,10 @@
 //! a reader uses: it finds the runs and writes to the path that is promised.
 
 use anyhow::{Context, Result, ensure};
+use schema::golden::ParityLimits;
 use schema::hypothesis::Hypotheses;
 use schema::maturity::Maturity;
 use schema::model::Models;
-use schema::parity::ParityLimits;
 use schema::profile::Profile;
 use schema::registry::Registry;
 use schema::run::Run;

@@ -22,11 +22,11 @@ pub use write::write;
 
 use anyhow::{Context, Result, bail, ensure};
 use authored::Authored;
+use schema::golden::ParityLimits;
 use schema::hypothesis::Hypotheses;
 use schema::maturity::Maturity;
 use schema::micro::Suite;
 use schema::model::Models;
-use schema::parity::ParityLimits;
 use schema::plan::PlannedScenario;
 use schema::prices::Prices;
 use schema::profile::Profile;

@@ -1,7 +1,6 @@
 //! The command line: every verb, its options and an example. What a verb does
 //! is its module's.
 
-mod completions;
 mod help;
 #[cfg(test)]
 mod predictions;
@@ -199,10 +198,10 @@ enum Verb {
         json: bool,
     },
     /// Print what a shell needs to complete this command line, with the names of this checkout.
-    #[command(after_help = completions::HELP)]
+    #[command(after_help = help::HELP)]
     Completions {
         /// Which shell.
-        shell: completions::Shell,
+        shell: help::Shell,
     },
     /// The process that the others ask for Vulkan's devices.
     #[command(name = devices::vulkan::VERB, hide = true)]
@@ -358,7 +357,7 @@ impl Cli {
             Verb::Tidy { write: true, .. } => tidy::write(&repo).map(done),
             Verb::Tidy { json: true, .. } => tidy::as_json(&repo),
             Verb::Tidy { .. } => tidy::command(&repo).map(done),
-            Verb::Completions { shell } => completions::print(&repo, shell).map(done),
+            Verb::Completions { shell } => help::completions(&repo, shell).map(done),
             Verb::ProbeVulkan => {
                 devices::vulkan::probe();
                 Ok(ExitCode::SUCCESS)

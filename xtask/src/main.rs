@@ -9,7 +9,7 @@ use xtask::cli::Cli;
 
 fn main() -> ExitCode {
     base::interrupt::install();
-    watch::panic::install();
+    watch::error_log::install();
     match Cli::try_parse() {
         Ok(cli) => watch::conclude(cli.run()),
         Err(usage) => watch::usage(&usage),

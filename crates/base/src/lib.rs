@@ -5,10 +5,9 @@
 #[macro_use]
 pub mod say;
 
-pub mod appender;
 pub mod cpu_time;
-pub mod deadline;
 pub mod exclusive;
+pub mod files;
 pub mod interrupt;
 pub mod names;
 pub mod nix_shell;
@@ -16,6 +15,4 @@ pub mod pace;
 pub mod random;
 pub mod repo;
 pub mod shelf;
-pub mod table;
 pub mod text;
-pub mod whole;

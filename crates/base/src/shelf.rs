@@ -72,7 +72,7 @@ pub fn lock(models_dir: &Path, id: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::whole::write_json;
+    use crate::files::write_json;
 
     fn model(id: &str, file: &str) -> Brought {
         Brought {

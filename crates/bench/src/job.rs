@@ -1,41 +1,37 @@
 //! `cargo xtask bench-all` and `bench`: plan, fetch, build, verify, measure,
 //! check, render. Each stage is another module's; here stands their order.
 
+mod asked;
 mod building;
 mod dry_run;
 mod first_look;
 mod forecast;
 mod judging;
-mod model_asked;
 mod opening;
 mod preflight;
-mod prompts_asked;
 
 pub use opening::planned;
 pub(crate) use opening::{begin, create, reopen};
 
 use anyhow::{Context, Result};
-use base::deadline;
-use base::exclusive;
+use asked::ModelAsked;
 use base::repo::Repo;
-use harness::micro;
+use base::{exclusive, interrupt};
 use harness::plan::Choice;
 use harness::programs::Programs;
 use harness::prompts::Prompts;
-use harness::run::capacity;
 use harness::run::pending::pending;
-use harness::run::pilot;
 use harness::run::trace::Tracing;
+use harness::run::{capacity, pilot};
 use harness::verify::of_run::verify_targets;
-use harness::{run, twins};
+use harness::{micro, run, twins};
 use judging::check_outputs;
-use model_asked::ModelAsked;
 use opening::Planned;
 use proofs::calibrate;
 use provision::build;
 use runs::results::Results;
 use runs::summary::{Places, Summary};
-use runs::{baselines, page, shard};
+use runs::{page, results, shard};
 use schema::origin::Shard;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
@@ -101,7 +97,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     if let Some(name) = &options.save {
         let ids: Vec<String> = results.places().into_keys().collect();
-        baselines::check(results.dir(), &ids, name)?;
+        results::check_name(results.dir(), &ids, name)?;
     }
     let asked = match &options.resume {
         Some(run) => Asked::Earlier(results.find(run)?),
@@ -125,10 +121,10 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     };
     if let Some(after) = options.stop_after {
         // Only now: who is told to go on with a run must find one.
-        deadline::set(began + after);
+        interrupt::set(began + after);
     }
     let done = to_the_end(repo, &registry, &results, options, &opened);
-    if done.is_err() && deadline::has_stopped() {
+    if done.is_err() && interrupt::has_stopped() {
         let verb = if options.site { "bench-all" } else { "bench" };
         let save = options.save.iter();
         let save: String = save.map(|name| format!(" --save {name}")).collect();
@@ -142,7 +138,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     if let Some(name) = &options.save {
         println!(
             "{}",
-            baselines::save(results.dir(), name, &opened.header.id)?
+            results::save_name(results.dir(), name, &opened.header.id)?
         );
     }
     Ok(code)

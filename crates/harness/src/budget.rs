@@ -8,9 +8,9 @@
 
 use base::pace::{self, warm_ups};
 use schema::budget::{OverBudget, Pilot, Round};
+use schema::key::original;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::scenario::LoadShape;
-use schema::twin::original;
 use std::collections::BTreeSet;
 
 /// The shapes of all cases, each once, in order of work: what a pilot tries.

@@ -11,8 +11,8 @@
 
 use crate::plan::SplitMix64;
 use schema::budget::Pilot;
+use schema::key::{Twin, TwinRole, twin_name};
 use schema::plan::{Launch, Plan};
-use schema::twin::{Twin, TwinRole, twin_name};
 
 /// Set apart from the plan's own draws from the same seed.
 const STREAM: u64 = 0x7477_696e_735f_6161;
@@ -96,7 +96,7 @@ fn same_round(a: &Launch, b: &Launch) -> bool {
 mod tests {
     use super::*;
     use schema::budget::Round;
-    use schema::twin::is_twin;
+    use schema::key::is_twin;
 
     fn pilot(target: &str, rounds_s: &[f64]) -> Pilot {
         let round = |&round_s: &f64| Round {

@@ -3,8 +3,8 @@
 //! sizes there are, the table, and the file that the methodology page prints.
 
 use anyhow::Result;
+use base::files::write_whole;
 use base::repo::Repo;
-use base::whole::write_whole;
 use schema::profile::Profile;
 use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow};
 use stats::simulate::{

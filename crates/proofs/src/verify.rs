@@ -1,23 +1,19 @@
 //! `cargo xtask verify`: every target through the gate, by hand.
 
-use harness::verify::architecture;
 use harness::verify::golden::Maker;
-use harness::verify::goldens;
-use harness::verify::judges;
+use harness::verify::{architecture, goldens, judges};
 mod mutants;
 use anyhow::Result;
+use base::files::write_whole;
 use base::repo::Repo;
-use base::whole::write_whole;
 use harness::plan::profile_targets;
 use harness::programs::Programs;
 use harness::verify::question::{BATCHES, Question, default_patience, limit, threads};
-use harness::verify::stories;
 use harness::verify::target::{Verified, not_verified, verify};
-use harness::verify::told;
+use harness::verify::{golden, told};
 use models::ModelSpec;
-use provision::build;
-use provision::fetch;
 use provision::fetch::brought;
+use provision::{build, fetch};
 use schema::golden::Golden;
 use schema::record::{Status, VerifyRecord};
 use schema::registry::{Registry, Target};
@@ -91,7 +87,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         if options.bless {
             let asked = maker.whole(&options.contexts)?;
             write_golden(repo, &asked.golden)?;
-            stories::write(repo, &asked)?;
+            golden::write(repo, &asked)?;
         } else {
             goldens::ensure(&maker, &options.contexts)?;
         }

@@ -4,7 +4,6 @@
 #[macro_use]
 extern crate base;
 
-pub mod baselines;
 pub mod compare;
 pub mod export;
 pub mod merge;

@@ -1,14 +1,16 @@
 //! `cargo xtask site`: records → `target/site`. The pages themselves are the
 //! `site` crate's; here is only which runs go in, and what a published site or one
 //! that somebody writes at has beside them.
+//!
+//! The hand-written files of the `site` crate as they are on disk now, so that who
+//! edits one sees it without compiling.
 
-mod authored;
 mod picture;
 mod serve;
 
 use crate::publish;
 use crate::results::Results;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use base::repo::Repo;
 use schema::model::Models;
 use schema::plan::Plan;
@@ -74,7 +76,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
 fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<PathBuf> {
     let runs = choose(results, options.run.as_deref())?;
     let authored = match options.serve {
-        true => authored::read(&repo.root.join("site"))?,
+        true => read(&repo.root.join("site"))?,
         false => Authored::new(),
     };
     let records = match options.records {
@@ -230,9 +232,33 @@ fn load_all(results: &Results, except: Option<&str>) -> Vec<Run> {
     runs
 }
 
+/// Directories of the `site` crate in which people write.
+pub const DIRS: [&str; 3] = ["templates", "pages", "assets"];
+
+/// All texts of those directories, by their path in the crate. A file that is no
+/// text (a picture) is left out.
+pub fn read(site: &Path) -> Result<Authored> {
+    let mut all = Authored::new();
+    for dir in DIRS {
+        let path = site.join(dir);
+        let entries =
+            std::fs::read_dir(&path).with_context(|| format!("listing {}", path.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            if let Ok(text) = std::fs::read_to_string(&path) {
+                all.insert(format!("{dir}/{name}"), text);
+            }
+        }
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::base_url;
+    use super::*;
 
     #[test]
     fn a_base_url_is_an_address_and_nothing_else() {
@@ -250,5 +276,13 @@ mod tests {
         ] {
             assert!(base_url(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn texts_are_read_and_pictures_are_not() {
+        let site = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../site");
+        let all = read(&site).unwrap();
+        assert!(all.contains_key("templates/base.html") && all.contains_key("pages/glossary.md"));
+        assert!(all.contains_key("assets/site.css") && !all.contains_key("assets/report.png"));
     }
 }

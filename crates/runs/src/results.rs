@@ -1,10 +1,15 @@
 //! Where runs are kept, and finding one by name: new ones are directories in `runs/`,
 //! published ones are packed files in `data/results/`.
+//!
+//! Names that the user gives to runs (`bench --save NAME`), so that `compare NAME` holds the
+//! newest run against one that was measured before a change. They stand in a small file
+//! beside the runs; no record refers to it.
 
-use crate::baselines;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use base::files::write_whole;
 use base::names::{Kind, UnknownName};
 use base::repo::Repo;
+use schema::error::check_id;
 use schema::run_files::{HEADER, SUFFIX};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +51,7 @@ impl Results {
 
     /// Where a run is: by id, by the name it was given, by path, or `latest`.
     pub fn find(&self, run: &str) -> Result<PathBuf> {
-        let run = baselines::resolve(self.dir(), run)?;
+        let run = resolve(self.dir(), run)?;
         let run = run.as_str();
         let mut places = self.places();
         if run == "latest" {
@@ -67,7 +72,7 @@ impl Results {
         }
         // The newest first: where none is near, they are the ones that are said.
         let mut known: Vec<String> = places.into_keys().rev().collect();
-        known.extend(baselines::names(self.dir())?);
+        known.extend(names(self.dir())?);
         let list = match self.dirs.as_slice() {
             [one] => format!("cargo xtask list runs --out {}", one.display()),
             _ => "cargo xtask list runs".into(),
@@ -105,6 +110,56 @@ impl Results {
         let dirs: Vec<String> = self.dirs.iter().map(|d| d.display().to_string()).collect();
         dirs.join(between)
     }
+}
+
+/// Name → run id.
+type Names = BTreeMap<String, String>;
+
+fn file(results_dir: &Path) -> PathBuf {
+    results_dir.join("names.toml")
+}
+
+fn table(results_dir: &Path) -> Result<Names> {
+    let file = file(results_dir);
+    match file.exists() {
+        true => Ok(schema::error::read_toml(&file)?),
+        false => Ok(Names::new()),
+    }
+}
+
+/// The id of the run of that name; what is no name comes back as it is.
+pub fn resolve(results_dir: &Path, run: &str) -> Result<String> {
+    let named = table(results_dir)?.remove(run);
+    Ok(named.unwrap_or_else(|| run.to_owned()))
+}
+
+/// Every name.
+pub fn names(results_dir: &Path) -> Result<Vec<String>> {
+    Ok(table(results_dir)?.into_keys().collect())
+}
+
+/// Refuse a name that can't be given; asked before anything is measured.
+pub fn check_name(results_dir: &Path, ids: &[String], name: &str) -> Result<()> {
+    check_id(&file(results_dir), "--save", name)?;
+    ensure!(
+        name != "latest" && !ids.iter().any(|id| id == name),
+        "--save {name}: this names a run already; take another word"
+    );
+    table(results_dir).map(drop)
+}
+
+/// Give a run a name; what was done, in words.
+pub fn save_name(results_dir: &Path, name: &str, id: &str) -> Result<String> {
+    let mut names = table(results_dir)?;
+    let before = names.insert(name.to_owned(), id.to_owned());
+    write_whole(&file(results_dir), toml::to_string(&names)?)?;
+    let instead = match before.filter(|before| before != id) {
+        Some(before) => format!(", and no longer {before}"),
+        None => String::new(),
+    };
+    Ok(format!(
+        "{name} is {id} now{instead}: `cargo xtask compare {name}` holds the newest run against it"
+    ))
 }
 
 #[cfg(test)]
@@ -164,5 +219,39 @@ mod tests {
         assert_eq!(results.find(packed.to_str().unwrap()).unwrap(), packed);
         assert_eq!(results.find("latest").unwrap(), expected[2]);
         assert!(results.find("20260104-000000-cpu-1a2b").is_err());
+    }
+
+    #[test]
+    fn a_name_is_kept_given_anew_and_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        assert_eq!(resolve(dir, "main").unwrap(), "main");
+        assert!(names(dir).unwrap().is_empty());
+        let said = save_name(dir, "main", "20260101-a").unwrap();
+        assert!(said.starts_with("main is 20260101-a now: "), "{said}");
+        save_name(dir, "v1.2", "20260102-b").unwrap();
+        let said = save_name(dir, "main", "20260103-c").unwrap();
+        assert!(
+            said.starts_with("main is 20260103-c now, and no longer 20260101-a: "),
+            "{said}"
+        );
+        assert_eq!(resolve(dir, "main").unwrap(), "20260103-c");
+        assert_eq!(resolve(dir, "v1.2").unwrap(), "20260102-b");
+        assert_eq!(resolve(dir, "20260101-a").unwrap(), "20260101-a");
+        assert_eq!(names(dir).unwrap(), ["main", "v1.2"]);
+    }
+
+    #[test]
+    fn what_is_no_name_or_names_a_run_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let ids = ["20260101-a".to_owned()];
+        let check = |name: &str| check_name(dir.path(), &ids, name);
+        check("before").unwrap();
+        for name in ["", "../x", "A", "a b", ".a", "latest", "20260101-a"] {
+            assert!(check(name).is_err(), "{name:?}");
+        }
+        std::fs::write(file(dir.path()), "main = 1\n").unwrap();
+        let broken = check("before").unwrap_err().to_string();
+        assert!(broken.contains("names.toml:1"), "{broken}");
     }
 }

@@ -2,8 +2,7 @@
 //! which cells therefore had no time, and which targets run twice. Written once,
 //! before anything is timed.
 
-use crate::key::CellKey;
-use crate::twin::Twin;
+use crate::key::{CellKey, Twin};
 use serde::{Deserialize, Serialize};
 
 /// How the time of a run was shared out.

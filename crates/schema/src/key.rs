@@ -1,4 +1,10 @@
-//! What a case and a cell of a run are called.
+//! What a case, a cell and a second launch of a run are called.
+//!
+//! The second name is that of a target that runs twice in every block, as an A/A pair.
+//!
+//! A twin is no target: no plan, table or ranking lists it. It is the same program
+//! with the same settings, and whatever lies between the two names is noise. Its
+//! name holds a character that no id may have, so that nothing can take it for one.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -46,5 +52,59 @@ impl fmt::Display for CaseKey {
 impl fmt::Display for CellKey {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{} {}/{}", self.target, self.scenario, self.case)
+    }
+}
+
+/// What a twin's name ends in.
+const SUFFIX: &str = "@twin";
+
+/// A target that runs twice, as the pilot decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Twin {
+    /// Target id.
+    pub target: String,
+    /// Why this one.
+    pub role: TwinRole,
+    /// What its second runs take (s), by the pilot's estimate.
+    pub cost_s: f64,
+}
+
+/// Why a target runs twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TwinRole {
+    /// It has the shortest rounds.
+    Fastest,
+    /// It has the longest.
+    Slowest,
+}
+
+/// The name that a target's second launches and their records go by.
+pub fn twin_name(target: &str) -> String {
+    format!("{target}{SUFFIX}")
+}
+
+/// Whether a name is a twin's.
+pub fn is_twin(name: &str) -> bool {
+    name.ends_with(SUFFIX)
+}
+
+/// The target behind a name: a twin's original, or the target itself.
+pub fn original(name: &str) -> &str {
+    name.strip_suffix(SUFFIX).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::check_id;
+
+    #[test]
+    fn a_twin_has_a_name_that_no_target_can_have() {
+        let name = twin_name("candle.cpu.q8_0");
+        assert!(is_twin(&name) && !is_twin("candle.cpu.q8_0"));
+        assert_eq!(original(&name), "candle.cpu.q8_0");
+        assert_eq!(original("candle.cpu.q8_0"), "candle.cpu.q8_0");
+        assert!(check_id("x".as_ref(), "target", &name).is_err());
     }
 }

@@ -25,7 +25,6 @@ pub mod micro;
 pub mod model;
 pub mod origin;
 pub mod own_prompts;
-pub mod parity;
 pub mod pins;
 pub mod plan;
 pub mod prices;
@@ -39,6 +38,5 @@ pub mod scenario;
 pub mod simulation;
 pub mod telemetry;
 pub mod train;
-pub mod twin;
 
 pub use error::DataError;

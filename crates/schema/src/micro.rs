@@ -1,18 +1,27 @@
 //! The micro suites: what is asked below the engines (`data/scenarios/micro/*.toml`),
 //! which programs answer (`engines/micro.toml`), what of it a run plans, and the record
 //! of each launch. A suite's scenario id is `micro/<suite>`.
+//!
+//! `data/scenarios/micro/*.toml`: what a suite asks, its cases, and how far an output
+//! may lie from the reference's. Who answers stands in `engines/micro.toml`.
+//!
+//! What a run plans of the micro suites: resolved, so that `run.json` alone says what
+//! was asked and `--resume` needs nothing else.
+//!
+//! `engines/micro.toml`: which programs there are for the micro suites and what each
+//! suite runs of them. The only place that names them.
 
-pub mod plan;
 pub mod record;
-pub mod registry;
-pub mod suite;
 
-pub use plan::{MicroLaunch, MicroPlan, PlannedSuite};
+use crate::error::{DataError, check_id, read_toml};
+use crate::key::{CaseKey, CellKey};
+use crate::registry::Build;
+use crate::scenario::toml_files;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
 pub use record::{MicroEvent, MicroLog, MicroSample};
-pub use registry::{MicroRegistry, Program, Variant};
-pub use suite::{Suite, SuiteCase, Work};
-
-use crate::key::CaseKey;
 
 /// What the scenario id of every suite begins with, and the directory of their records.
 pub const DIR: &str = "micro";
@@ -46,3 +55,286 @@ pub fn is_micro(wanted: &str) -> bool {
 
 #[cfg(test)]
 mod tests;
+
+/// One suite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Equal to the file's stem; `micro/<id>` is the scenario.
+    pub id: String,
+    /// Raised whenever the work changes, so that old and new never compare.
+    pub version: u32,
+    /// For headings.
+    pub title: String,
+    /// The question its page answers.
+    pub question: String,
+    /// What the numbers mean and don't mean; Markdown, printed on the page.
+    pub analysis: String,
+    /// What the work of a call counts.
+    pub work: Work,
+    /// By precision: the largest error of any value, relative to the largest magnitude
+    /// of the reference's output. 0 = equal.
+    pub limits: BTreeMap<String, f64>,
+    /// Its cases.
+    #[serde(rename = "case")]
+    pub cases: Vec<SuiteCase>,
+}
+
+/// What the work of a call counts, and so what a rate is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Bytes of text: MB/s.
+    Bytes,
+    /// Floating-point operations: GFLOP/s.
+    Flop,
+    /// Tokens: tok/s.
+    Tokens,
+}
+
+/// One size of a suite's work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuiteCase {
+    /// In file names and URLs.
+    pub id: String,
+    /// In words.
+    pub label: String,
+    /// What the programs are told.
+    pub params: BTreeMap<String, u64>,
+}
+
+impl Suite {
+    /// Load and validate one file.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        let suite: Self = read_toml(path)?;
+        check_id(path, "suite", &suite.id)?;
+        let fail = |message: String| Err(DataError::new(path, message));
+        if path.file_stem().and_then(|s| s.to_str()) != Some(&suite.id) {
+            return fail(format!("id {:?} must equal the file's name", suite.id));
+        }
+        let mut ids = BTreeSet::new();
+        for case in &suite.cases {
+            check_id(path, "case", &case.id)?;
+            if !ids.insert(&case.id) {
+                return fail(format!("case {:?} stands twice", case.id));
+            }
+        }
+        if suite.cases.is_empty() {
+            return fail("no [[case]]: there is nothing to measure".into());
+        }
+        if let Some((precision, limit)) = suite
+            .limits
+            .iter()
+            .find(|(_, limit)| !(limit.is_finite() && **limit >= 0.0))
+        {
+            return fail(format!("[limits] {precision}: {limit} is no limit"));
+        }
+        Ok(suite)
+    }
+
+    /// Load a whole directory, sorted by id; none where it isn't there.
+    pub fn load_all(dir: &Path) -> Result<Vec<Self>, DataError> {
+        if !dir.is_dir() {
+            return Ok(Vec::new());
+        }
+        let files = toml_files(dir)?;
+        let mut all = files
+            .iter()
+            .map(|path| Self::load(path))
+            .collect::<Result<Vec<_>, _>>()?;
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(all)
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MicroPlan {
+    /// The suites.
+    pub suites: Vec<PlannedSuite>,
+    /// The order of work: blocks of launches, each block in its own random order.
+    pub launches: Vec<MicroLaunch>,
+}
+
+impl MicroPlan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.suites.is_empty()
+    }
+
+    /// A suite by its id, without `micro/`.
+    pub fn suite(&self, id: &str) -> Option<&PlannedSuite> {
+        self.suites.iter().find(|suite| suite.id == id)
+    }
+}
+
+/// A suite with its sizes resolved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedSuite {
+    /// Suite id, without `micro/`.
+    pub id: String,
+    /// Its version.
+    pub version: u32,
+    /// What the work of a call counts.
+    pub work: Work,
+    /// Largest relative error by precision.
+    pub limits: BTreeMap<String, f64>,
+    /// Id of the variant that ratios are against.
+    pub baseline: String,
+    /// What outputs are held against.
+    pub reference: Variant,
+    /// Who runs.
+    pub variants: Vec<Variant>,
+    /// Its cases.
+    pub cases: Vec<SuiteCase>,
+    /// Samples per launch and case.
+    pub samples: u32,
+    /// What a sample should take about (ns).
+    pub sample_ns: u64,
+    /// Least duration of the untimed calls before (ns).
+    pub warmup_ns: u64,
+    /// Most time that the samples of a launch and case may take (ns); 0 = any.
+    #[serde(default)]
+    pub cell_ns: u64,
+}
+
+impl PlannedSuite {
+    /// The variant of that id, or of the twin of it.
+    pub fn variant(&self, name: &str) -> Option<&Variant> {
+        let id = crate::key::original(name);
+        self.variants.iter().find(|variant| variant.id == id)
+    }
+}
+
+/// One process: one variant, all cases of its suite, one block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MicroLaunch {
+    /// Block, from 0.
+    pub invocation: u32,
+    /// Suite id.
+    pub suite: String,
+    /// Variant id, or the name of the baseline's twin.
+    pub variant: String,
+}
+
+impl MicroLaunch {
+    /// What its cell of a case is called.
+    pub fn cell_key(&self, case: &str) -> CellKey {
+        case_key(&self.suite, case).of(&self.variant)
+    }
+}
+
+/// The whole registry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MicroRegistry {
+    /// All programs.
+    #[serde(rename = "program", default)]
+    pub programs: Vec<Program>,
+    /// What the suites run.
+    #[serde(rename = "suite", default)]
+    pub suites: Vec<Contenders>,
+}
+
+/// A program that speaks `protocol::micro`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Unique among programs of all kinds.
+    pub id: String,
+    /// How it is made.
+    pub build: Build,
+    /// About how long it compiles on two cores (s), after other programs of its package.
+    #[serde(default)]
+    pub build_s: Option<u32>,
+}
+
+/// What one suite runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contenders {
+    /// Suite id.
+    pub id: String,
+    /// Id of the variant that ratios are against. It runs twice in every block.
+    pub baseline: String,
+    /// What every output is held against. It isn't timed under this name.
+    pub reference: Variant,
+    /// Who runs, in the order the site lists them.
+    #[serde(rename = "variant")]
+    pub variants: Vec<Variant>,
+}
+
+/// One way of doing a suite's work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Unique in its suite; in file names and URLs.
+    pub id: String,
+    /// What it is, in a few words.
+    pub about: String,
+    /// Engine whose results it explains; empty for none.
+    #[serde(default)]
+    pub engine: String,
+    /// Program id.
+    pub program: String,
+    /// The program's name for it.
+    pub run: String,
+    /// Backend; a profile chooses by it.
+    pub backend: String,
+    /// Precision; the suite's limit is chosen by it.
+    pub precision: String,
+}
+
+impl MicroRegistry {
+    /// Load and validate; an empty one where there is no file.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        if !path.exists() {
+            return Ok(Self::default());
+        }
+        let registry: Self = read_toml(path)?;
+        let fail = |message: String| Err(DataError::new(path, message));
+        let mut programs = BTreeSet::new();
+        for program in &registry.programs {
+            check_id(path, "program", &program.id)?;
+            if !programs.insert(program.id.as_str()) {
+                return fail(format!("program {:?} stands twice", program.id));
+            }
+        }
+        let mut suites = BTreeSet::new();
+        for suite in &registry.suites {
+            check_id(path, "suite", &suite.id)?;
+            if !suites.insert(suite.id.as_str()) {
+                return fail(format!("suite {:?} stands twice", suite.id));
+            }
+            let mut ids = BTreeSet::new();
+            for variant in suite.variants.iter().chain([&suite.reference]) {
+                check_id(path, "variant", &variant.id)?;
+                if !programs.contains(variant.program.as_str()) {
+                    return fail(format!(
+                        "variant {:?} of {:?} names the program {:?}, which is not in this file",
+                        variant.id, suite.id, variant.program
+                    ));
+                }
+                if !ids.insert(variant.id.as_str()) {
+                    return fail(format!(
+                        "variant {:?} of {:?} stands twice (the reference has an id too)",
+                        variant.id, suite.id
+                    ));
+                }
+            }
+            if !suite.variants.iter().any(|v| v.id == suite.baseline) {
+                return fail(format!(
+                    "baseline {:?} of {:?} is no variant of it",
+                    suite.baseline, suite.id
+                ));
+            }
+        }
+        Ok(registry)
+    }
+
+    /// The program of that id. A registry that was loaded has every one it names.
+    pub fn program(&self, id: &str) -> Option<&Program> {
+        self.programs.iter().find(|program| program.id == id)
+    }
+}

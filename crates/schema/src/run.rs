@@ -8,7 +8,7 @@ use crate::calibration::Calibration;
 use crate::capacity::Capacity;
 use crate::error::DataError;
 use crate::kernels::TracedLaunch;
-use crate::key::CellKey;
+use crate::key::{CellKey, twin_name};
 use crate::launch_log::LaunchLog;
 use crate::lines::read_lines;
 use crate::micro::MicroLog;
@@ -17,7 +17,6 @@ use crate::plan::Plan;
 use crate::provenance::Provenance;
 use crate::record::{CheckRecord, VerifyRecord};
 use crate::run_files::{HEADER, RunFiles};
-use crate::twin::twin_name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,7 +53,7 @@ pub struct Run {
     pub header: RunHeader,
     /// All record files of targets, sorted by path.
     pub launches: Vec<LaunchLog>,
-    /// Those of twins (see [`crate::twin`]), kept apart: no target has these samples.
+    /// Those of twins (see [`crate::key`]), kept apart: no target has these samples.
     pub twins: Vec<LaunchLog>,
     /// The gate's judgements, the last one per target.
     pub verify: BTreeMap<String, VerifyRecord>,

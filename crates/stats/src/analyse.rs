@@ -3,28 +3,25 @@
 //! give equal bytes.
 
 use crate::analysis::{Analysis, Cell, Course, Metric, MetricId, Shape};
-use crate::autocorrelation::{effective_size, lag1};
 use crate::ci::mean_interval;
 use crate::compare::{Contender, Contest};
-use crate::cv::cv;
-use crate::describe::{describe_sorted, mean, median};
+use crate::describe::{cv, describe_sorted, mean, median};
 use crate::disturbance;
 use crate::evidence::Evidence;
 use crate::judge::judge;
 use crate::metrics::{Sample, leading_metric};
 use crate::noise::noise;
-use crate::percentile::{percentile_of_sorted, printable, sorted};
-use crate::quantiles::quantiles_of_sorted;
+use crate::percentile::{percentile_of_sorted, printable, quantiles_of_sorted, sorted};
 use crate::samples::{Setting, samples};
 use crate::scaling::scaling;
-use crate::stationarity::drift;
+use crate::stationarity::{drift, effective_size, lag1};
 use crate::utilization::Limits;
+use schema::key::twin_name;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::Scenario;
-use schema::twin::twin_name;
 
 /// Derive everything from a run's records.
 ///

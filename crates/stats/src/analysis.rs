@@ -2,7 +2,7 @@
 //! Everything here is derived from records and can be made again at any time.
 
 use crate::disturbance::Disturbance;
-use crate::paired::PairedRatio;
+use crate::ratio::PairedRatio;
 use crate::usl::Usl;
 use schema::key::{CaseKey, CellKey};
 use schema::record::Status;
@@ -117,7 +117,7 @@ pub struct Cell {
     /// Metrics by [`MetricId`], in its order; empty unless ok.
     pub metrics: Vec<Metric>,
     /// Rank on the scenario's leading metric: 1 = best, equal ranks are ties
-    /// (no detectable difference, see [`crate::ranking`]). `None` unless ok, and
+    /// (no detectable difference, see [`crate::family`]). `None` unless ok, and
     /// where nobody can be ranked: the metric has no better direction, each target has a
     /// load of its own, or there are several cells and one has a single invocation.
     pub rank: Option<u32>,
@@ -212,9 +212,9 @@ pub struct Metric {
 
 impl Metric {
     /// Whether the invocations agree: their coefficient of variation is under
-    /// [`crate::cv::REPRODUCIBLE_MAX`]. `None` with one invocation.
+    /// [`crate::describe::REPRODUCIBLE_MAX`]. `None` with one invocation.
     pub fn reproducible(&self) -> Option<bool> {
-        Some(self.cv_invocations? < crate::cv::REPRODUCIBLE_MAX)
+        Some(self.cv_invocations? < crate::describe::REPRODUCIBLE_MAX)
     }
 }
 

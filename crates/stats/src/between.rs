@@ -8,10 +8,10 @@
 
 use crate::analyse::analyse;
 use crate::analysis::{Analysis, Cell, MetricId, Noise};
-use crate::holm::holm;
+use crate::family::holm;
 use crate::metrics::{Better, leading_metric};
+use crate::ratio::{UnpairedRatio, unpaired_ratio};
 use crate::sameness;
-use crate::unpaired::{UnpairedRatio, unpaired_ratio};
 use schema::key::CellKey;
 use schema::micro::{is_micro, scenario_id};
 use schema::record::Status;

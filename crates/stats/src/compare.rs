@@ -6,11 +6,9 @@
 
 use crate::analysis::{Comparison, MetricId, Role, Verdict};
 use crate::ci::CONFIDENCE;
-use crate::cliffs_delta::cliffs_delta;
-use crate::holm::holm;
+use crate::family::{holm, tie_ranks};
 use crate::metrics::{Better, Sample};
-use crate::paired::{PairedRatio, paired_ratio_at};
-use crate::ranking::tie_ranks;
+use crate::ratio::{PairedRatio, cliffs_delta, paired_ratio_at};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Adjusted p under which two cells differ.

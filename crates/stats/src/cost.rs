@@ -7,8 +7,8 @@
 //! nothing of it was measured.
 
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
-use crate::paired::paired_ratio;
-use crate::slo::meets;
+use crate::open_loop::meets;
+use crate::ratio::paired_ratio;
 use schema::plan::{Plan, PlannedScenario};
 use schema::profile::Slo;
 use schema::record::Status;

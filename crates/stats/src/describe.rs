@@ -3,8 +3,13 @@
 //! Nothing is trimmed and no outlier is named: a sample is described as it came.
 //! No intervals here (see [`crate::ci`]): samples of one process are not independent,
 //! and `stddev / √n` over them would promise what it can't keep.
+//!
+//! The coefficient of variation says how far invocations of one cell lie apart: it is over
+//! invocations only. Within one invocation the spread of latencies is shape,
+//! not irreproducibility, and [`describe`] gives it.
 
-use crate::percentile::{percentile_of_sorted, sorted};
+use crate::percentile::{all_finite, percentile_of_sorted, sorted};
+use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor};
 
 /// A sample described. All in the unit of the sample.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,4 +87,111 @@ pub fn stddev(samples: &[f64]) -> Option<f64> {
 /// Median; `None` where the sample is empty or not all finite.
 pub fn median(samples: &[f64]) -> Option<f64> {
     percentile_of_sorted(&sorted(samples)?, 50.0)
+}
+
+/// Under this, a cell counts as reproducible.
+pub const REPRODUCIBLE_MAX: f64 = 0.05;
+
+/// `s / |mean|` with n−1, a fraction. `None` with fewer than two values, where one
+/// isn't finite, or where the mean is 0.
+pub fn cv(values: &[f64]) -> Option<f64> {
+    if !all_finite(values) {
+        return None;
+    }
+    let spread = stddev(values)?;
+    let mean = mean(values)?;
+    Some(spread / mean.abs()).filter(|cv| cv.is_finite())
+}
+
+/// Two-sided interval of a coefficient of variation: Vangel's modified McKay interval
+/// ("Confidence Intervals for a Normal Coefficient of Variation", The American
+/// Statistician 50, 1996), for normal values:
+/// `cv / √(((u + 2)/k − 1)·cv² + u/(k−1))` with u the upper and lower quantile of χ²
+/// with k−1 degrees of freedom. The upper bound is infinite where the values vary so
+/// much that they don't bound it. `None` where [`cv`] is, or the confidence no share.
+pub fn cv_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
+    let seen = cv(values)?;
+    if !(confidence > 0.0 && confidence < 1.0) {
+        return None;
+    }
+    let k = values.len() as f64;
+    let chi_squared = ChiSquared::new(k - 1.0).ok()?;
+    let bound = |p: f64| {
+        let u = chi_squared.inverse_cdf(p);
+        let square = ((u + 2.0) / k - 1.0) * seen * seen + u / (k - 1.0);
+        if square > 0.0 {
+            seen / square.sqrt()
+        } else {
+            f64::INFINITY
+        }
+    };
+    let low = bound(0.5 + confidence / 2.0);
+    let high = bound(0.5 - confidence / 2.0);
+    low.is_finite().then_some((low, high))
+}
+
+/// How many times more `a` varies than `b`, and its two-sided interval: the ratio of
+/// the standard deviations of their logarithms, by F with k−1 and k'−1 degrees of
+/// freedom (Fisher 1924). The logarithm makes it a ratio of relative variations.
+/// `None` with fewer than two values, where one isn't finite and positive, or where
+/// `a` or `b` does not vary at all: then a counter's resolution is all that is seen.
+pub fn times_more_varied(a: &[f64], b: &[f64], confidence: f64) -> Option<(f64, (f64, f64))> {
+    let spread = |values: &[f64]| {
+        let usable = values.iter().all(|x| x.is_finite() && *x > 0.0);
+        let logs: Vec<f64> = values.iter().map(|x| x.ln()).collect();
+        usable.then(|| stddev(&logs)).flatten().filter(|s| *s > 0.0)
+    };
+    if !(confidence > 0.0 && confidence < 1.0) {
+        return None;
+    }
+    let ratio = spread(a)? / spread(b)?;
+    let f = FisherSnedecor::new(a.len() as f64 - 1.0, b.len() as f64 - 1.0).ok()?;
+    let at = |p: f64| ratio / f.inverse_cdf(p).sqrt();
+    let interval = (at(0.5 + confidence / 2.0), at(0.5 - confidence / 2.0));
+    let finite = [ratio, interval.0, interval.1]
+        .iter()
+        .all(|x| x.is_finite());
+    finite.then_some((ratio, interval))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(got: f64, want: f64) {
+        assert!((got / want - 1.0).abs() < 1e-3, "{got} {want}");
+    }
+
+    #[test]
+    fn the_interval_of_five_values_is_the_one_by_hand() {
+        // Mean 10, s = √0.025: cv = 0.0158114. χ²(4) has 11.1433 and 0.484419.
+        let values = [9.8, 9.9, 10.0, 10.1, 10.2];
+        let (low, high) = cv_interval(&values, 0.95).unwrap();
+        near(low, 0.0158114 / (1.62866f64 * 2.5e-4 + 2.785825).sqrt());
+        near(high, 0.0158114 / (-0.503116f64 * 2.5e-4 + 0.121105).sqrt());
+        assert_eq!(cv_interval(&values[..1], 0.95), None);
+        assert_eq!(cv_interval(&[2.0; 5], 0.95), Some((0.0, 0.0)));
+        assert_eq!(cv_interval(&values, 1.0), None);
+    }
+
+    #[test]
+    fn what_varies_wildly_is_not_bounded_above() {
+        let (low, high) = cv_interval(&[1.0, 1.0, 1.0, 1.0, 20.0], 0.95).unwrap();
+        assert!(low > 0.5 && high.is_infinite(), "{low} {high}");
+    }
+
+    #[test]
+    fn the_ratio_of_variations_has_fisher_s_interval() {
+        // e to the power of the same values once and three times as far apart.
+        let logs = [-0.02, -0.01, 0.0, 0.01, 0.02f64];
+        let little: Vec<f64> = logs.iter().map(|x| x.exp()).collect();
+        let much: Vec<f64> = logs.iter().map(|x| (3.0 * x).exp()).collect();
+        let (ratio, (low, high)) = times_more_varied(&much, &little, 0.95).unwrap();
+        near(ratio, 3.0);
+        // F(4, 4) at 0.975 is 9.60453, and its inverse at 0.025.
+        near(low, 3.0 / 9.60453f64.sqrt());
+        near(high, 3.0 * 9.60453f64.sqrt());
+        assert_eq!(times_more_varied(&much, &[1.0; 5], 0.95), None);
+        assert_eq!(times_more_varied(&[0.0; 5], &little, 0.95), None);
+    }
 }

@@ -14,7 +14,7 @@ use std::fmt;
 
 /// Share of the CPUs' time that others may take. An engine that uses all of it
 /// loses as much, and two invocations that differ by less than this count as
-/// reproducible (see [`crate::cv`]).
+/// reproducible (see [`crate::describe`]).
 pub const LOST_MAX: f64 = 0.05;
 /// The kernel counts busy time by looking at a CPU once a tick (10 ms, or less):
 /// over n looks a share is off by a standard error of at most ½/√n. Three of them

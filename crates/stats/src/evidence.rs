@@ -3,14 +3,13 @@
 //!
 //! Nothing is judged here (see [`crate::judge`]) and nothing measured.
 
-use schema::key::CellKey;
+use schema::key::{CellKey, is_twin, original};
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::profile::Slo;
 use schema::record::{CaseEnd, RequestRecord, Status};
 use schema::run::Run;
 use schema::scenario::LoadShape;
-use schema::twin::{is_twin, original};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One complete case of one invocation.

@@ -5,10 +5,10 @@
 
 use crate::evidence::Evidence;
 use crate::timing;
+use schema::key::original;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::run::Run;
-use schema::twin::original;
 
 /// Why a cell has no numbers.
 pub(crate) type Refusal = (Status, String);

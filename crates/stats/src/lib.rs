@@ -1,7 +1,7 @@
 //! Statistics over samples. Pure: no I/O, no clock, no randomness that isn't
 //! seeded by the caller; equal records give equal bytes.
 //!
-//! The basics (one noun a file) know nothing of engines; they answer `None` to
+//! The basics (one subject a file) know nothing of engines; they answer `None` to
 //! input that is empty or not finite, so that no NaN reaches a page. On top of
 //! them [`analyse()`] turns a run's records into cells, comparisons and ranks, and
 //! [`between()`](between::between) holds two runs against each other.
@@ -9,49 +9,38 @@
 
 pub mod analyse;
 pub mod analysis;
-pub mod autocorrelation;
 pub mod between;
 pub mod calibration;
 pub mod ci;
-pub mod cliffs_delta;
 mod compare;
 pub mod cost;
-mod counters;
-pub mod cv;
+pub mod counters;
 pub mod decide;
 pub mod describe;
 pub mod disturbance;
-pub mod energy;
 mod evidence;
-pub mod holm;
+pub mod family;
 pub mod hypotheses;
 mod judge;
 pub mod kernels;
-pub mod median;
 pub mod metrics;
 pub mod micro;
-pub mod mser;
 pub mod noise;
 pub mod open_loop;
 pub mod opportunity;
-pub mod paired;
 pub mod pairs;
 pub mod percentile;
 pub mod power_law;
 pub mod prefix;
-pub mod quantiles;
-pub mod random;
-pub mod ranking;
+pub mod ratio;
 mod sameness;
 mod samples;
 mod scaling;
 pub mod sequence;
 pub mod simulate;
-pub mod slo;
 pub mod stationarity;
 pub mod tie;
 pub mod timing;
-pub mod unpaired;
 pub mod usl;
 pub mod utilization;
 pub mod window;

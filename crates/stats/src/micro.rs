@@ -9,11 +9,10 @@ use crate::analyse::from_samples;
 use crate::analysis::{Cell, Comparison, MetricId, Noise};
 use crate::compare::{Contender, Contest};
 use crate::noise::noise;
-use schema::key::CellKey;
+use schema::key::{CellKey, twin_name};
 use schema::micro::{MicroLog, MicroSample, PlannedSuite, case_key};
 use schema::record::Status;
 use schema::run::Run;
-use schema::twin::twin_name;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The metrics of a micro cell, the leading one first.

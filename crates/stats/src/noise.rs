@@ -19,8 +19,8 @@ use crate::analysis::{Cell, MetricId, Noise, TwinPair, Verdict};
 use crate::ci::{CONFIDENCE, t_quantile};
 use crate::compare::verdict;
 use crate::describe::median;
-use crate::paired::{PairedRatio, paired_ratio, paired_ratio_at};
-use schema::twin::original;
+use crate::ratio::{PairedRatio, paired_ratio, paired_ratio_at};
+use schema::key::original;
 
 /// A target's launches under both names, in one case.
 struct Both<'a> {

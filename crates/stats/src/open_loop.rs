@@ -1,14 +1,22 @@
 //! What an open loop offered and what was served of it.
 //!
 //! All rates are over the steady window: from the arrival at which the latencies settle
-//! ([`crate::mser`]) to the last timed one, after which the load is no longer the case's.
+//! ([`crate::stationarity`]) to the last timed one, after which the load is no longer the case's.
 //! Over-saturated is a cell whose shortfall is above 0 by its interval over invocations:
 //! within one invocation the queue's ups and downs depend on each other, and a trend
 //! test on them would find growth where there is none.
+//!
+//! Goodput: requests a second that a user would still call responsive.
+//!
+//! A request counts where its time to first token is within the limit and so are at
+//! least 90 % of its gaps between tokens. The idea is DistServe's (Zhong et al., OSDI
+//! 2024); theirs is the largest rate at which 90 % of the requests are good, ours the
+//! rate of good ones at the load that was offered, which needs no search.
 
 use crate::analysis::{Cell, MetricId};
-use crate::mser;
+use crate::stationarity;
 use crate::timing::ns_between;
+use schema::profile::Slo;
 use schema::record::RequestRecord;
 
 /// An open loop's steady window and what fell into it.
@@ -39,7 +47,7 @@ impl Flow {
             .iter()
             .map(|r| Some(ns_between(r.scheduled_ns, *r.token_ns.last()?)))
             .collect();
-        let cut = mser::truncation(&e2e_ns?);
+        let cut = stationarity::truncation(&e2e_ns?);
         let (start_ns, end_ns) = (timed.get(cut)?.scheduled_ns, timed.last()?.scheduled_ns);
         let within = |ns: &u64| (start_ns + 1..=end_ns).contains(ns);
         let last_tokens = requests.iter().filter_map(|r| r.token_ns.last());
@@ -50,7 +58,7 @@ impl Flow {
             arrivals: timed.iter().filter(|r| within(&r.scheduled_ns)).count() as u64,
             completions: last_tokens.filter(|ns| within(ns)).count() as u64,
             tokens: tokens.filter(|ns| within(ns)).count() as u64,
-            settled: mser::settled(timed.len(), cut),
+            settled: stationarity::settled(timed.len(), cut),
         })
     }
 
@@ -76,4 +84,30 @@ impl Flow {
 pub fn over_saturated(cell: &Cell) -> Option<bool> {
     let shortfall = cell.metric(MetricId::ShortfallPercent)?;
     Some(shortfall.ci95?.0 > 0.0)
+}
+
+/// Share of a request's gaps that must be within the limit.
+const GAPS_WITHIN: f64 = 0.9;
+
+/// Whether a request meets both limits.
+pub fn is_good(request: &RequestRecord, slo: &Slo) -> bool {
+    let Some(&first) = request.token_ns.first() else {
+        return false;
+    };
+    let ttft_ms = ns_between(request.scheduled_ns, first) / 1e6;
+    let gaps = request
+        .token_ns
+        .windows(2)
+        .map(|w| ns_between(w[0], w[1]) / 1e6);
+    let within = gaps.filter(|gap_ms| *gap_ms <= slo.itl_p90_ms).count();
+    let needed = GAPS_WITHIN * (request.token_ns.len() - 1) as f64;
+    ttft_ms <= slo.ttft_p90_ms && within as f64 >= needed
+}
+
+/// Whether a cell meets both limits at its 90th percentiles; `None` where it has too few
+/// requests for one.
+pub fn meets(cell: &Cell, slo: &Slo) -> Option<bool> {
+    let p90_ms = |id| Some(cell.metric(id)?.shape.as_ref()?.p90? / 1e6);
+    let (ttft_ms, itl_ms) = (p90_ms(MetricId::TtftNs)?, p90_ms(MetricId::ItlNs)?);
+    Some(ttft_ms <= slo.ttft_p90_ms && itl_ms <= slo.itl_p90_ms)
 }

@@ -9,9 +9,9 @@
 use crate::analysis::{Analysis, Cell, Metric, MetricId, Verdict};
 use crate::ci::CONFIDENCE;
 use crate::compare::verdict;
-use crate::holm::holm;
+use crate::family::holm;
 use crate::metrics::Better;
-use crate::paired::{PairedRatio, paired_ratio_at};
+use crate::ratio::{PairedRatio, paired_ratio_at};
 use schema::key::CaseKey;
 use schema::record::Status;
 use std::collections::BTreeSet;
@@ -167,7 +167,7 @@ fn disturbed(a: &Cell, b: &Cell) -> Vec<u32> {
 mod tests {
     use super::*;
     use crate::analysis::Noise;
-    use crate::paired::paired_ratio;
+    use crate::ratio::paired_ratio;
 
     fn cell(target: &str, values: &[f64]) -> Cell {
         Cell {

@@ -2,6 +2,8 @@
 //! when one may be printed.
 //!
 //! No estimate of a tail from a model: what was not seen often enough is left out.
+//! For drawing alone a sample is thinned to some of its quantiles: every statistic is computed from
+//! the whole.
 
 /// Fewest requests that must lie beyond a percentile before it is printed.
 pub const BEYOND_MIN: u64 = 10;
@@ -52,4 +54,20 @@ pub fn sorted(samples: &[f64]) -> Option<Vec<f64>> {
 /// Whether every value is a number.
 pub(crate) fn all_finite(samples: &[f64]) -> bool {
     samples.iter().all(|x| x.is_finite())
+}
+
+/// Most points of a curve. An SVG a few hundred pixels wide shows no more.
+pub const POINTS_MAX: usize = 160;
+
+/// The sample itself where it has at most [`POINTS_MAX`] values, else that many
+/// type 7 quantiles at evenly spaced probabilities from 0 (the least) to 1 (the
+/// greatest). Wants a finite sample in ascending order, gives one.
+pub fn quantiles_of_sorted(ascending: &[f64]) -> Vec<f64> {
+    if ascending.len() <= POINTS_MAX {
+        return ascending.to_vec();
+    }
+    let last = (POINTS_MAX - 1) as f64;
+    (0..POINTS_MAX)
+        .filter_map(|i| percentile_of_sorted(ascending, 100.0 * (i as f64 / last)))
+        .collect()
 }

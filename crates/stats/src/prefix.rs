@@ -4,7 +4,7 @@
 //! Deliberately not here: one target against another. That is what every case's comparisons say.
 
 use crate::analysis::{Cell, MetricId};
-use crate::paired::{PairedRatio, paired_ratio};
+use crate::ratio::{PairedRatio, paired_ratio};
 
 /// How many times sooner a target's first token comes.
 #[derive(Clone, Copy, Debug, PartialEq)]

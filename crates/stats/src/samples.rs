@@ -4,11 +4,9 @@
 //! a counter that the machine could not read gives no sample, not a zero.
 
 use crate::analysis::MetricId;
-use crate::counters::Readings;
-use crate::energy::energy_mj;
+use crate::counters::{Readings, energy_mj};
 use crate::evidence::Attempt;
-use crate::open_loop::Flow;
-use crate::slo::is_good;
+use crate::open_loop::{Flow, is_good};
 use crate::timing::ns_between;
 use crate::utilization::{Limits, decode_mbu_percent, prefill_mfu_percent};
 use crate::window::{Steady, steady};

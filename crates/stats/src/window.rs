@@ -18,7 +18,7 @@
 //! left out where full ones exist.
 //!
 //! **Open loops** have no ramp of their own making: what is cut is the beginning in which
-//! latencies have not settled yet, and it is looked for ([`crate::mser`]), not assumed.
+//! latencies have not settled yet, and it is looked for ([`crate::stationarity`]), not assumed.
 
 use crate::open_loop::Flow;
 use crate::timing::ns_between;

@@ -2,8 +2,8 @@
 
 use crate::buffers::{buffer_completed, buffer_requested};
 use crate::clock::now_ns;
-use crate::cupti::{self, Functions};
-use crate::library;
+use crate::cupti;
+use crate::cupti::Functions;
 use crate::session::{SESSION, Session, sample};
 use crate::trace_file::TraceFile;
 use schema::kernels::{
@@ -29,8 +29,8 @@ pub fn begin() {
 
 fn begin_into(mut file: TraceFile) {
     let opened_ns = now_ns();
-    let named = std::env::var(library::LIBRARY_VARIABLE).ok();
-    let found = library::open(named.as_deref().filter(|path| !path.is_empty()));
+    let named = std::env::var(cupti::LIBRARY_VARIABLE).ok();
+    let found = cupti::open(named.as_deref().filter(|path| !path.is_empty()));
     let version = found.as_ref().ok().and_then(|cupti| {
         let mut version = 0;
         // SAFETY: `version` is writable for the call.

@@ -11,7 +11,6 @@ mod begin;
 mod buffers;
 mod clock;
 pub mod cupti;
-mod library;
 mod session;
 mod trace_file;
 

@@ -19,7 +19,6 @@ pub mod error_log;
 pub mod eta;
 pub mod event;
 pub mod live;
-pub mod panic;
 mod plain;
 pub mod plan;
 mod screen;

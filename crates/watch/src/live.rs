@@ -3,7 +3,7 @@
 //! draw than a short one.
 
 use super::event::{METERS_MAX, Meters, Reading, Sample};
-use stats::median::{MedianInterval, median_interval_of_sorted};
+use stats::ci::{MedianInterval, median_interval_of_sorted};
 use std::collections::VecDeque;
 
 /// Samples that are looked at, the last ones.

@@ -1,7 +1,7 @@
 //! `config.json` as far as the adapter must know it: which of Candle's models it is for, and
 //! what that model would silently ignore, and then compute another one.
 
-use crate::failure::in_file;
+use crate::model::in_file;
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 use serde_json::Value;

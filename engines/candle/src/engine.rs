@@ -1,8 +1,7 @@
 //! The adapter proper: device, token ids in, greedy ids out. Which file format
 //! the model came from is known below it only.
 
-use crate::failure::{catching, failed};
-use crate::model::Model;
+use crate::model::{Model, catching, failed};
 use crate::{gguf, safetensors};
 use candle_core::{D, Device, Tensor};
 use protocol::engine::{Engine, EngineError};

@@ -2,10 +2,9 @@
 //! precision they are asked for. Which of Candle's models a file is for is
 //! [`crate::quantised`]'s to know.
 
-use crate::config;
-use crate::failure::{catching, in_file};
-use crate::model::Loading;
-use crate::quantised::{self, Header};
+use crate::model::{Loading, catching, in_file};
+use crate::quantised::Header;
+use crate::{config, quantised};
 use candle_core::Device;
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Content;

@@ -6,7 +6,6 @@
 
 mod config;
 mod engine;
-mod failure;
 mod gguf;
 mod model;
 mod plain;

@@ -3,8 +3,7 @@
 //! for is [`crate::plain`]'s to know.
 
 use crate::config;
-use crate::failure::{catching, in_file};
-use crate::model::Loading;
+use crate::model::{Loading, catching, in_file};
 use crate::plain::Config;
 use candle_core::safetensors::MmapedSafetensors;
 use candle_core::{DType, Device};

@@ -4,8 +4,7 @@
 use crate::fault::Fault;
 use crate::model::Row;
 use crate::number;
-use crate::schedule::{Schedule, wait_until};
-use crate::truth::Truth;
+use crate::schedule::{Schedule, Truth, wait_until};
 use protocol::clock::now_ns;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};

@@ -12,13 +12,11 @@ mod engine;
 mod fault;
 mod model;
 mod schedule;
-mod spoil;
-mod truth;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    protocol::serve::main_through::<engine::Fake, _>(spoil::Spoiler::new)
+    protocol::serve::main_through::<engine::Fake, _>(fault::Spoiler::new)
 }
 
 /// A number from the environment; nonsense counts as unset, since only our own

@@ -4,8 +4,7 @@
 
 use crate::kernels::{Isa, Kernels};
 use crate::model::{Model, Options};
-use crate::mutation::Mutation;
-use crate::slowdown::Slowdown;
+use crate::mutation::{Mutation, Slowdown};
 use crate::weights::Precision;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};

@@ -18,7 +18,6 @@ pub mod adapter;
 pub mod gguf;
 pub mod gguf_shape;
 pub mod kernels;
-pub mod matmul;
 pub mod matrix;
 pub mod memory;
 pub mod model;
@@ -26,7 +25,6 @@ pub mod mutation;
 pub mod pool;
 pub mod rope;
 pub mod safetensors;
-pub mod slowdown;
 pub mod state;
 pub mod weights;
 

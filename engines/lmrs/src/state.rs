@@ -9,7 +9,7 @@ use crate::kernels::Kernels;
 use crate::kernels::attention::KEY_BLOCK;
 use crate::kernels::portable::LANES;
 use crate::kernels::quant::{Activations, BLOCK, TokenMut};
-use crate::matmul::Input;
+use crate::matrix::Input;
 use crate::memory::Buffer;
 use crate::pool::{Pool, SharedMut};
 use crate::weights::Precision;

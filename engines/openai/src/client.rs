@@ -2,8 +2,7 @@
 //! It deliberately repeats nothing, follows no redirect, uses no proxy and knows
 //! no time-out: a benchmark that retries hides load, and waiting is the harness's.
 
-use crate::config::Config;
-use crate::secret::Secret;
+use crate::config::{Config, Secret};
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 use serde_json::Value;

@@ -4,7 +4,7 @@
 use crate::client::{Client, HttpError};
 use crate::config::{Config, Route};
 use crate::reply::{Recording, Reply};
-use crate::words::Words;
+use crate::tokens::Words;
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
 use protocol::wire::{FailureKind, Load};

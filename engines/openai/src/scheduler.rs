@@ -1,8 +1,8 @@
 //! Requests in flight: a thread and a connection each, as many as may ever be
 //! asked for at a time, or as its user allows. What the server does with them is the server's business.
 
-use crate::count;
-use crate::endpoint::{self, Endpoint};
+use crate::endpoint::Endpoint;
+use crate::{endpoint, tokens};
 use protocol::engine::EngineError;
 use protocol::scheduler::{Answer, Job, Scheduler};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
@@ -106,7 +106,7 @@ fn answer(endpoint: &Endpoint, job: &Job) -> Result<Answer, EngineError> {
     let generated = generated.map_err(EngineError::from)?;
     let reply = &generated.reply;
     endpoint.check_prompt(job.prompt_ids(), reply)?;
-    let tokens = count::tokens(reply, job.new_tokens(), |text| endpoint.count_text(text))
+    let tokens = tokens::tokens(reply, job.new_tokens(), |text| endpoint.count_text(text))
         .map_err(EngineError::internal)?;
     let output_text = tokens.ids.is_empty().then(|| reply.text());
     Ok(Answer {

@@ -7,18 +7,15 @@
 //! nothing was ever loaded because the input made no sense, 101 after a panic.
 
 mod batch;
-mod batched;
-mod bounds;
 mod build_info;
 mod by_hand;
-mod device;
+mod defaults;
 mod input;
 mod output;
 mod queue;
 mod scheduled;
 mod score;
 mod summary;
-mod weights;
 
 pub(crate) use build_info::collect as build_info;
 pub(crate) use output::{claim_stdout, exit_when_unheard};
@@ -27,8 +24,7 @@ use crate::engine::{Engine, EngineError};
 use crate::panicked;
 use crate::scheduler::Scheduler;
 use crate::wire::{Event, Failure, FailureKind, Hello, Load, Loaded, PROTOCOL, Request};
-use batch::Timeline;
-use batched::Batched;
+use batch::{Batched, Timeline};
 use input::{First, Lines};
 use scheduled::Scheduled;
 use std::fs::File;

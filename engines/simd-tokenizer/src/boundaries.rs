@@ -19,8 +19,7 @@
 //! pieces that begin with an apostrophe. Characters beyond ASCII give all their bytes
 //! the mask of their kind, so that the shifts hold for them as well.
 
-use crate::class::{Kind, Kinds};
-use crate::mask::{BLOCK, Masks};
+use crate::class::{BLOCK, Kind, Kinds, Masks};
 
 /// What the bytes before a block were: the lowest bit of each mask.
 #[derive(Clone, Copy, Default)]

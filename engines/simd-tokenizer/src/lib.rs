@@ -1,8 +1,7 @@
 //! GPT-2's pre-tokenizer with SIMD, in front of the very BPE of the `tokenizers` crate.
 //!
-//! `mask` classifies 64 bytes at a time, `boundaries` finds where pieces begin from the
-//! masks, `class` knows the characters beyond ASCII, and [`Fast`] hands the pieces to
-//! the BPE. Ids are those of `tokenizers`, for every text; what is left out is what an
+//! `class` classifies 64 bytes at a time and knows the characters beyond ASCII, `boundaries`
+//! finds from its masks where pieces begin, and [`Fast`] hands the pieces to the BPE. Ids are those of `tokenizers`, for every text; what is left out is what an
 //! inference engine doesn't read: offsets, token strings, attention masks.
 //!
 //! Deliberately not here: another BPE, a cache of words beside the one that this BPE
@@ -12,6 +11,5 @@
 pub mod boundaries;
 pub mod class;
 mod fast;
-pub mod mask;
 
 pub use fast::{Fast, letter};

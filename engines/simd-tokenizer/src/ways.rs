@@ -4,7 +4,7 @@
 
 use bpe::byte_pair_encoding::BytePairEncoding;
 use simd_tokenizer::Fast;
-use simd_tokenizer::mask::Masks;
+use simd_tokenizer::class::Masks;
 use std::collections::HashMap;
 use tiktoken_rs::CoreBPE;
 use tokenizers::{Encoding, ModelWrapper, Tokenizer};

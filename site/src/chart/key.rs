@@ -3,8 +3,9 @@
 //!
 //! Series that aren't shown at first take no room; a script that shows them
 //! places all names anew, from the wish that every entry carries.
+//!
+//! Direct labels without collisions.
 
-use super::label::spread;
 use super::style::Style;
 use super::svg::{Anchor, Svg, num};
 
@@ -86,6 +87,28 @@ pub fn draw(svg: &mut Svg, entries: &[Entry], right: f64, top: f64, bottom: f64)
     svg.close();
 }
 
+/// Positions near `wanted`, in the order of `wanted`, at least `gap` apart and
+/// inside `low..=high` where they fit; labels keep their vertical order.
+pub fn spread(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]).then(a.cmp(&b)));
+    let mut placed: Vec<f64> = Vec::with_capacity(wanted.len());
+    for &index in &order {
+        let least = placed.last().map_or(low, |above| above + gap);
+        placed.push(wanted[index].max(least));
+    }
+    let mut limit = high;
+    for position in placed.iter_mut().rev() {
+        *position = position.min(limit);
+        limit = *position - gap;
+    }
+    let mut result = vec![0.0; wanted.len()];
+    for (&index, &position) in order.iter().zip(&placed) {
+        result[index] = position;
+    }
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +138,16 @@ mod tests {
         assert!(at(100.0) && at(116.0), "{svg}");
         assert_eq!(svg.matches("class=\"sr rest\"").count(), 1);
         assert!(svg.contains(r#"data-l="500 104""#));
+    }
+
+    #[test]
+    fn labels_apart_stay_where_they_are() {
+        assert_eq!(spread(&[10.0, 50.0], 12.0, 0.0, 100.0), [10.0, 50.0]);
+    }
+
+    #[test]
+    fn labels_that_would_collide_are_moved_in_order() {
+        let placed = spread(&[99.0, 98.0, 99.5, 3.0], 12.0, 0.0, 100.0);
+        assert_eq!(placed, [88.0, 76.0, 100.0, 3.0]);
     }
 }

@@ -1,7 +1,7 @@
 //! Charts as inline SVG, and the data table behind each.
 //!
-//! One file per job: `scale` (domains, ticks), `label` (placing without
-//! collisions), `svg` (writing), and one per kind of chart. A chart gets
+//! One file per job: `scale` (domains, ticks), `key` (names beside a plot, placed
+//! without collisions), `svg` (writing), and one per kind of chart. A chart gets
 //! numbers and names and returns a [`Figure`]; it knows no run and no page.
 //! Deliberately absent: a second y axis, a bar with a cut axis, animation.
 
@@ -11,7 +11,6 @@ pub mod forest;
 pub mod frontier;
 pub mod heat;
 pub mod key;
-pub mod label;
 pub mod lines;
 pub mod roofline;
 pub mod scale;

@@ -6,17 +6,17 @@
 //! arithmetic and no guess. `assets/cost.js` computes the same from the numbers in the
 //! `data-` attributes; without it the page says what it says.
 
-use super::Shown;
 use super::cells::swatch;
-use super::cost_frontier::frontier;
 use super::cost_loads::{
-    Basis, PointRow, Sensitivity, UTILISATION, chart, cost, load, points, ranked, sensitivity,
+    Basis, PointRow, Sensitivity, UTILISATION, chart, cost, frontier, load, points, ranked,
+    sensitivity,
 };
-use super::cost_number::{Number, dollars, money, percent, with_interval};
-use super::cost_prices::{Machine, PriceTables, tables};
+use super::cost_prices::{
+    Machine, Number, PriceTables, dollars, money, percent, tables, with_interval,
+};
 use super::frame::Frame;
-use super::paths;
 use super::tables::target_path;
+use super::{Shown, paths};
 use crate::chart::Figure;
 use crate::export::on_gpu;
 use crate::fmt::{self, Unit};

@@ -1,17 +1,21 @@
 //! The loads that the cost page is about: the best of each target, all of them, and
 //! what the cheapest costs under other assumptions.
+//!
+//! The cost page's frontier: what a token costs against how fast a user gets it.
 
 use super::cells::swatch;
-use super::cost_number::{Number, dollars, money, with_interval};
+use super::cost_prices::{Number, dollars, money, with_interval};
 use super::{Shown, case_label};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
+use crate::chart::frontier::{Direction, Frontier, Point as Mark};
 use crate::chart::scale::Kind as AxisKind;
 use crate::chart::{Estimate, Figure};
-use crate::fmt::{self, Unit};
+use crate::fmt;
+use crate::fmt::Unit;
 use crate::words::lower_first;
 use schema::registry::Target;
 use serde::Serialize;
-use stats::cost::{Point, Work, usd_per_m_tokens};
+use stats::cost::{Point, Range, Work, usd_per_m_tokens};
 
 /// The page's own assumption on utilisation; a reader changes it.
 pub const UTILISATION: f64 = 1.0;
@@ -188,4 +192,66 @@ pub fn chart(
         }
         .draw()
     })
+}
+
+/// All loads of the targets whose speed for a user is known; `None` with fewer than
+/// two of them, which are no choice.
+pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Figure> {
+    let of_targets = |point: &&Point| targets.iter().any(|target| target.id == point.target);
+    let (mut points, mut missing) = (Vec::new(), Vec::new());
+    let mut undominated = Vec::new();
+    for point in basis.work.points.iter().filter(of_targets) {
+        let name = point.target.clone();
+        let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h, UTILISATION);
+        let Some((user, usd)) = point.user_tok_per_s.zip(usd) else {
+            missing.push((name, "no end-to-end latency was measured".into()));
+            continue;
+        };
+        if !point.dominated && !undominated.contains(&name) {
+            undominated.push(name.clone());
+        }
+        points.push(Mark {
+            name,
+            note: load(shown, point),
+            style: shown.style(&point.target),
+            x: estimate(user),
+            y: estimate(usd),
+            rests_on: format!("{} launches", point.by_invocation.len()),
+        });
+    }
+    if points.len() < 2 {
+        return None;
+    }
+    let figure = Frontier {
+        id: "frontier".into(),
+        finding: format!(
+            "By the estimates, no other target is both cheaper and faster for a user than {}",
+            undominated.join(", ")
+        ),
+        about: format!(
+            "Each mark is one target at one load, at {} an hour and a machine that is always busy. \
+             Another price moves all marks alike.",
+            money(basis.usd_per_h)
+        ),
+        x: Direction {
+            label: "output tokens per second for each user, the wait included".into(),
+            unit: Unit::TokPerS,
+            more_is_better: true,
+        },
+        y: Direction {
+            label: "$ per million output tokens".into(),
+            unit: Unit::Plain,
+            more_is_better: false,
+        },
+        points,
+        missing,
+    };
+    Some(figure.draw())
+}
+
+fn estimate(range: Range) -> Estimate {
+    Estimate {
+        value: range.value,
+        ci: range.ci95,
+    }
 }

@@ -6,7 +6,7 @@ use super::figures::speed_up;
 use super::frame::Frame;
 use super::maturity::Beyond;
 use super::paths::{engine_path, scenario_path};
-use super::{Shown, adoption, case_label, isa, maturity, micro, standing};
+use super::{Shown, case_label, maturity, micro, pins, standing};
 use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
@@ -108,7 +108,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, id: &str) -> EnginePage {
         }),
         notes: said(&|log| log.ready.iter().flat_map(|r| r.notes.clone()).collect()),
         build_facts: build_facts(logs()),
-        adoption: adoption::table(shown, id),
+        adoption: maturity::cost_table(shown, id),
         chart: ids
             .iter()
             .any(|target| *target != shown.baseline())
@@ -183,7 +183,7 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
         },
         verified_ok: verify.is_some_and(|v| v.status == schema::record::Status::Ok),
         reason: verify.map(|v| v.reason.clone()).unwrap_or_default(),
-        isa: isa::of_target(shown, &target.id),
+        isa: pins::of_target(shown, &target.id),
         results,
     }
 }

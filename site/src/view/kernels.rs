@@ -4,9 +4,8 @@
 
 use super::cells::swatch;
 use super::frame::Frame;
-use super::paths;
 use super::tables::target_path;
-use super::{Shown, case_label};
+use super::{Shown, case_label, paths};
 use crate::chart::Table;
 use crate::fmt::{self, NONE, Unit, quantity};
 use crate::html::{shorten, slug};
@@ -16,8 +15,7 @@ use schema::key::CellKey;
 use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::MetricId;
-use stats::kernels::classify::Class;
-use stats::kernels::name::short;
+use stats::kernels::name::{Class, short};
 use stats::kernels::{KernelAnalysis, KernelTime, Phase, analyse};
 
 /// Kernels listed for each target.

@@ -1,14 +1,14 @@
 //! The methodology: an authored text, the definition of every metric as the program
-//! that computes it states it, and what a model that was trained here writes.
+//! that computes it states it, what a model that was trained here writes, and how the
+//! statistics fared on data of known truth.
 
 use super::frame::Frame;
 use super::place;
 use super::scenario::{MetricWords, words};
-use super::stories::{self, Storyteller};
-use super::trial::{self, Trial};
-use crate::Input;
 use crate::authored::METHODOLOGY;
-use crate::markdown;
+use crate::{Input, fmt, markdown};
+use schema::simulation::{PowerRow, ShapeRow, Simulation, SimulationRow};
+use schema::train::{Shipped, Written};
 use serde::Serialize;
 use stats::analysis::MetricId;
 
@@ -53,7 +53,188 @@ pub fn page(input: &Input) -> MethodologyPage {
                 reason: limit.reason.clone(),
             })
             .collect(),
-        simulation: input.simulation.map(trial::trial),
-        storytellers: input.shipped.iter().map(stories::storyteller).collect(),
+        simulation: input.simulation.map(trial),
+        storytellers: input.shipped.iter().map(storyteller).collect(),
+    }
+}
+
+/// A trained model in words, and its stories.
+#[derive(Serialize)]
+pub struct Storyteller {
+    model: String,
+    about: String,
+    command: String,
+    found: String,
+    stories: Vec<Story>,
+}
+
+#[derive(Serialize)]
+struct Story {
+    prompt: String,
+    text: String,
+    /// What is wrong with it; empty for nothing.
+    fault: String,
+}
+
+/// In words.
+pub fn storyteller(shipped: &Shipped) -> Storyteller {
+    let training = &shipped.training;
+    let about = format!(
+        "{}: {} steps, {} tokens, on Burn’s {} backend. Over {} tokens of stories that it never saw \
+         its perplexity is {:.3}.",
+        training.model,
+        fmt::count(training.steps as u64),
+        fmt::count(training.tokens),
+        training.backend,
+        fmt::count(training.perplexity_tokens),
+        training.perplexity
+    );
+    let stories = shipped.stories.as_ref();
+    let found = stories.map(|stories| {
+        format!(
+            "Given the first sentence of a story that it never saw, it wrote these ({}, greedy). {} of {} \
+             end by themselves and could have come from the grammar that it learned from.",
+            stories.reference,
+            stories.whole(),
+            stories.stories.len()
+        )
+    });
+    Storyteller {
+        model: training.model.clone(),
+        about,
+        command: training.command.clone(),
+        found: found.unwrap_or_default(),
+        stories: stories
+            .iter()
+            .flat_map(|stories| &stories.stories)
+            .map(story)
+            .collect(),
+    }
+}
+
+fn story(written: &Written) -> Story {
+    let fault = match (written.ended, written.follows) {
+        (false, _) => "It didn’t come to an end.",
+        (true, false) => "It departs from the grammar.",
+        (true, true) => "",
+    };
+    Story {
+        prompt: written.prompt.clone(),
+        text: written.text.clone(),
+        fault: fault.to_owned(),
+    }
+}
+
+/// The simulation in words and rows.
+#[derive(Serialize)]
+pub struct Trial {
+    about: String,
+    experiments: String,
+    difference: String,
+    rows: Vec<Row>,
+    power: Vec<Power>,
+    shapes_difference: String,
+    shapes: Vec<Shape>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    size: String,
+    profiles: String,
+    icc: String,
+    coverage: String,
+    false_positive_test: String,
+    false_positive: String,
+}
+
+#[derive(Serialize)]
+struct Power {
+    cv: String,
+    launches: u32,
+    power_test: String,
+    power: String,
+    equal: String,
+    false_equal: String,
+}
+
+#[derive(Serialize)]
+struct Shape {
+    about: String,
+    launches: u32,
+    coverage: String,
+    false_positive_test: String,
+    false_positive: String,
+    power: String,
+}
+
+/// In words and rows.
+pub fn trial(simulation: &Simulation) -> Trial {
+    Trial {
+        about: about(simulation),
+        experiments: fmt::count(u64::from(simulation.experiments)),
+        difference: fmt::percent(simulation.difference),
+        rows: simulation.rows.iter().map(row).collect(),
+        power: simulation.power.iter().map(power).collect(),
+        shapes_difference: fmt::percent(simulation.shapes_difference),
+        shapes: simulation.shapes.iter().map(shape).collect(),
+    }
+}
+
+fn about(simulation: &Simulation) -> String {
+    let found = || simulation.rows.iter().filter_map(|row| row.found);
+    let least = found().map(|f| f.coverage).reduce(f64::min);
+    let most = found().map(|f| f.coverage).reduce(f64::max);
+    let wrong = found().map(|f| f.false_positive).reduce(f64::max);
+    let (Some(least), Some(most), Some(wrong)) = (least, most, wrong) else {
+        return "No profile has the launches that an interval takes.".into();
+    };
+    format!(
+        "The functions that judge the records were given data whose truth is known: skewed \
+         (log-normal, standard deviation of the logarithm {}) and autocorrelated (lag 1: {}) \
+         samples at the sizes of every profile, with more and more of the variance between \
+         launches. Over all rows the 95 % interval held the truth in {} to {} of the \
+         experiments; two equal targets were called different in at most {}.",
+        simulation.log_stddev,
+        simulation.lag1,
+        fmt::percent(least),
+        fmt::percent(most),
+        fmt::percent(wrong)
+    )
+}
+
+fn row(row: &SimulationRow) -> Row {
+    let share = |of: fn(&schema::simulation::Found) -> f64| match &row.found {
+        Some(found) => fmt::percent(of(found)),
+        None => fmt::NONE.into(),
+    };
+    Row {
+        size: format!("{} × {}", row.invocations, row.requests),
+        profiles: row.profiles.join(", "),
+        icc: row.icc.to_string(),
+        coverage: share(|f| f.coverage),
+        false_positive_test: share(|f| f.false_positive_test),
+        false_positive: share(|f| f.false_positive),
+    }
+}
+
+fn power(row: &PowerRow) -> Power {
+    Power {
+        cv: fmt::percent(row.launch_log_stddev),
+        launches: row.invocations,
+        power_test: fmt::percent(row.found.power_test),
+        power: fmt::percent(row.found.power),
+        equal: fmt::percent(row.found.equal),
+        false_equal: fmt::percent(row.found.false_equal),
+    }
+}
+
+fn shape(row: &ShapeRow) -> Shape {
+    Shape {
+        about: row.shape.clone(),
+        launches: row.invocations,
+        coverage: fmt::percent(row.found.coverage),
+        false_positive_test: fmt::percent(row.found.false_positive_test),
+        false_positive: fmt::percent(row.found.false_positive),
+        power: fmt::percent(row.found.power),
     }
 }

@@ -1,7 +1,6 @@
 //! View models: what each page prints, as text, decided before any template
 //! runs. Pure; one file per page, and what several pages share beside them.
 
-pub mod adoption;
 pub mod answer;
 pub mod architectures;
 pub mod cells;
@@ -9,12 +8,9 @@ pub mod changelog;
 pub mod compare;
 pub mod compare_target;
 pub mod cost;
-pub mod cost_frontier;
 pub mod cost_loads;
-pub mod cost_number;
 pub mod cost_prices;
 pub mod coverage;
-pub mod coverage_map;
 pub mod data;
 pub mod disturbances;
 pub mod eligible;
@@ -29,7 +25,6 @@ pub mod history;
 pub mod hypotheses;
 pub mod index;
 pub mod instrument;
-pub mod isa;
 pub mod kernels;
 pub mod maturity;
 pub mod methodology;
@@ -41,17 +36,13 @@ pub mod paths;
 pub mod pins;
 pub mod place;
 pub mod primary;
-pub mod promises;
 pub mod reuse;
 pub mod roadmap;
 pub mod roofline;
 pub mod run;
-pub mod scaling;
 pub mod scenario;
 pub mod standing;
-pub mod stories;
 pub mod tables;
-pub mod trial;
 
 use crate::Input;
 use crate::chart::style::Style;

@@ -3,8 +3,7 @@
 use super::Shown;
 use crate::fmt;
 use crate::words::plural;
-use schema::key::CaseKey;
-use schema::twin::{Twin, TwinRole};
+use schema::key::{CaseKey, Twin, TwinRole};
 use stats::MATTERS;
 use stats::analysis::{MetricId, Noise, TwinPair};
 

@@ -1,7 +1,12 @@
 //! What a run was pinned to, item by item, and the command that gets it again.
+//!
+//! Which libraries were kept from some of the processor's instructions, and why.
 
+use super::Shown;
 use crate::fmt;
 use schema::provenance::Provenance;
+use schema::record::IsaLimit;
+use std::collections::BTreeSet;
 
 /// Every item; what a record doesn't say is a dash, never left out.
 pub fn rows(provenance: &Provenance) -> Vec<(String, String)> {
@@ -17,6 +22,25 @@ pub fn rows(provenance: &Provenance) -> Vec<(String, String)> {
     let all = pins.into_iter().chain(others);
     all.map(|(item, value)| (item.to_owned(), value.unwrap_or(fmt::NONE.into())))
         .collect()
+}
+
+/// What a target's launches and its judgement were kept to, each once.
+pub fn of_target(shown: &Shown, target: &str) -> Vec<String> {
+    let launches = shown.run.launches.iter();
+    let of_target = launches.filter(|log| log.launch.target == target);
+    let judged = shown.run.verify.get(target);
+    let limits = of_target
+        .filter_map(|log| log.launch.isa_limit.as_ref())
+        .chain(judged.and_then(|record| record.isa_limit.as_ref()));
+    let limits: BTreeSet<String> = limits.map(IsaLimit::to_string).collect();
+    limits.into_iter().collect()
+}
+
+/// The targets that were kept to anything.
+pub fn withheld(shown: &Shown) -> Vec<(String, String)> {
+    let targets = shown.targets().iter();
+    let rows = targets.map(|target| (target.id.clone(), of_target(shown, &target.id).join("; ")));
+    rows.filter(|(_, limits)| !limits.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! A run's page: everything needed to judge it, check it and do it again.
 
-use super::Shown;
 use super::cells::{status_words, swatch};
-use super::coverage_map;
-use super::disturbances::{self, Disturbances};
+use super::disturbances::Disturbances;
 use super::engine::verified_scope;
 use super::frame::Frame;
 use super::instrument::{InstrumentError, capacities};
 use super::paths::run_path;
-use super::{isa, noise, pins};
+use super::{Shown, coverage, disturbances, noise, pins};
 use crate::chart::Figure;
 use crate::fmt;
 use crate::words::plural;
@@ -126,12 +124,12 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         ],
         parity: parity(shown),
         checks: checks(shown),
-        coverage: coverage_map::map(shown),
+        coverage: coverage::map(shown),
         lag: disturbances::largest(shown, MetricId::ReportLagNs),
         disturbances: disturbances::view(shown),
         instrument: shown.run.calibration.as_ref().map(InstrumentError::of),
         capacities: capacities(shown.run),
-        isa: isa::rows(shown),
+        isa: pins::withheld(shown),
         commands: commands(shown),
         order: order(shown),
         files: records().map(file_row).collect(),

@@ -2,14 +2,16 @@
 //! axis, and for every case all metrics and comparisons.
 
 use super::figures::{along_axis, distribution};
+use super::fits::ScalingTable;
 use super::frame::Frame;
 use super::paths::scenario_path;
 use super::primary::{LegendEntry, legend};
-use super::promises::promises;
-use super::reuse::{self, ReuseTable};
-use super::scaling::{self, ScalingTable};
-use super::tables::{self, ComparisonGroup, FailedRow, MetricRows};
-use super::{Shown, case_label, exhibits, model_size, noise, roofline, standing};
+use super::reuse::ReuseTable;
+use super::standing::promises;
+use super::tables::{ComparisonGroup, FailedRow, MetricRows};
+use super::{
+    Shown, case_label, exhibits, fits, model_size, noise, reuse, roofline, standing, tables,
+};
 use crate::chart::Figure;
 use crate::html::slug;
 use crate::markdown;
@@ -153,7 +155,7 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
             .chain(exhibits::strips(shown, scenario))
             .chain(roofline::roofline(shown, scenario))
             .collect(),
-        scaling: scaling::table(shown, scenario),
+        scaling: fits::scaling_table(shown, scenario),
         reuse: reuse::table(shown, scenario),
         metrics: metrics.iter().map(|&id| words(id)).collect(),
         cases: scenario

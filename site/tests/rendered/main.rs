@@ -8,12 +8,8 @@ mod hostile;
 mod html;
 mod instrument;
 mod micro;
-mod own_prompts;
 mod pages;
-mod pins;
 mod report;
-mod reuse;
+mod run_page;
 mod several;
-#[path = "common/sound.rs"]
-mod sound;
 mod words;

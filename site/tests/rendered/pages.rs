@@ -2,9 +2,10 @@
 //! somewhere, unique ids, balanced tags, equal bytes for equal data, every drawn
 //! number in a table, and no failure left out.
 
-use crate::common::{self, run, twins::with_twins, world};
-use crate::html;
-use crate::sound::{check, texts};
+use crate::common::launch::with_twins;
+use crate::common::{run, world};
+use crate::html::{check, texts};
+use crate::{common, html};
 use schema::record::Status;
 use std::collections::BTreeMap;
 

@@ -56,7 +56,7 @@ pub fn write(root: &Path, names: &[&str]) -> Result<bool> {
     let map = map(&packages(root, names)?);
     let right = with_map(&page, &map).with_context(|| format!("{PAGE} has no line {BEGIN:?}"))?;
     if right != page {
-        base::whole::write_whole(&path, right.as_bytes())?;
+        base::files::write_whole(&path, right.as_bytes())?;
     }
     Ok(right != page)
 }

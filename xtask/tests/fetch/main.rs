@@ -4,7 +4,6 @@
 mod brought;
 mod failures;
 mod hub;
-mod integrity;
 mod world;
 
 use hub::Fault;

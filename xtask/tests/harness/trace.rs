@@ -10,7 +10,7 @@ use harness::run::trace::Tracing;
 use schema::kernels::{KernelTrace, TracedLaunch};
 use schema::registry::Target;
 use schema::run_files::RunFiles;
-use stats::kernels::classify::Class;
+use stats::kernels::name::Class;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

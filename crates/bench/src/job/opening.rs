@@ -3,19 +3,15 @@
 
 use super::building::Building;
 use super::first_look::FirstLook;
-use super::{Opened, Options, forecast, preflight, prompts_asked};
+use super::{Opened, Options, asked, forecast, preflight};
 use anyhow::{Context, Error, Result, bail};
-use base::exclusive;
-use base::names;
+use base::files::write_json;
 use base::repo::Repo;
-use base::whole::write_json;
-use harness::devices;
-use harness::machine;
-use harness::micro;
-use harness::plan;
+use base::{exclusive, names};
 use harness::prompts::Prompts;
 use harness::verify::goldens;
 use harness::verify::question::threads;
+use harness::{devices, machine, micro, plan};
 use provision::fetch;
 use provision::provenance::{binaries, provenance};
 use runs::results::Results;
@@ -69,7 +65,7 @@ pub fn planned(
         bail!("data/scenarios: {}", wrong.join("; "));
     }
     let targets = registry.targets();
-    let choice = &prompts_asked::of(repo, &profile, &scenarios, &targets, options)?;
+    let choice = &asked::of(repo, &profile, &scenarios, &targets, options)?;
     let mut plan = plan::plan(&profile, &scenarios, &targets, choice, threads())?;
     let programs = repo.micro_registry()?;
     if plan.targets.is_empty() {

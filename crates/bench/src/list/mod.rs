@@ -5,7 +5,7 @@ mod rows;
 
 use anyhow::Result;
 use base::repo::Repo;
-use base::table::{WIDTH_MAX, fitted};
+use base::text::{WIDTH_MAX, fitted};
 use clap::ValueEnum;
 use rows::Row;
 use runs::results::Results;

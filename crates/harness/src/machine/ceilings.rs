@@ -5,7 +5,7 @@
 //! some CPUs (AMX): a number that isn't here must not be replaced by one for other
 //! arithmetic, so utilisation in those formats is left out.
 
-use super::{Cpu, Measured, Memory, bandwidth, flops, int8};
+use super::{Cpu, Measured, Memory, flops, int8, memory};
 use serde::Serialize;
 
 /// What this machine can do at best.
@@ -55,11 +55,10 @@ pub fn ceilings() -> Ceilings {
 
 pub(super) fn measure(cpu: &Cpu, memory: &Memory) -> Ceilings {
     let threads = cpu.threads_usable.max(1);
-    let buffer_bytes =
-        bandwidth::buffer_bytes(cpu.last_level_cache_bytes(), memory.available_bytes);
+    let buffer_bytes = memory::buffer_bytes(cpu.last_level_cache_bytes(), memory.available_bytes);
     Ceilings {
-        memory_bandwidth_bytes_per_s: bandwidth::measure(buffer_bytes, threads),
-        memory_bandwidth_1_thread_bytes_per_s: bandwidth::measure(buffer_bytes, 1),
+        memory_bandwidth_bytes_per_s: memory::measure(buffer_bytes, threads),
+        memory_bandwidth_1_thread_bytes_per_s: memory::measure(buffer_bytes, 1),
         flops_f32_per_s: flops::measure(threads),
         ops_int8_per_s: int8::measure(threads),
     }

@@ -1,8 +1,8 @@
 //! The f32 peak: independent chains of fused multiply-adds in registers, so that
 //! neither memory nor latency limits. What a matrix product can't exceed.
 
-use super::measured::Measured;
 use super::parallel;
+use super::parallel::Measured;
 use std::hint::black_box;
 
 const REPETITIONS: usize = 200;

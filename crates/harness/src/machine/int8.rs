@@ -1,7 +1,7 @@
 //! The int8 peak: dot products of bytes into i32, in registers. Only vector units
 //! are measured; matrix units (AMX) reach several times this where they exist.
 
-use super::measured::Measured;
+use super::parallel::Measured;
 
 /// Threads each run the same chains; every multiply-add counts as two operations.
 /// `None` where there is no kernel for this CPU.

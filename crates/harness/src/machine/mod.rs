@@ -4,28 +4,24 @@
 //! never a failure. [`facts`] takes a few milliseconds and a few `--version`s; the ceilings take
 //! seconds and are measured only on demand ([`ceilings()`]).
 
-mod bandwidth;
 mod ceilings;
 mod cpu;
 mod cpuid;
 mod flops;
 mod gpu;
 mod int8;
-mod measured;
 mod memory;
-pub mod packages;
 mod parallel;
-mod system;
+pub mod system;
 mod tools;
 
 pub use ceilings::{Ceilings, ceilings};
 pub use cpu::{Cache, Cpu};
 pub use cpuid::{Palette, Processor};
 pub use gpu::{Gpu, GpuDevice};
-pub use measured::Measured;
 pub use memory::Memory;
-pub use packages::install_command;
-pub use system::{PackageManager, System};
+pub use parallel::Measured;
+pub use system::{PackageManager, System, install_command};
 pub use tools::{Tool, Tools, is_here};
 
 use std::collections::BTreeMap;

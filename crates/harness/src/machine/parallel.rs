@@ -1,6 +1,7 @@
 //! Runs one kernel on several threads at once and times each repetition from the
 //! first start to the last end. What the kernel does is its own business.
 
+use serde::Serialize;
 use std::sync::Barrier;
 use std::time::Instant;
 
@@ -34,6 +35,42 @@ pub(super) fn time(threads: usize, repetitions: usize, work: impl Fn(usize) + Sy
             Some(end.duration_since(start).as_secs_f64())
         })
         .collect()
+}
+
+/// One measured rate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// The best repetition: what interrupts and neighbours took least from.
+    pub best: f64,
+    /// The middle one: how far the best is from the usual.
+    pub median: f64,
+    /// How many there were.
+    pub repetitions: usize,
+    /// Threads that worked.
+    pub threads: usize,
+    /// Instructions used.
+    pub kernel: String,
+}
+
+impl Measured {
+    /// Rates from the seconds each repetition of `work` units took.
+    pub(super) fn new(work: f64, seconds: &[f64], threads: usize, kernel: &str) -> Self {
+        let mut rates: Vec<f64> = seconds.iter().map(|s| work / s.max(1e-9)).collect();
+        rates.sort_by(f64::total_cmp);
+        let middle = rates.len() / 2;
+        let median = match rates.len() {
+            0 => f64::NAN,
+            n if n % 2 == 1 => rates[middle],
+            _ => (rates[middle - 1] + rates[middle]) / 2.0,
+        };
+        Self {
+            best: rates.last().copied().unwrap_or(f64::NAN),
+            median,
+            repetitions: rates.len(),
+            threads,
+            kernel: kernel.to_owned(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::engine::session::Patience;
 use crate::engine::{EngineFailure, Program};
 use crate::telemetry::{peak_rss_bytes, reset_peak_rss};
 use anyhow::Result;
-use base::appender::Appender;
+use base::files::Appender;
 use protocol::clock::now_ns;
 use protocol::micro::wire::Time;
 use schema::micro::record::{MicroFailed, MicroReady, MicroStart};

@@ -11,7 +11,6 @@ mod plan;
 mod programs;
 mod session;
 mod told;
-mod values;
 
 pub use plan::plan;
 pub use programs::MicroPrograms;
@@ -21,12 +20,11 @@ use crate::engine::session::Patience;
 use anyhow::Result;
 use base::repo::Repo;
 use output::References;
-use schema::key::CellKey;
+use schema::key::{CellKey, original};
 use schema::micro::{MicroLaunch, MicroLog, PlannedSuite, scenario_id};
 use schema::plan::Plan;
 use schema::record::{End, Status};
 use schema::run::RunHeader;
-use schema::twin::original;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -169,7 +167,7 @@ fn one(
         told::dropped(launch);
         return Ok(());
     }
-    base::deadline::next_piece(at_least(suite, &cases))?;
+    base::interrupt::next_piece(at_least(suite, &cases))?;
     told::begin(launch);
     loop {
         base::interrupt::check()?;

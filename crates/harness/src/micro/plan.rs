@@ -5,13 +5,12 @@ use crate::plan::{Choice, SplitMix64};
 use anyhow::{Result, anyhow, bail};
 use base::names::{Kind, UnknownName};
 use base::random::hash;
-use schema::micro::registry::Contenders;
+use schema::key::twin_name;
 use schema::micro::{
-    DIR, MicroLaunch, MicroPlan, MicroRegistry, PlannedSuite, Suite, SuiteCase, Variant, asks_for,
-    is_micro, scenario_id,
+    Contenders, DIR, MicroLaunch, MicroPlan, MicroRegistry, PlannedSuite, Suite, SuiteCase,
+    Variant, asks_for, is_micro, scenario_id,
 };
 use schema::profile::{MicroSizes, Profile};
-use schema::twin::twin_name;
 
 /// The micro suites of a run: empty where the profile has none, where only other
 /// scenarios (or the user's prompts) were asked for, or where there are no programs for them.

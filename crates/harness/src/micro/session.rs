@@ -1,5 +1,7 @@
 //! The protocol's side of a running micro program: ask, read the answer, and turn
 //! everything that can go wrong into one [`EngineFailure`].
+//!
+//! What a call put out, read from its file.
 
 use crate::engine::events::{next_event, status_of, unexpected};
 use crate::engine::life::check_protocol;
@@ -77,7 +79,7 @@ impl Session {
             (Event::Written { values }, ..) => values,
             (other, ..) => return Err(unexpected("`written`", &other)),
         };
-        let values = super::values::read(file);
+        let values = read(file);
         let values = values.map_err(|why| EngineFailure::new(Status::ProtocolError, why))?;
         if values.len() as u64 == written {
             return Ok(values);
@@ -190,4 +192,30 @@ fn ask(
 
 fn encode(request: &Request) -> String {
     serde_json::to_string(request).expect("a request has no map with keys that aren't strings")
+}
+
+/// Every value of a file of little-endian `f64`.
+pub(super) fn read(file: &Path) -> Result<Vec<f64>, String> {
+    let bytes = std::fs::read(file).map_err(|error| format!("no output: {error}"))?;
+    let (values, rest) = bytes.as_chunks::<8>();
+    match rest {
+        [] => Ok(values.iter().map(|v| f64::from_le_bytes(*v)).collect()),
+        _ => Err(format!("an output of {} bytes", bytes.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_cut_short_is_no_output() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x");
+        assert!(read(&file).unwrap_err().contains("no output"));
+        std::fs::write(&file, [0; 12]).unwrap();
+        assert!(read(&file).unwrap_err().contains("12 bytes"));
+        std::fs::write(&file, 1.5_f64.to_le_bytes()).unwrap();
+        assert_eq!(read(&file), Ok(vec![1.5]));
+    }
 }

@@ -13,7 +13,7 @@ use crate::programs::Programs;
 use crate::prompts::Prompts;
 use crate::verify::question::load_for_cases;
 use anyhow::Result;
-use base::appender::Appender;
+use base::files::Appender;
 use base::pace::{CAPACITY_ROUNDS, CAPACITY_S};
 use schema::budget::Budget;
 use schema::capacity::{Capacity, find};
@@ -55,7 +55,7 @@ pub fn run(stage: &Stage, known: Vec<Capacity>, run_dir: &Path) -> Result<Vec<Ca
             if find(&all, &target.id, &case).is_some() {
                 continue;
             }
-            base::deadline::next_piece(std::time::Duration::ZERO)?;
+            base::interrupt::next_piece(std::time::Duration::ZERO)?;
             watch::begin("capacity", target.id.as_str());
             let capacity = measure(stage, target, program, &case)?;
             match capacity.status {

@@ -21,15 +21,14 @@ use crate::prompts::Prompts;
 use crate::verify::output::Output;
 use anyhow::{Context, Result};
 use asker::{Asker, Gap, Put};
-use base::appender::Appender;
+use base::files::Appender;
 use indicatif::{ProgressBar, ProgressStyle};
-use schema::key::CellKey;
+use schema::golden::ParityLimits;
+use schema::key::{CellKey, twin_name};
 use schema::launch_log::LaunchLog;
-use schema::parity::ParityLimits;
 use schema::record::{CheckRecord, RequestRecord};
 use schema::registry::Target;
 use schema::run::Run;
-use schema::twin::twin_name;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
@@ -89,7 +88,7 @@ fn judgements(
         "{bar:24} {pos}/{len} outputs checked {wide_msg}",
     )?);
     for (cell, put) in cells.iter().zip(&put) {
-        base::deadline::next_piece(std::time::Duration::ZERO)?;
+        base::interrupt::next_piece(std::time::Duration::ZERO)?;
         let limit = &limits.precision[&cell.target.precision];
         let mut record = CheckRecord {
             target: cell.name.clone(),

@@ -6,8 +6,8 @@ use super::residents::shares;
 use super::scenario;
 use crate::budget;
 use schema::budget::{Budget, Pilot};
+use schema::key::original;
 use schema::plan::{Launch, Plan};
-use schema::twin::original;
 use watch::event::Expected;
 
 /// What the launches of an item that are left should take; `None` without a pilot of its
@@ -145,7 +145,7 @@ mod tests {
         assert!((of.launch_s - (2.0 + case_s(0) + case_s(1))).abs() < 1e-9);
         assert!((of.until(&[cases[0].id.clone()]) - (2.0 + case_s(0))).abs() < 1e-9);
         let twin = Launch {
-            target: schema::twin::twin_name(&first.target),
+            target: schema::key::twin_name(&first.target),
             ..first.clone()
         };
         assert_eq!(alone(&twin), Some(of.clone()));

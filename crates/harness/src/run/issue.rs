@@ -1,9 +1,8 @@
 //! A case's requests, in the scenario's shape.
 
-use super::closed_loop::Issuer;
+use super::closed_loop::{Issuer, Serial};
 use super::load::{CasePrompts, Sink, Stop, Window};
 use super::open_loop::{self, Offered};
-use super::serial::Serial;
 use crate::engine::session::Session;
 use schema::plan::Case;
 use schema::scenario::LoadShape;

@@ -2,7 +2,7 @@
 //! append-only file.
 //!
 //! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `issue` offers a
-//! load (`load`, `closed_loop`, `serial`, `open_loop`), `case_prompts` cuts what they send, `launch` is one
+//! load (`load`, `closed_loop`, `open_loop`), `case_prompts` cuts what they send, `launch` is one
 //! process from start to end, `residents` are those that stay for the next launch, `turns` are
 //! several that alternate, as many as `memory` has room for, `pending` says what is left to do, `expected` how long each launch should take,
 //! `weights` sees that the model stays, `told` is what all this tells, `check` judges the timed
@@ -11,7 +11,7 @@
 pub mod capacity;
 mod case_prompts;
 pub mod check;
-mod closed_loop;
+pub mod closed_loop;
 pub mod expected;
 pub mod issue;
 pub mod launch;
@@ -21,7 +21,6 @@ pub mod open_loop;
 pub mod pending;
 pub mod pilot;
 mod residents;
-pub mod serial;
 pub mod told;
 pub mod trace;
 pub mod turns;
@@ -35,10 +34,10 @@ use launch::{Context, Running};
 use pending::Pending;
 use residents::Residents;
 use schema::capacity::Capacity;
+use schema::key::original;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::record::{End, Status, VerifyRecord};
 use schema::registry::Target;
-use schema::twin::original;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -105,7 +104,7 @@ pub fn run(
         let mut left = contexts.as_slice();
         while !left.is_empty() {
             watch::checkpoint()?;
-            base::deadline::next_piece(left.iter().map(|(_, item)| at_least(plan, item)).sum())?;
+            base::interrupt::next_piece(left.iter().map(|(_, item)| at_least(plan, item)).sum())?;
             control::skippable();
             let ends = together(left, &mut residents)?;
             control::skipped(); // nothing runs any more that could be

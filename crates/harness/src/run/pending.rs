@@ -5,10 +5,10 @@ use super::{refusal, scenario};
 use crate::twins;
 use schema::budget::Budget;
 use schema::capacity::{self, Capacity};
+use schema::key::original;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Launch, Plan};
 use schema::record::{Status, VerifyRecord};
-use schema::twin::original;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A launch to be made.
@@ -244,9 +244,9 @@ pub(crate) mod tests {
     #[test]
     fn a_twin_is_launched_beside_its_original_and_resumed_by_its_own_records() {
         let budget = Budget {
-            twins: vec![schema::twin::Twin {
+            twins: vec![schema::key::Twin {
                 target: "t".into(),
-                role: schema::twin::TwinRole::Fastest,
+                role: schema::key::TwinRole::Fastest,
                 cost_s: 1.0,
             }],
             ..Budget::default()

@@ -2,17 +2,15 @@
 //! run's time is shared out, and who is fastest and slowest. Nothing it times is
 //! published.
 
-use crate::budget;
 use crate::engine::EngineFailure;
 use crate::engine::session::{Patience, Session};
 use crate::own_prompts::in_order;
 use crate::programs::Programs;
 use crate::prompts::Prompts;
-use crate::twins;
 use crate::verify::question::load_for_cases;
+use crate::{budget, twins};
 use anyhow::{Context, Result};
-use base::appender::Appender;
-use base::whole::write_json;
+use base::files::{Appender, write_json};
 use protocol::clock::now_ns;
 use schema::budget::{Budget, Pilot, Round};
 use schema::plan::Plan;
@@ -72,7 +70,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             pilots.push(pilot.clone());
             continue;
         }
-        base::deadline::next_piece(Duration::ZERO)?;
+        base::interrupt::next_piece(Duration::ZERO)?;
         watch::begin("pilot", target.id.as_str());
         let mut pilot = Pilot {
             target: target.id.clone(),

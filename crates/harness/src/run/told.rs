@@ -4,14 +4,14 @@
 use super::pending::Pending;
 use super::{expected, refusal, scenario};
 use schema::budget::Budget;
+use schema::key::original;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan};
 use schema::record::{CheckRecord, End, RequestRecord, Status, VerifyRecord};
-use schema::twin::original;
 use std::collections::BTreeMap;
 use watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sample};
-use watch::plan::{self, Fate, Planned};
-use watch::{emit, error};
+use watch::plan::{Fate, Planned};
+use watch::{emit, error, plan};
 
 /// What a run has to do: `planned` launches, of which some are `pending`; and of
 /// the others why, where they aren't done.

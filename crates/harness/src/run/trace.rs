@@ -15,7 +15,7 @@ use crate::programs::Programs;
 use crate::prompts::Prompts;
 use crate::verify::question::load_for_cases;
 use anyhow::{Context, Result, bail};
-use base::appender::Appender;
+use base::files::Appender;
 use base::repo::Repo;
 use choice::case;
 pub use choice::targets;
@@ -101,7 +101,7 @@ impl Tracing<'_> {
             let Ok(program) = programs.get(target) else {
                 continue; // said when it was built
             };
-            base::deadline::next_piece(std::time::Duration::ZERO)?;
+            base::interrupt::next_piece(std::time::Duration::ZERO)?;
             match self.of_target(target, program, &tracer, &run.verify)? {
                 Ok(analysis) => eprintln!("Kernels: {} {}", target.id, words(&analysis)),
                 Err(why) => {

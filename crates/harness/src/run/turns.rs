@@ -11,9 +11,9 @@
 //! Its clock runs on: what fell asleep meanwhile, and what others did to the caches, a short
 //! untimed request makes good, first in every turn.
 
+use super::closed_loop::Serial;
 use super::launch::{Running, kept};
 use super::load::{Stop, Window};
-use super::serial::Serial;
 use super::told;
 use anyhow::Result;
 use base::pace::{TURN_NS, TURN_REQUESTS_MIN};

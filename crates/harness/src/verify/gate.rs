@@ -6,8 +6,7 @@
 //! distributions stays under the precision's limit. Limits: `data/parity.toml`.
 
 use protocol::wire::Scored;
-use schema::golden::GoldenPrompt;
-use schema::parity::Limit;
+use schema::golden::{GoldenPrompt, Limit};
 
 /// Positions that must be judged of a prompt before anything is claimed of it, and
 /// on average of all prompts. Scores always have all of theirs; an output is judged

@@ -1,19 +1,25 @@
 //! Making goldens: the reference generates and scores, an independent target must agree, and only
 //! then is there one. Who is asked is `judges`' business, which golden holds `goldens`'.
+//!
+//! A model trained on stories is asked for some too, in the reference's words, for the site to show.
 
-use super::asked::Asked;
 use super::gate::judge_scores;
 use super::judges;
 use super::question::load_request;
-use super::stories;
 use crate::engine::session::Session;
 use crate::programs::Programs;
 use crate::prompts::{Prompts, read_config};
 use anyhow::{Context, Result, bail};
+use base::files::write_json;
 use base::repo::Repo;
+use models::tokenizer::EOS_ID;
+use models::training::{Split, Windows, opening};
+use models::{Corpus, ModelSpec, stories};
 use schema::golden::{Golden, GoldenPrompt, POSITIONS, TOP, USUAL_POSITIONS};
 use schema::model::weights_identity;
 use schema::registry::{Registry, Target};
+use schema::train::{Stories, Written};
+use std::path::PathBuf;
 
 /// Prompt lengths (tokens) of the goldens but the long one. Four are equal, so
 /// that they can share a batch.
@@ -96,8 +102,8 @@ impl Maker<'_> {
                 .with_context(|| format!("{} fails at {length} tokens", target.id))?;
             prompts.push(prompt);
         }
-        let spec = stories::spec_of(model).filter(|_| with_stories);
-        let written = spec.map(|spec| stories::ask(&spec, &mut session, room as usize));
+        let spec = spec_of(model).filter(|_| with_stories);
+        let written = spec.map(|spec| stories(&spec, &mut session, room as usize));
         let written = written.transpose()?;
         let reference_name = format!("{} {}", target.id, session.hello.version);
         let weights = target.weights.clone();
@@ -208,6 +214,77 @@ fn ask(session: &mut Session, name: &str, prompt_ids: Vec<u32>) -> Result<Golden
     let rows = scored.top_logprobs.iter();
     golden.top_logprobs = rows.map(|row| row.iter().map(round).collect()).collect();
     Ok(golden)
+}
+
+/// What the reference was asked.
+pub struct Asked {
+    /// The goldens.
+    pub golden: Golden,
+    /// What the model writes, where it was trained on stories.
+    pub stories: Vec<Written>,
+}
+
+/// Openings that it is given, and what it may write on each (tokens).
+const STORIES: u64 = 8;
+const TOKENS: usize = 250;
+/// Number of the first story that an opening is taken of: training saw none of its split.
+const FIRST: u64 = 2_000_000;
+
+/// The shape of `model`, if it is one that was trained on stories.
+pub fn spec_of(model: &str) -> Option<ModelSpec> {
+    ModelSpec::named(model).filter(|spec| spec.corpus == Corpus::Stories)
+}
+
+/// Ask the reference, which has the model loaded for at least `room` positions.
+fn stories(spec: &ModelSpec, session: &mut Session, room: usize) -> Result<Vec<Written>> {
+    let windows = Windows::new(spec, spec.max_position)?;
+    let mut written = Vec::new();
+    for index in 0..STORIES {
+        let story = Split::Validation.story(spec.seed, FIRST + index);
+        let prompt = opening(&story);
+        let prompt_ids = windows.prompt(prompt)?;
+        let tokens = TOKENS.min(room - prompt_ids.len());
+        session.send_generate(prompt_ids, tokens as u32)?;
+        let (done, _) = session.next_done()?;
+        let text = windows.text(&done.output_ids)?;
+        written.push(Written {
+            follows: stories::follow(&format!("{prompt}{text}")).whole,
+            ended: done.output_ids.contains(&EOS_ID),
+            prompt: prompt.to_owned(),
+            text,
+        });
+    }
+    Ok(written)
+}
+
+/// Put them beside the model's weights.
+pub fn write(repo: &Repo, asked: &Asked) -> Result<()> {
+    let golden = &asked.golden;
+    let (false, Some(path)) = (asked.stories.is_empty(), path(repo, &golden.model)?) else {
+        return Ok(());
+    };
+    let stories = Stories {
+        model: golden.model.clone(),
+        weights_sha256: golden.weights_sha256.clone(),
+        reference: golden.reference.clone(),
+        stories: asked.stories.clone(),
+    };
+    write_json(&path, &stories)?;
+    println!(
+        "{}: {} of {} stories end by themselves and follow the grammar",
+        path.display(),
+        stories.whole(),
+        stories.stories.len()
+    );
+    Ok(())
+}
+
+fn path(repo: &Repo, model: &str) -> Result<Option<PathBuf>> {
+    let models = repo.models()?;
+    let dir = models
+        .get(model)
+        .and_then(|model| model.source.trained_dir());
+    Ok(dir.map(|dir| dir.join(Stories::FILE)))
 }
 
 #[cfg(test)]

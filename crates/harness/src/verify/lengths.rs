@@ -1,18 +1,26 @@
+//! Contexts of other lengths than the usual ones.
+//!
 //! Prompts of every length modulo 64: kernels work on tiles, and one that is wrong for what is left
 //! over is right at the few lengths that a golden's prompts have.
 //!
 //! Nothing more is asked of the reference for it. The shortest golden prompt and the first `n` of its
 //! 64 forced tokens are, taken together, a prompt of another length, after which the golden knows the
 //! distributions too. So prompts of 64 lengths in a row are fed at once, each with a step after it.
+//!
+//! Contexts beyond the usual ones, asked only where a plan needs them: in a process of their own
+//! that has room for them, the nearest first. What can't be asked that far (no memory, no time, a
+//! shorter table of positions) is verified as far as it goes, and is wrong only where it answers
+//! wrongly.
 
-use super::gate::judge_scores;
-use super::output::{self, Output};
-use super::question::Question;
-use crate::engine::EngineFailure;
+use super::gate::{JUDGED_MIN, PromptJudgement, judge_scores};
+use super::output;
+use super::output::Output;
+use super::question::{Question, judge, load_request};
 use crate::engine::session::Session;
-use schema::golden::GoldenPrompt;
-use schema::parity::Limit;
+use crate::engine::{EngineFailure, Program};
+use schema::golden::{GoldenPrompt, Limit};
 use schema::record::Status;
+use schema::registry::Target;
 use tokenizers::Tokenizer;
 
 /// Positions judged after each prompt: what it left in the cache shows at the second.
@@ -94,6 +102,83 @@ fn longer_by(golden: &GoldenPrompt, taken: usize, positions: usize) -> GoldenPro
         output_ids: golden.output_ids[taken..end].to_vec(),
         top_ids: golden.top_ids[taken..end].to_vec(),
         top_logprobs: golden.top_logprobs[taken..end].to_vec(),
+    }
+}
+
+/// What was found out.
+#[derive(Default)]
+pub(super) struct Found {
+    /// By prompt, nearest first; none after one that fails.
+    pub judgements: Vec<PromptJudgement>,
+    /// Why the farther ones were not asked.
+    pub not_asked: Option<String>,
+}
+
+/// Ask `prompts`. An error is only that nobody wants to know any more.
+pub(super) fn ask(
+    target: &Target,
+    program: &Program,
+    question: &Question,
+    tokenizer: &Tokenizer,
+    mut prompts: Vec<&GoldenPrompt>,
+) -> Result<Found, (EngineFailure, String)> {
+    prompts.sort_by_key(|prompt| prompt.context_tokens());
+    let mut found = Found::default();
+    while let Some(longest) = prompts.last().map(|prompt| prompt.context_tokens()) {
+        let load = load_request(target, question.model_dir, question.threads, longest, 1);
+        let opened = Session::open(program, &load, question.patience);
+        let mut session = match opened {
+            Ok(session) => session,
+            Err((failure, tail)) => {
+                found.give_up(longest, failure, tail)?;
+                prompts.pop();
+                continue;
+            }
+        };
+        for prompt in prompts {
+            match judge(&mut session, question, tokenizer, prompt) {
+                // Of an output that leaves the reference at once, at a tie, nothing is known.
+                Ok(judgement) if judgement.failure.is_empty() && judgement.judged < JUDGED_MIN => {
+                    found.not_asked = Some(format!(
+                        "at {} positions {} output tokens could be judged, and {JUDGED_MIN} must be",
+                        prompt.context_tokens(),
+                        judgement.judged
+                    ));
+                    break;
+                }
+                Ok(judgement) => {
+                    let is_wrong = !judgement.failure.is_empty();
+                    found.judgements.push(judgement);
+                    if is_wrong {
+                        break;
+                    }
+                }
+                Err(failure) => {
+                    let tail = session.abort();
+                    found.give_up(prompt.context_tokens(), failure, tail)?;
+                    return Ok(found);
+                }
+            }
+        }
+        let _ = session.close();
+        return Ok(found);
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn give_up(
+        &mut self,
+        context_tokens: u32,
+        failure: EngineFailure,
+        tail: String,
+    ) -> Result<(), (EngineFailure, String)> {
+        if failure.status == Status::NotRun {
+            return Err((failure, tail));
+        }
+        // The nearest that fails says most.
+        self.not_asked = Some(format!("at {context_tokens} positions {failure}"));
+        Ok(())
     }
 }
 

@@ -1,16 +1,14 @@
 //! The parity gate: does a target do the same work as the reference?
 //!
 //! `architecture` says who isn't asked at all, `gate` judges scores and `output` what was
-//! generated (both pure), `target` drives one engine through the questions, `far` asks about
-//! contexts beyond the usual ones, `lengths` about prompts of every length, `batch` about requests
-//! in company, `prefix` about prompts that begin alike, `golden` makes the answers, `judges` says who is asked for them, `goldens` which of
-//! them hold, `mutants` tests the gate itself, `of_run` is the gate within a run, `command` is
-//! `cargo xtask verify`, `told` what both tell, `stories` what a model that was trained here writes.
+//! generated (both pure), `target` drives one engine through the questions, `lengths` asks
+//! about contexts beyond the usual ones and prompts of every length, `batch` about requests in
+//! company, `prefix` about prompts that begin alike, `golden` makes the answers and asks for stories,
+//! `judges` says who is asked for them, `goldens` which of them hold, `mutants` tests the gate itself, `of_run` is the gate within a run, `command` is
+//! `cargo xtask verify`, `told` what both tell.
 
 pub mod architecture;
-mod asked;
 pub mod batch;
-mod far;
 pub mod gate;
 pub mod golden;
 pub mod goldens;
@@ -19,8 +17,6 @@ mod lengths;
 pub mod of_run;
 pub mod output;
 mod prefix;
-mod prompt;
 pub mod question;
-pub mod stories;
 pub mod target;
 pub mod told;

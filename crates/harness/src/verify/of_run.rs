@@ -1,22 +1,18 @@
 //! The gate within a run: each target that has no judgement yet is put through it,
 //! and its record written.
 
-use super::architecture;
-use super::goldens;
-use super::question::Question;
-use super::question::limit;
+use super::question::{Question, limit};
 use super::target::{not_verified, verify};
-use super::told;
+use super::{architecture, goldens, told};
 use crate::engine::session::Patience;
 use crate::positions;
 use crate::programs::Programs;
 use anyhow::{Result, bail};
-use base::appender::Appender;
-use base::deadline;
+use base::files::Appender;
+use base::interrupt;
 use base::repo::Repo;
 use schema::plan::{Plan, PlannedScenario};
-use schema::record::Status;
-use schema::record::VerifyRecord;
+use schema::record::{Status, VerifyRecord};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +51,7 @@ pub fn verify_targets(
             continue;
         }
         watch::checkpoint()?;
-        deadline::next_piece(Duration::ZERO)?;
+        interrupt::next_piece(Duration::ZERO)?;
         told::begin(&plan.model, target);
         let program = programs.get(target);
         let refused = architecture::refused(&registry, target, &model_dir);

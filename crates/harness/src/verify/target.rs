@@ -3,14 +3,10 @@
 //! will be timed; ask about the longer contexts that a plan needs, and about prompts that begin alike;
 //! and say what was found as a record.
 
-use super::batch;
-use super::far;
-use super::gate::{self, JUDGED_MIN, PromptJudgement, Scope};
-use super::lengths;
+use super::gate::{JUDGED_MIN, PromptJudgement, Scope};
 use super::output::Output;
-use super::prefix;
-use super::prompt::judge;
-use super::question::{Question, load_request};
+use super::question::{Question, judge, load_request};
+use super::{batch, gate, lengths, prefix};
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
 use schema::golden::GoldenPrompt;
@@ -145,7 +141,7 @@ fn ask(
         Scope::Whole(_)
     );
     if passes && answers.failure.is_none() && !far.is_empty() {
-        let found = far::ask(target, program, question, &tokenizer, far)?;
+        let found = lengths::ask(target, program, question, &tokenizer, far)?;
         answers.judgements.extend(found.judgements);
         answers.not_asked = found.not_asked;
     }

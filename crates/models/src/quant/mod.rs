@@ -4,16 +4,16 @@
 //! (`quantize_row_*_ref` in ggml-quants.c), restricted to correctly rounded operations so that the
 //! bytes do not depend on the machine. No importance matrix, and no format we do not write.
 
+mod blocks;
 mod k_quants;
-mod q5_0;
-mod q8_0;
 
+pub use blocks::{
+    Q5_0_BLOCK_BYTES, Q8_0_BLOCK_BYTES, decode_q5_0, decode_q8_0, encode_q5_0, encode_q8_0,
+};
 pub use k_quants::{
     Q4_K_BLOCK_BYTES, Q5_K_BLOCK_BYTES, Q6_K_BLOCK_BYTES, decode_q4_k, decode_q5_k, decode_q6_k,
     encode_q4_k, encode_q5_k, encode_q6_k,
 };
-pub use q5_0::{Q5_0_BLOCK_BYTES, decode_q5_0, encode_q5_0};
-pub use q8_0::{Q8_0_BLOCK_BYTES, decode_q8_0, encode_q8_0};
 
 use half::f16;
 

@@ -1,5 +1,87 @@
-//! The models that the harness makes: the same bytes everywhere, and behaviour of models.
+//! The models that the harness makes: the same bytes everywhere (here), and behaviour of models.
+//!
+//! The same spec gives the same bytes: whatever the number of threads, in every process, and, by the
+//! pinned hashes, on every machine.
 
 mod behaviour;
-mod determinism;
-mod stories;
+
+use models::{ModelSpec, Origin, generate};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// SHA-256 by file name.
+fn hashes(dir: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| {
+            let digest = Sha256::digest(fs::read(entry.path()).unwrap());
+            let hex = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            (entry.file_name().into_string().unwrap(), hex)
+        })
+        .collect()
+}
+
+fn made_with(spec: &ModelSpec, threads: usize) -> BTreeMap<String, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .unwrap();
+    let told = pool.install(|| {
+        let mut told = Vec::new();
+        let mut tell = |_: &str, fraction| told.push(fraction);
+        generate(spec, Origin::Seed, dir.path(), &mut tell).unwrap();
+        told
+    });
+    assert!(
+        told.is_sorted() && told.last() == Some(&1.0),
+        "progress only grows, to 1"
+    );
+    hashes(dir.path())
+}
+
+#[test]
+fn bytes_do_not_depend_on_threads_or_machine() {
+    let spec = ModelSpec::tiny_llama();
+    let one = made_with(&spec, 1);
+    assert_eq!(one, made_with(&spec, 3));
+    let names: Vec<&str> = one.keys().map(String::as_str).collect();
+    let mut expected = spec.file_names();
+    expected.sort_unstable();
+    assert_eq!(names, expected, "all files and no leftovers");
+
+    // If you mean to change the models, change these, and make the golden files again.
+    for (name, start) in [
+        ("tokenizer.json", "0b0946e5680d7508"),
+        ("model.safetensors", "e82883e8bf3e513b"),
+        ("model-q8_0.gguf", "5b1d7e19955d41c1"),
+        ("model-q4_k_m.gguf", "1abeef7152030d43"),
+    ] {
+        assert!(one[name].starts_with(start), "{name} is {}", one[name]);
+    }
+}
+
+/// As transformers would read them: every tensor of the model in the file that the index names.
+#[test]
+fn shards_and_their_index_are_a_model() {
+    let spec = ModelSpec::tiny_sharded();
+    let spec = ModelSpec {
+        files: vec![models::ModelFile::Safetensors],
+        ..spec
+    };
+    let dir = tempfile::tempdir().unwrap();
+    generate(&spec, Origin::Seed, dir.path(), &mut |_, _| ()).unwrap();
+    let mut expected = spec.file_names();
+    expected.sort_unstable();
+    let names: Vec<String> = hashes(dir.path()).into_keys().collect();
+    assert_eq!(names, expected);
+    let index = fs::read(dir.path().join("model.safetensors.index.json")).unwrap();
+    let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
+    for (tensor, file) in index["weight_map"].as_object().unwrap() {
+        let bytes = fs::read(dir.path().join(file.as_str().unwrap())).unwrap();
+        let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        assert!(file.tensor(tensor).is_ok(), "{tensor}");
+    }
+}

@@ -1,7 +1,7 @@
 //! What `cargo xtask build` prints: a line a program, its costs, where it lies.
 //! Pure.
 
-use base::table::aligned;
+use base::text::aligned;
 use schema::adoption::Adoption;
 use std::collections::BTreeMap;
 

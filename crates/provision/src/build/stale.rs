@@ -2,7 +2,7 @@
 //! about none of these, so a library would stay what it was after Clang has been installed, or on a
 //! machine that got another processor.
 
-use base::whole::write_whole;
+use base::files::write_whole;
 use std::io;
 use std::path::Path;
 

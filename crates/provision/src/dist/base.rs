@@ -2,7 +2,7 @@
 //! that is there already, all data but the records, and the engines that are scripts.
 
 use super::part::Part;
-use super::{crates, program, registry};
+use super::{crates, program};
 use anyhow::{Context, Result};
 use base::repo::Repo;
 use schema::bundle::{self, Bundle};
@@ -34,7 +34,7 @@ pub fn base(
         serde_json::to_string_pretty(made)? + "\n",
         false,
     );
-    let prebuilt = toml::to_string(&registry::prebuilt(registry))?;
+    let prebuilt = toml::to_string(&program::prebuilt(registry))?;
     part.add("engines/engines.toml", prebuilt, false);
     for name in ["LICENSE-APACHE", "LICENSE-MIT", "CHANGELOG.md"] {
         let file = repo.root.join(name);

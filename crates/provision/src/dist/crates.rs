@@ -1,5 +1,5 @@
 //! Which crates a program is linked from, by Cargo's own word, and where their sources
-//! lie. Judges nothing: licences are read in `licenses`, listed in `sbom`.
+//! lie. Judges nothing: licences are read and listed in `components`.
 
 use crate::build::cargo_command;
 use anyhow::{Context, Result, bail};

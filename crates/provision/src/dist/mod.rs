@@ -2,26 +2,25 @@
 //! no toolchain. One archive is the base (harness, data, registry, the instrument and the
 //! judge that needs no Python), one more for each engine; all unpack into one directory.
 //! Builds nothing by itself (`build` does) and measures nothing.
+//!
+//! What `cargo xtask dist` prints: a line an archive, and which are too large. Pure.
 
-mod archive;
 mod base;
+mod components;
 mod cpu;
 mod crates;
-mod licenses;
 mod part;
 mod program;
-mod registry;
-mod report;
-mod sbom;
 
-use crate::build;
-use crate::provenance;
+use crate::{build, provenance};
+use ::base::files::write_whole;
 use ::base::repo::Repo;
-use ::base::whole::write_whole;
+use ::base::text::aligned;
 use anyhow::{Context, Result, bail};
 use harness::programs::Programs;
 use part::Part;
-use schema::bundle::{self, Bundle};
+use schema::bundle;
+use schema::bundle::Bundle;
 use schema::hash::sha256_hex;
 use schema::registry::{Build, Registry, Target};
 use std::path::{Path, PathBuf};
@@ -95,9 +94,9 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         .unwrap_or_else(|| repo.root.join("target/dist"));
     std::fs::create_dir_all(&out).with_context(|| format!("{} can't be made", out.display()))?;
     let rows = write(&parts, &name, &out)?;
-    print!("{}", report::table(&rows));
+    print!("{}", table(&rows));
     println!("Archives: {}", out.display());
-    let too_large = report::too_large(&rows, ARCHIVE_BYTES_MAX);
+    let too_large = too_large(&rows, ARCHIVE_BYTES_MAX);
     if !too_large.is_empty() {
         bail!("{}", too_large.join("; "));
     }
@@ -150,7 +149,7 @@ fn bundle(
 }
 
 /// Write every part's archive, then the sums of all.
-fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<report::Row>> {
+fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut sums = String::new();
     for part in parts {
@@ -158,11 +157,11 @@ fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<report::Row>> {
             base::NAME => format!("{name}.tar.gz"),
             engine => format!("{name}-{engine}.tar.gz"),
         };
-        let bytes = archive::pack(name, part)?;
+        let bytes = part::pack(name, part)?;
         let path = out.join(&file);
         write_whole(&path, &bytes)?;
         sums.push_str(&format!("{}  {file}\n", sha256_hex(&bytes)));
-        rows.push(report::Row {
+        rows.push(Row {
             part: part.name.clone(),
             file,
             files: part.entries.len(),
@@ -173,4 +172,82 @@ fn write(parts: &[Part], name: &str, out: &Path) -> Result<Vec<report::Row>> {
     let path = out.join(format!("{name}.sha256"));
     write_whole(&path, sums)?;
     Ok(rows)
+}
+
+/// One archive.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// `base`, or an engine's id.
+    pub part: String,
+    /// File name.
+    pub file: String,
+    /// Files in it.
+    pub files: usize,
+    /// Their size, bytes.
+    pub bytes: u64,
+    /// The archive's size, bytes.
+    pub packed_bytes: u64,
+}
+
+/// The table.
+pub fn table(rows: &[Row]) -> String {
+    let head = ["part", "files", "unpacked", "packed", "archive"].map(str::to_owned);
+    let rows = rows.iter().map(|row| {
+        [
+            row.part.clone(),
+            row.files.to_string(),
+            mebibytes(row.bytes),
+            mebibytes(row.packed_bytes),
+            row.file.clone(),
+        ]
+    });
+    aligned(std::iter::once(head).chain(rows))
+}
+
+/// A line for each archive over `max` bytes.
+pub fn too_large(rows: &[Row], max: u64) -> Vec<String> {
+    let over = rows.iter().filter(|row| row.packed_bytes > max);
+    over.map(|row| {
+        format!(
+            "{}: {} packed, and an archive may have {}",
+            row.part,
+            mebibytes(row.packed_bytes),
+            mebibytes(max)
+        )
+    })
+    .collect()
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_an_archive_and_a_complaint_for_one_that_is_too_large() {
+        let row = |part: &str, packed_bytes| Row {
+            part: part.into(),
+            file: format!("x-{part}.tar.gz"),
+            files: 3,
+            bytes: 3 << 20,
+            packed_bytes,
+        };
+        let rows = [
+            row("base", 1 << 20),
+            row("a", (64 << 20) + 1),
+            row("b", 64 << 20),
+        ];
+        assert_eq!(
+            table(&rows[..1]),
+            "part  files  unpacked  packed   archive\nbase  3      3.0 MiB   1.0 MiB  x-base.tar.gz\n"
+        );
+        let over = too_large(&rows, 64 << 20);
+        assert_eq!(
+            over,
+            ["a: 64.0 MiB packed, and an archive may have 64.0 MiB"]
+        );
+    }
 }

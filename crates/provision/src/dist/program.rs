@@ -1,13 +1,18 @@
+//! The programs of a bundle, and its registry of them.
+//!
 //! The programs in an archive: without symbols, at the path where the bundle's registry
 //! looks for them, with what they read beside them.
+//!
+//! The registry of a bundle: every program that Cargo makes is one that is there already.
+//! Pure.
 
+use super::crates;
 use super::part::Part;
-use super::{crates, registry};
 use crate::build::libdevice_files;
 use anyhow::{Context, Result};
 use base::repo::Repo;
 use harness::programs::Programs;
-use schema::registry::{Need, Target};
+use schema::registry::{Build, Need, Registry, Target};
 use std::path::Path;
 use xshell::{Shell, cmd};
 
@@ -18,8 +23,7 @@ pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part
         let Some((id, how, program)) = programs.made(target) else {
             continue;
         };
-        let (Some(path), Some(file)) = (registry::program_path(id, how), program.files.first())
-        else {
+        let (Some(path), Some(file)) = (program_path(id, how), program.files.first()) else {
             continue;
         };
         if !part.entries.contains_key(&path) {
@@ -48,4 +52,82 @@ pub fn stripped(file: &Path) -> Result<Vec<u8>> {
         format!("{file} can't be stripped (strip is one of the binutils)")
     })?;
     Ok(std::fs::read(out.path())?)
+}
+
+/// The same targets, with their programs where a bundle has them. What only builds and
+/// tests need is left out.
+pub fn prebuilt(registry: &Registry) -> Registry {
+    let mut registry = registry.clone();
+    registry.build_s.clear();
+    for engine in &mut registry.engines {
+        let ids: Vec<(String, String)> = engine
+            .on
+            .keys()
+            .map(|backend| (backend.clone(), engine.program_id(backend)))
+            .collect();
+        for (backend, id) in ids {
+            if let Some(how) = engine.on.get_mut(&backend) {
+                *how = there_already(&id, how);
+            }
+        }
+        engine.build = there_already(&engine.id, &engine.build);
+        engine.direct = None;
+        engine.test_server = None;
+    }
+    registry
+}
+
+/// Where a bundle has a program; `None` for one that isn't Cargo's.
+pub fn program_path(id: &str, how: &Build) -> Option<String> {
+    match how {
+        Build::Cargo { bin, .. } => Some(format!("programs/{id}/{bin}")),
+        Build::Prebuilt { .. } | Build::Python { .. } => None,
+    }
+}
+
+fn there_already(id: &str, how: &Build) -> Build {
+    let Some(path) = program_path(id, how) else {
+        return how.clone();
+    };
+    // What else it needs, it needs to be built.
+    let needs = how.needs().iter().filter(|need| need.is_to_run());
+    Build::Prebuilt {
+        path,
+        needs: needs.copied().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::registry::Need;
+    use std::path::Path;
+
+    #[test]
+    fn a_bundles_registry_loads_and_runs_the_same_targets() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let ours = Registry::load(&root.join("engines/engines.toml")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engines.toml");
+        std::fs::write(&path, toml::to_string(&prebuilt(&ours)).unwrap()).unwrap();
+        let theirs = Registry::load(&path).unwrap();
+        assert_eq!(theirs.targets(), ours.targets());
+        for target in ours.targets() {
+            let id = ours.program_id(&target).unwrap();
+            assert_eq!(theirs.program_id(&target).as_ref(), Some(&id));
+            let engine = theirs.engine(&target.engine).unwrap();
+            match engine.build_for(&target.backend) {
+                Build::Prebuilt { path, needs } => {
+                    assert!(path.starts_with(&format!("programs/{id}/")), "{path}");
+                    let wanted = ours.engine(&target.engine).unwrap();
+                    let wanted = wanted.build_for(&target.backend).needs();
+                    let stays = |need: &Need| needs.contains(need) == need.is_to_run();
+                    assert!(wanted.iter().all(stays), "{id}");
+                }
+                Build::Python { .. } => {}
+                Build::Cargo { .. } => panic!("{id} would have to be built"),
+            }
+        }
+        assert!(theirs.engines.iter().all(|engine| engine.direct.is_none()));
+    }
 }

@@ -2,7 +2,7 @@
 //! what was read, and runs none of the commands.
 
 use super::Disk;
-use harness::machine::packages::{
+use harness::machine::system::{
     CHROMIUM, CLANG, COMPILER, GIT, NODE, Names, PYTHON, install, names_of,
 };
 use harness::machine::{Cpu, Memory, System, Tools};

@@ -9,11 +9,11 @@
 //! bytes after its end (416, for ever); its own retries can append at the wrong
 //! offset, so they stay off. It also has no time-outs, and no way to set any.
 
-use super::files::{Found, ModelFiles};
 use super::hub_error::{Failure, explain};
-use super::lock::LockFile;
+use super::lock::{Found, LockFile, ModelFiles};
 use super::progress::Progress;
-use super::{FetchedFile, How, Options, disk, hash::sha256_of_file};
+use super::stamp::sha256_of_file;
+use super::{FetchedFile, How, Options, disk};
 use anyhow::{Context, Result, anyhow, bail};
 use hf_hub::api::sync::{Api, ApiBuilder, ApiRepo};
 use hf_hub::{Cache, Repo, RepoType};

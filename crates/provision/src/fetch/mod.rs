@@ -12,11 +12,7 @@
 
 pub mod brought;
 mod command;
-mod directory;
 mod disk;
-mod embedded;
-mod files;
-mod hash;
 mod hub;
 mod hub_error;
 mod hub_repo;
@@ -27,11 +23,8 @@ mod need;
 mod progress;
 mod stamp;
 
-pub use command::options;
-pub use command::{Options as CommandOptions, command, ensure, ensure_for, ensure_small};
-pub use disk::free_bytes;
-pub use disk::{about_size, human_bytes};
-pub use hash::sha256_of_file;
+pub use command::{Options as CommandOptions, command, ensure, ensure_for, ensure_small, options};
+pub use disk::{about_size, free_bytes, human_bytes};
 pub use hub::Hub;
 pub(crate) use hub::Session;
 pub(crate) use hub_repo::Repository;
@@ -40,10 +33,10 @@ pub use lock::LockFile;
 pub use made::{make, makeable};
 pub use need::{Need, need};
 pub use progress::{Bar, Progress, Silent};
+pub use stamp::sha256_of_file;
 
 use anyhow::{Context, Result};
-use base::names;
-use base::shelf;
+use base::{names, shelf};
 use schema::model::{HubFile, Model, Models, Source};
 use serde::Serialize;
 use std::path::Path;
@@ -179,9 +172,9 @@ fn fetch_part(
         let mut lock = LockFile::open(&keep::lock_of(models_dir, id, lock_path))?;
         let lock = &mut lock;
         let of_model = match &model.source {
-            Source::Embedded => embedded::fetch(id, None, &dir, lock, options, progress),
+            Source::Embedded => made::fetch(id, None, &dir, lock, options, progress),
             Source::Trained { weights } => {
-                embedded::fetch(id, Some(weights), &dir, lock, options, progress)
+                made::fetch(id, Some(weights), &dir, lock, options, progress)
             }
             Source::Hub { files } => {
                 let wanted = files.iter().filter(|file| is_wanted(&file.name));
@@ -192,7 +185,7 @@ fn fetch_part(
                 let from = own.as_ref().and_then(|own| own.from.as_deref());
                 let wanted = files.iter().filter(|name| is_wanted(name));
                 let wanted: Vec<String> = wanted.cloned().collect();
-                directory::fetch(id, &wanted, from, &dir, lock, options, progress)
+                keep::fetch(id, &wanted, from, &dir, lock, options, progress)
             }
         };
         fetched.extend(of_model.with_context(|| format!("model {id} is not complete"))?);
@@ -216,7 +209,7 @@ pub fn missing(models: &Models, id: &str, models_dir: &Path) -> Result<Vec<Strin
 /// Names of all of the model's files.
 pub fn file_names(models: &Models, id: &str) -> Result<Vec<String>> {
     Ok(match &known(models, id)?.source {
-        Source::Embedded | Source::Trained { .. } => embedded::file_names(id)?,
+        Source::Embedded | Source::Trained { .. } => made::file_names(id)?,
         Source::Hub { files } => files.iter().map(|file| file.name.clone()).collect(),
         Source::Directory { files } => files.clone(),
     })

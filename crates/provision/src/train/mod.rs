@@ -4,13 +4,12 @@
 //! It knows no trainer by name (`engines/train.toml` does) and trains nothing itself.
 
 mod export;
-mod install;
 
 use crate::build;
 use anyhow::{Context, Result, bail, ensure};
+use base::files::write_json;
 use base::names::{self, Kind};
 use base::repo::Repo;
-use base::whole::write_json;
 use clap::Args;
 use harness::engine::Program;
 use harness::engine::start::launch;
@@ -112,7 +111,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let made = export::export(&spec, &job, &run)?;
     made.print();
     if options.install {
-        install::install(repo, &job, &run, &made)?;
+        export::install(repo, &job, &run, &made)?;
     }
     Ok(ExitCode::SUCCESS)
 }

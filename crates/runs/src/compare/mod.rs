@@ -6,11 +6,9 @@
 //! noise, or its engine fails at what worked), else 0; 2 where it can't be said.
 
 mod digest;
-mod json;
-mod markdown;
+mod print;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use crate::results::Results;
 use anyhow::Result;
@@ -173,9 +171,9 @@ impl Comparison {
     /// All of it, or what changed.
     pub fn print(&self, format: Format, all: bool) -> Result<String> {
         match format {
-            Format::Text => Ok(text::text(self, all)),
-            Format::Md => Ok(markdown::markdown(self, all)),
-            Format::Json => json::json(self),
+            Format::Text => Ok(print::text(self, all)),
+            Format::Md => Ok(print::markdown(self, all)),
+            Format::Json => print::json(self),
         }
     }
 }

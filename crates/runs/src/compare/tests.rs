@@ -97,7 +97,7 @@ fn quiet() -> Comparison {
 
 #[test]
 fn where_nothing_changed_it_is_a_screen_with_the_verdict_first() {
-    let said = text::text(&quiet(), false);
+    let said = print::text(&quiet(), false);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(
         lines[0],
@@ -120,7 +120,7 @@ fn where_nothing_changed_it_is_a_screen_with_the_verdict_first() {
         assert!(lines.contains(&line), "{line:?} is not in\n{said}");
     }
     assert!(!said.contains("engine1.cpu"), "{said}");
-    let all = text::text(&quiet(), true);
+    let all = print::text(&quiet(), true);
     assert!(all.lines().count() > 492 + 64, "{all}");
     assert!(all.contains("not comparable: over_budget in 20260101-a: 12.3 s"));
     assert!(all.contains("program of e39.cpu: b39 → a39"));
@@ -139,7 +139,7 @@ fn what_changed_is_there_the_worst_first() {
         change(4, Verdict::Slower, 0.5),
         broken,
     ]);
-    let said = text::text(&changed, false);
+    let said = print::text(&changed, false);
     let verdict = "B fails at 1 cell that worked in A; otherwise B is slower in 2 and faster in 1 of 4 cells.";
     assert_eq!(said.lines().next(), Some(verdict));
     let table: Vec<&str> = said.lines().filter(|l| l.contains(".cpu.q8_0")).collect();
@@ -161,7 +161,7 @@ fn what_changed_is_there_the_worst_first() {
         metric: bytes,
         ..change(0, Verdict::Slower, 0.5)
     };
-    let said = text::text(&comparison(vec![memory]), false);
+    let said = print::text(&comparison(vec![memory]), false);
     assert!(
         said.starts_with("B is slower or larger in 1 of 1 cell."),
         "{said}"
@@ -206,7 +206,7 @@ fn a_comment_has_room_for_it_whatever_the_run() {
         comparison
     };
     for (changed, all) in [(5000, false), (5000, true), (3, false), (0, true)] {
-        let said = markdown::markdown(&many(changed), all);
+        let said = print::markdown(&many(changed), all);
         assert!(said.len() < 60_000, "{changed}: {} bytes", said.len());
         let rows = said.matches("| slower ").count();
         let left_out = match said.split_once(" more cells are left out here; ") {
@@ -230,7 +230,7 @@ fn a_comment_has_room_for_it_whatever_the_run() {
 
 #[test]
 fn a_comment_says_what_the_terminal_says() {
-    let said = markdown::markdown(&quiet(), false);
+    let said = print::markdown(&quiet(), false);
     assert!(
         said.starts_with("**Nothing differs: none of 388 cells"),
         "{said}"
@@ -243,7 +243,7 @@ fn a_comment_says_what_the_terminal_says() {
     ] {
         assert!(said.lines().any(|known| known == line), "{line:?}: {said}");
     }
-    let said = markdown::markdown(&comparison(vec![change(7, Verdict::Slower, 0.5)]), false);
+    let said = print::markdown(&comparison(vec![change(7, Verdict::Slower, 0.5)]), false);
     let row = "| `single_request/p1000` | `engine7.cpu.q8_0` | `ttft_ns` | 12.3 ms | 24.7 ms | 0.500× | [0.495, 0.505] | slower |";
     assert!(said.lines().any(|line| line == row), "{said}");
 }

@@ -5,10 +5,9 @@
 use anyhow::{Result, bail};
 use schema::budget::{Budget, OverBudget};
 use schema::capacity::Capacity;
-use schema::key::CellKey;
+use schema::key::{CellKey, twin_name};
 use schema::record::{CheckRecord, Status, VerifyRecord};
 use schema::run::Run;
-use schema::twin::twin_name;
 
 /// The gate's judgements: passed where every part's passed, and as far as the least
 /// of them reaches. A target that one part hasn't judged has no judgement.

@@ -3,14 +3,13 @@
 
 use super::Part;
 use anyhow::{Context, Result, ensure};
-use base::appender::Appender;
-use base::whole::write_json;
+use base::files::{Appender, write_json};
 use schema::budget::Budget;
 use schema::capacity::Capacity;
 use schema::kernels::TRACES_DIR;
+use schema::key::original;
 use schema::record::{CheckRecord, VerifyRecord};
 use schema::run::RunHeader;
-use schema::twin::original;
 use serde::Serialize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

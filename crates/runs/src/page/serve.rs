@@ -5,7 +5,8 @@
 //! caching, and only GET. The script that reloads is added on the way out and stands
 //! in no file.
 
-use super::{Options, authored, render_options};
+use super::{Options, render_options};
+use crate::page;
 use crate::results::Results;
 use anyhow::{Context, Result};
 use base::interrupt;
@@ -77,7 +78,7 @@ pub fn serve(repo: &Repo, results: &Results, options: &Options) -> Result<ExitCo
 fn fingerprint(repo: &Repo, results: &Results) -> BTreeMap<PathBuf, Option<SystemTime>> {
     let mut all = BTreeMap::new();
     let site = repo.root.join("site");
-    let dirs = authored::DIRS.map(|dir| site.join(dir));
+    let dirs = page::DIRS.map(|dir| site.join(dir));
     let data = ["prices", "scenarios", "profiles"].map(|dir| repo.root.join("data").join(dir));
     for dir in dirs.into_iter().chain(data).chain(results.dirs().to_vec()) {
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {

@@ -1,7 +1,7 @@
 //! One line of a record file `results/<run>/micro/<suite>/<variant>.i<invocation>….jsonl`,
 //! and the files of a run, loaded. Raw: durations as the program read them.
 
-use super::plan::MicroPlan;
+use super::MicroPlan;
 use crate::error::DataError;
 use crate::key::CellKey;
 use crate::lines::RecordFile;

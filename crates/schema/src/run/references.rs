@@ -3,11 +3,11 @@
 
 use super::{LaunchLog, Run};
 use crate::error::{DataError, check_id};
+use crate::key::original;
 use crate::model::Model;
 use crate::plan::{Plan, PlannedScenario};
 use crate::run_files::{HEADER, RunFiles};
 use crate::scenario::PromptSource;
-use crate::twin::original;
 use std::collections::BTreeSet;
 use std::path::Path;
 

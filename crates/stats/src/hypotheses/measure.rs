@@ -1,14 +1,14 @@
 //! From a prediction to the numbers that settle it: which cells it speaks of, what is
 //! measured in each, and whether that lies within the bounds.
 
-use super::suites::{self, Suite};
-use super::{Evidence, Measure, Verdict};
+use super::{Evidence, Measure, Suite, Verdict};
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
 use crate::ci::{CONFIDENCE, mean_interval_at};
 use crate::compare::MATTERS;
-use crate::cv::{cv, cv_interval, times_more_varied};
+use crate::describe::{cv, cv_interval, times_more_varied};
+use crate::hypotheses;
 use crate::metrics::{Better, leading_metric};
-use crate::paired::paired_ratio_at;
+use crate::ratio::paired_ratio_at;
 use schema::hypothesis::{At, AtWord, Claim, Hypothesis, Place, Selector};
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
@@ -170,7 +170,7 @@ pub(super) fn items<'a>(
             targets: &suite.targets,
             analysis: &suite.analysis,
             scenario: &suite.scenario,
-            metric: named.unwrap_or(suites::LEADING),
+            metric: named.unwrap_or(hypotheses::LEADING),
         };
         for case in cases(&suite.scenario, hypothesis.at) {
             scope.case(case, &mut found);

@@ -8,17 +8,24 @@
 //!
 //! Deliberately not here: words. What a prediction says stands in
 //! `data/hypotheses.toml`, how a verdict is printed is the site's business.
+//!
+//! Micro suites as a prediction sees them: each a scenario, its variants for targets, and a call's
+//! time for the leading metric.
 
 mod measure;
-mod suites;
 
 use crate::analysis::{Analysis, MetricId};
 use crate::ci::CONFIDENCE;
+use crate::micro;
+use crate::micro::{METRICS, SuiteAnalysis};
 use measure::items;
 use schema::hypothesis::{Claim, Hypotheses, Hypothesis, Place};
 use schema::key::CaseKey;
+use schema::micro::{PlannedSuite, SuiteCase, Variant, scenario_id};
+use schema::plan::{Case, PlannedScenario};
+use schema::registry::Target;
 use schema::run::Run;
-use schema::scenario::Scenario;
+use schema::scenario::{Axis, LoadShape, Scenario};
 
 /// What may be said of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,7 +137,7 @@ pub fn evaluate(
     if let Some(why) = elsewhere(hypothesis, place, run, parameters) {
         return not_measured(why);
     }
-    let suites = suites::of(hypothesis, run);
+    let suites = of(hypothesis, run);
     let found = items(hypothesis, place, run, analysis, scenarios, &suites);
     let (items, missing) = (found.items, found.missing);
     if items.is_empty() {
@@ -201,9 +208,7 @@ fn elsewhere(
     }
     let variants = plan.micro.suites.iter().flat_map(|suite| &suite.variants);
     let ran = match hypothesis.speaks_of_suites() {
-        true => variants
-            .map(suites::target)
-            .any(|target| place.has(&target)),
+        true => variants.map(target).any(|target| place.has(&target)),
         false => plan.targets.iter().any(|target| place.has(target)),
     };
     if !ran {
@@ -214,5 +219,80 @@ fn elsewhere(
         Some(n) if n >= least => None,
         Some(_) => Some("its model is too small".into()),
         None => Some("the size of its model is not known".into()),
+    }
+}
+
+/// The metric that a prediction is about unless it names another.
+const LEADING: MetricId = METRICS[0];
+
+/// One suite.
+struct Suite {
+    targets: Vec<Target>,
+    scenario: PlannedScenario,
+    analysis: Analysis,
+}
+
+/// The suites of a run that a prediction names.
+fn of(hypothesis: &Hypothesis, run: &Run) -> Vec<Suite> {
+    if !hypothesis.speaks_of_suites() {
+        return Vec::new();
+    }
+    let plan = &run.header.plan.micro;
+    let is_named = |suite: &SuiteAnalysis| hypothesis.scenarios.contains(&scenario_id(&suite.id));
+    let named = micro::analyse(run).into_iter().filter(is_named);
+    named
+        .filter_map(|suite| Some(one(plan.suite(&suite.id)?, suite)))
+        .collect()
+}
+
+fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
+    Suite {
+        targets: planned.variants.iter().map(target).collect(),
+        scenario: PlannedScenario {
+            prompts: Default::default(),
+            id: scenario_id(&suite.id),
+            version: planned.version,
+            load: LoadShape::Serial,
+            axis: Axis::PromptTokens,
+            targets: Vec::new(),
+            turns: false,
+            cases: planned.cases.iter().map(|c| case(planned, c)).collect(),
+        },
+        analysis: Analysis {
+            cells: suite.cells,
+            comparisons: suite.comparisons,
+            scalings: Vec::new(),
+            noise: suite.noise,
+        },
+    }
+}
+
+/// A variant as a target; it reads no weights.
+fn target(variant: &Variant) -> Target {
+    Target {
+        id: variant.id.clone(),
+        engine: variant.engine.clone(),
+        variant: String::new(),
+        backend: variant.backend.clone(),
+        precision: variant.precision.clone(),
+        weights: String::new(),
+        hidden: false,
+    }
+}
+
+/// A case with its length, where it has one (`seq`), on the axis.
+fn case(planned: &PlannedSuite, case: &SuiteCase) -> Case {
+    let length = case.params.get("seq").copied().unwrap_or(0);
+    Case {
+        id: case.id.clone(),
+        prompt_tokens: u32::try_from(length).unwrap_or(u32::MAX),
+        new_tokens: 0,
+        concurrency: 1,
+        load_percent: None,
+        shared_percent: None,
+        requests: planned.samples,
+        duration_s: 0.0,
+        measured_by: None,
+        prompt_tokens_mean: None,
     }
 }

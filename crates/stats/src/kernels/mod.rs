@@ -6,13 +6,10 @@
 //! trace with a hole (records lost, process killed) gives no analysis at all: whatever
 //! is counted in it would be too little.
 
-pub mod classify;
-pub mod intervals;
 pub mod name;
 
 use crate::describe::median;
-use classify::{Class, class_of};
-use intervals::{Interval, clip, length_ns, union};
+use name::{Class, class_of};
 use schema::DataError;
 use schema::kernels::{Kernel, KernelTrace, TracedLaunch};
 use schema::record::{RequestRecord, Status};
@@ -284,3 +281,36 @@ fn describe(gaps: &[u64]) -> Option<Gaps> {
 
 #[cfg(test)]
 mod tests;
+
+/// From (inclusive) and to (exclusive), in ns.
+pub type Interval = (u64, u64);
+
+/// The parts of intervals that lie within a window; empty ones are left out.
+pub fn clip(
+    intervals: impl Iterator<Item = Interval>,
+    window: Interval,
+) -> impl Iterator<Item = Interval> {
+    intervals
+        .map(move |(from, to)| (from.max(window.0), to.min(window.1)))
+        .filter(|(from, to)| from < to)
+}
+
+/// The union as disjoint intervals in order. Those that touch become one: between them
+/// is no time.
+pub fn union(intervals: impl Iterator<Item = Interval>) -> Vec<Interval> {
+    let mut sorted: Vec<Interval> = intervals.filter(|(from, to)| from < to).collect();
+    sorted.sort_unstable();
+    let mut merged: Vec<Interval> = Vec::new();
+    for (from, to) in sorted {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+/// Length of disjoint intervals, summed (ns).
+pub fn length_ns(disjoint: &[Interval]) -> u64 {
+    disjoint.iter().map(|(from, to)| to - from).sum()
+}

@@ -2,6 +2,11 @@
 //! mangling, hundreds of characters with all template arguments; of those the qualified
 //! name is kept, and the first argument where it is a name too (CUTLASS says there which
 //! kernel it is). Not a demangler: what isn't understood stays as it is.
+//!
+//! What a kernel is for is judged by its name alone. A name says what its author thought of. Attention in plain matrix products is
+//! counted under matmul, its softmax under attention; a fused kernel counts as what its
+//! name says first by the order of the rules. So the shares are a description, and the
+//! names that they rest on are printed beside them.
 
 /// `at::native::vectorized_elementwise_kernel`, `cutlass::Kernel2<cutlass_80_…>`.
 pub fn short(name: &str) -> String {
@@ -52,9 +57,70 @@ fn qualified(text: &str) -> Option<(String, &str)> {
     named.then(|| (parts.join("::"), rest))
 }
 
+/// What a kernel is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Matrix products: projections, feed-forward, the output layer.
+    Matmul,
+    /// Attention over the KV cache.
+    Attention,
+    /// All else: norms, activations, copies, sampling.
+    Other,
+}
+
+impl Class {
+    /// All, in the order they are shown.
+    pub const ALL: [Class; 3] = [Class::Matmul, Class::Attention, Class::Other];
+
+    /// For headings.
+    pub fn title(self) -> &'static str {
+        match self {
+            Class::Matmul => "matmul",
+            Class::Attention => "attention",
+            Class::Other => "other",
+        }
+    }
+}
+
+/// A part of a name in lower case, and what a kernel is for that has it. The first that
+/// fits counts: attention stands first because its kernels are built from parts whose
+/// names say matmul (`flash_fwd_kernel<… cutlass::half_t …>`).
+pub const RULES: [(&str, Class); 23] = [
+    ("flash", Class::Attention), // FlashAttention: flash_fwd_kernel, flash_attn_…
+    ("fmha", Class::Attention),  // fused multi-head attention: cuDNN, CUTLASS, xFormers
+    ("sdpa", Class::Attention),  // cuDNN's generated scaled dot-product attention
+    ("attention", Class::Attention), // paged_attention_v1, …
+    ("attn", Class::Attention),  // mem_efficient_attn, fattn (llama.cpp)
+    ("softmax", Class::Attention), // greedy decoding takes no softmax elsewhere
+    ("gemm", Class::Matmul),     // cuBLAS, CUTLASS, Candle's own
+    ("gemv", Class::Matmul),     // matrix × vector: decode with batch 1
+    ("matmul", Class::Matmul),   // CubeCL, Triton
+    ("matvec", Class::Matmul),
+    ("mul_mat", Class::Matmul), // llama.cpp and Candle: mul_mat_q, mul_mat_vec_q
+    ("mmq", Class::Matmul),     // quantised matmul
+    ("mmvq", Class::Matmul),
+    ("nvjet", Class::Matmul),         // cuBLAS on Hopper and later
+    ("xmma", Class::Matmul),          // cuBLAS: sm80_xmma_gemm_…
+    ("cutlass", Class::Matmul),       // what is no attention of it
+    ("splitk", Class::Matmul),        // the second pass of a split product
+    ("dot_kernel", Class::Matmul),    // cuBLAS: a product with one row
+    ("reduce_1block", Class::Matmul), // its second pass
+    ("wgmma", Class::Matmul),
+    ("marlin", Class::Matmul),     // quantised weights
+    ("triton_tem", Class::Matmul), // torch.compile's templates are matrix products
+    ("cublas", Class::Matmul),
+];
+
+/// What a kernel is for.
+pub fn class_of(name: &str) -> Class {
+    let name = name.to_ascii_lowercase();
+    let rule = RULES.iter().find(|(part, _)| name.contains(part));
+    rule.map_or(Class::Other, |(_, class)| *class)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use super::*;
 
     #[test]
     fn names_lose_their_arguments() {
@@ -93,6 +159,55 @@ mod tests {
             "(no name)",
         ] {
             assert_eq!(short(name), name);
+        }
+    }
+
+    #[test]
+    fn kernels_of_known_libraries_are_what_they_are() {
+        for (name, class) in [
+            // Real names, as the libraries give them.
+            (
+                "_ZN7cutlass7Kernel2I66cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x1_tn_align8EEvNT_6ParamsE",
+                Class::Matmul,
+            ),
+            ("nvjet_hsh_128x8_64x12_1x2_h_bz_TNT", Class::Matmul),
+            (
+                "_Z17gemv2T_kernel_valIiiffffLi128ELi16ELi4ELi4ELb0ELb0E18cublasGemvParamsExIi16cublasGemvTensorIKfES3_S1_IfEfEEvT11_T4_S7_",
+                Class::Matmul,
+            ),
+            ("mul_mat_vec_q8_0_q8_1_cuda1", Class::Matmul),
+            (
+                "_ZN5flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi128ELi128ELi4ELb0ELb0EN7cutlass6half_tEEEvv",
+                Class::Attention,
+            ),
+            ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80", Class::Attention),
+            (
+                "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x64x64_4x1x1_cga1x1x1_kernel0_0",
+                Class::Attention,
+            ),
+            (
+                "_ZN2at6native43_GLOBAL__N__cunn_SoftMaxForwardEPf",
+                Class::Attention,
+            ),
+            ("rmsnorm_f16", Class::Other),
+            (
+                "_ZN2at6native29vectorized_elementwise_kernelILi4EEEvv",
+                Class::Other,
+            ),
+            ("usilu_f16", Class::Other),
+        ] {
+            assert_eq!(class_of(name), class, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_rule_is_hidden_by_one_before_it() {
+        for (index, (part, _)) in RULES.iter().enumerate() {
+            assert_eq!(*part, part.to_ascii_lowercase());
+            let earlier = RULES[..index]
+                .iter()
+                .find(|(other, _)| part.contains(other));
+            assert_eq!(earlier, None, "{part}");
         }
     }
 }

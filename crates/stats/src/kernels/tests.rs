@@ -161,3 +161,19 @@ fn a_trace_with_a_hole_is_refused() {
     let said = spoiled(&|t| t.failures.push(failure.clone()));
     assert_eq!(said, "cuptiActivityEnable: not allowed");
 }
+
+#[test]
+fn overlapping_nested_and_touching_intervals_count_once() {
+    let all = [(50, 60), (0, 10), (5, 20), (6, 8), (20, 30), (40, 40)];
+    let merged = union(all.into_iter());
+    assert_eq!(merged, [(0, 30), (50, 60)]);
+    assert_eq!(length_ns(&merged), 40);
+    assert_eq!(union(std::iter::empty()), []);
+}
+
+#[test]
+fn only_what_lies_in_the_window_stays() {
+    let all = [(0, 5), (5, 15), (18, 30), (30, 40)];
+    let clipped: Vec<_> = clip(all.into_iter(), (10, 20)).collect();
+    assert_eq!(clipped, [(10, 15), (18, 20)]);
+}

@@ -2,10 +2,10 @@
 
 use crate::common::{self, Engine, Made, check, made, plain};
 use schema::capacity::Capacity;
+use schema::key::{Twin, TwinRole, twin_name};
 use schema::own_prompts::OwnPrompts;
 use schema::record::Status;
 use schema::scenario::{Axis, LoadShape, PromptSource};
-use schema::twin::{Twin, TwinRole, twin_name};
 use stats::analysis::MetricId;
 use stats::between::{Change, Verdict, between};
 use std::collections::BTreeMap;

@@ -33,7 +33,7 @@ impl Stage {
         let metric = metric.unwrap();
         metric.by_invocation = values.to_vec();
         metric.value = values.iter().sum::<f64>() / 5.0;
-        metric.cv_invocations = stats::cv::cv(&values);
+        metric.cv_invocations = stats::describe::cv(&values);
         self
     }
 

@@ -8,7 +8,7 @@
 use schema::kernels::TracedLaunch;
 use schema::record::Status;
 use schema::run_files::RunFiles;
-use stats::kernels::classify::Class;
+use stats::kernels::name::Class;
 use stats::kernels::{analyse, name};
 use std::path::Path;
 

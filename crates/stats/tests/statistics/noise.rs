@@ -2,12 +2,11 @@
 
 use crate::common::{CASE, Engine, Made, SCENARIO, check, log, made, plain};
 use schema::budget::{Budget, OverBudget};
-use schema::key::CaseKey;
+use schema::key::{CaseKey, Twin, TwinRole, twin_name};
 use schema::record::Status;
-use schema::twin::{Twin, TwinRole, twin_name};
 use stats::analysis::{MetricId, Role, Verdict};
 use stats::noise::inflation;
-use stats::paired::paired_ratio;
+use stats::ratio::paired_ratio;
 
 fn still(target: &'static str, prefill_ns: u64) -> Engine {
     Engine {

@@ -7,8 +7,7 @@ use schema::profile::Slo;
 use schema::record::{RequestRecord, Status};
 use schema::scenario::{Axis, LoadShape};
 use stats::analysis::{Cell, MetricId};
-use stats::open_loop::{Flow, over_saturated};
-use stats::slo::{is_good, meets};
+use stats::open_loop::{Flow, is_good, meets, over_saturated};
 use stats::window::steady;
 
 const MS: u64 = 1_000_000;

@@ -2,15 +2,10 @@
 
 use crate::common::{Prng, assert_close};
 use stats::ci::{mean_interval, t_quantile, t_two_sided_p};
-use stats::cliffs_delta::cliffs_delta;
-use stats::cv::cv;
-use stats::describe::describe;
-use stats::holm::holm;
-use stats::paired::paired_ratio;
-use stats::percentile::{percentile, sorted};
-use stats::quantiles::{POINTS_MAX, quantiles_of_sorted};
-use stats::ranking::tie_ranks;
-use stats::unpaired::unpaired_ratio;
+use stats::describe::{cv, describe};
+use stats::family::{holm, tie_ranks};
+use stats::percentile::{POINTS_MAX, percentile, quantiles_of_sorted, sorted};
+use stats::ratio::{cliffs_delta, paired_ratio, unpaired_ratio};
 
 /// Skewed, positive, with ties: as latencies are.
 fn latencies(prng: &mut Prng, n: usize) -> Vec<f64> {

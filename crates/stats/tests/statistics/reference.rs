@@ -5,14 +5,10 @@
 
 use crate::common::assert_close;
 use stats::ci::{mean_interval, t_quantile, t_two_sided_p};
-use stats::cliffs_delta::cliffs_delta;
-use stats::cv::cv;
-use stats::describe::{describe, mean, median, stddev};
-use stats::holm::holm;
-use stats::paired::paired_ratio;
-use stats::percentile::{percentile, printable, sorted};
-use stats::quantiles::{POINTS_MAX, quantiles_of_sorted};
-use stats::unpaired::unpaired_ratio;
+use stats::describe::{cv, describe, mean, median, stddev};
+use stats::family::holm;
+use stats::percentile::{POINTS_MAX, percentile, printable, quantiles_of_sorted, sorted};
+use stats::ratio::{cliffs_delta, paired_ratio, unpaired_ratio};
 
 const X: [f64; 11] = [15.2, 3.1, 8.8, 8.8, 120.4, 0.5, 42.0, 7.7, 9.1, 3.3, 64.25];
 

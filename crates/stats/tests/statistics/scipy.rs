@@ -7,17 +7,12 @@
 
 use crate::common::assert_close;
 use serde_json::Value;
-use stats::autocorrelation::{autocovariance, effective_size, integrated_time, lag1};
 use stats::ci::{mean_interval, t_quantile, t_two_sided_p};
-use stats::cliffs_delta::cliffs_delta;
-use stats::cv::cv;
-use stats::describe::describe;
-use stats::holm::holm;
-use stats::paired::{PairedRatio, paired_ratio};
-use stats::percentile::{percentile, sorted};
-use stats::quantiles::quantiles_of_sorted;
-use stats::ranking::tie_ranks;
-use stats::stationarity::drift;
+use stats::describe::{cv, describe};
+use stats::family::{holm, tie_ranks};
+use stats::percentile::{percentile, quantiles_of_sorted, sorted};
+use stats::ratio::{PairedRatio, cliffs_delta, paired_ratio};
+use stats::stationarity::{autocovariance, drift, effective_size, integrated_time, lag1};
 use stats::tie::apart_at_most;
 use stats::usl::fit;
 

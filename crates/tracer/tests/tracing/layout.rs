@@ -1,8 +1,6 @@
 //! The declarations in `src/cupti.rs` against NVIDIA's own headers, wherever this
 //! machine has them: a C program prints what the header says.
 
-use crate::common;
-
 use kernel_tracer::cupti::{self, ActivityKernel};
 use std::fmt::Write;
 use std::mem::{offset_of, size_of};
@@ -60,7 +58,7 @@ fn program(record: &str) -> String {
 
 #[test]
 fn the_declarations_are_the_headers_own() {
-    let toolkits = common::toolkits();
+    let toolkits = crate::toolkits();
     if toolkits.is_empty() {
         eprintln!("skipped: no cupti.h beside a cuda.h; name a CUDA toolkit in CUDA_HOME");
         return;
@@ -84,7 +82,7 @@ fn the_declarations_are_the_headers_own() {
                 "-Wl,-z,lazy".into(),
             ]);
             let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-            match common::cc(&c, &exe, &flags) {
+            match crate::cc(&c, &exe, &flags) {
                 Err(said) if said.contains("undeclared") || said.contains("unknown type") => {
                     continue;
                 }

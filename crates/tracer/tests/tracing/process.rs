@@ -1,8 +1,6 @@
 //! The library inside a process that is not ours: what it writes with a scripted CUPTI,
 //! without one, with one that refuses, and with NVIDIA's own where this machine has it.
 
-use crate::common;
-
 use schema::kernels::{ClockMethod, KernelTrace, TRACE_VARIABLE};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,10 +20,10 @@ fn built() -> &'static Built {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let (host, cupti, old_cupti) = (at("host"), at("cupti.so"), at("old_cupti.so"));
-        let fake = common::source("fake_cupti.c");
-        common::cc(&common::source("host.c"), &host, &[]).unwrap();
-        common::cc(&fake, &cupti, &["-shared", "-fPIC"]).unwrap();
-        common::cc(&fake, &old_cupti, &["-shared", "-fPIC", "-DOLD"]).unwrap();
+        let fake = crate::source("fake_cupti.c");
+        crate::cc(&crate::source("host.c"), &host, &[]).unwrap();
+        crate::cc(&fake, &cupti, &["-shared", "-fPIC"]).unwrap();
+        crate::cc(&fake, &old_cupti, &["-shared", "-fPIC", "-DOLD"]).unwrap();
         Built {
             host,
             cupti,
@@ -40,7 +38,7 @@ fn host(cupti: &Path, kernels: u32, ending: &str, script: &str) -> (Output, Kern
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("t.jsonl");
     let output = Command::new(&built().host)
-        .arg(common::tracer())
+        .arg(crate::tracer())
         .arg(cupti)
         .args([&kernels.to_string(), ending])
         .env(TRACE_VARIABLE, &trace)
@@ -198,7 +196,7 @@ fn without_cupti_one_line_says_so() {
 
 #[test]
 fn a_library_that_is_not_cupti_is_refused() {
-    let (output, trace) = host(&common::tracer(), 0, "return", "");
+    let (output, trace) = host(&crate::tracer(), 0, "return", "");
     lived(&output);
     assert!(
         trace.failures[0].reason.contains("has no cupti"),
@@ -214,7 +212,7 @@ fn a_trace_that_cannot_be_written_is_said_on_stderr() {
     std::fs::write(&taken, "mine").unwrap();
     let run = |trace: Option<&Path>| {
         let mut command = Command::new(&built().host);
-        command.arg(common::tracer()).args(["-", "0", "return"]);
+        command.arg(crate::tracer()).args(["-", "0", "return"]);
         command.env_remove(TRACE_VARIABLE);
         if let Some(trace) = trace {
             command.env(TRACE_VARIABLE, trace);
@@ -238,7 +236,7 @@ fn a_trace_that_cannot_be_written_is_said_on_stderr() {
 #[test]
 fn nvidias_own_library_does_no_harm() {
     let mut tried = 0;
-    for (_, libraries) in common::toolkits() {
+    for (_, libraries) in crate::toolkits() {
         for dir in libraries {
             for name in ["libcupti.so.13", "libcupti.so.12"] {
                 let library = dir.join(name);

@@ -1,14 +1,14 @@
 //! One step of a model, whatever its architecture, top to bottom.
 //!
 //! Precision and instruction set are hidden in the products
-//! ([`crate::matmul`]) and kernels; the shapes stand in the trailing comments,
+//! ([`crate::matrix`]) and kernels; the shapes stand in the trailing comments,
 //! with `n` tokens in a step: `rows` sequences of `len` new tokens each, row
 //! after row. The places that a [`Mutation`] changes are marked by its name. It
 //! deliberately checks nothing: [`crate::model`] has.
 
 use super::Model;
 use crate::kernels::attention::{Attend, KEY_BLOCK};
-use crate::matmul::matmul;
+use crate::matrix::matmul;
 use crate::mutation::Mutation;
 use crate::pool::SharedMut;
 use shape::Shape;

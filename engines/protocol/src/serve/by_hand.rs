@@ -9,10 +9,9 @@
 //! errors where one is wanted: its numbers are for looking at, not for publishing.
 
 use super::batch::Timeline;
-use super::device::{self, Choice, Device};
+use super::defaults::{Choice, Device};
 use super::summary::Summary;
-use super::weights;
-use super::{Adapter, LOAD_FAILED, PANICKED, Stop, guarded, introduce, set_threads};
+use super::{Adapter, LOAD_FAILED, PANICKED, Stop, defaults, guarded, introduce, set_threads};
 use crate::clock::now_ns;
 use crate::engine::EngineError;
 use crate::error_log;
@@ -91,7 +90,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
     if ask.iterations == 0 || ask.new_tokens == 0 {
         return Err(bad("iterations and new_tokens must be at least 1"));
     }
-    let weights = weights::choose(
+    let weights = defaults::choose(
         &ask.model_path,
         ask.weights.as_deref(),
         ask.precision.as_deref(),
@@ -100,7 +99,7 @@ fn measure<A: Adapter>(ask: Value) -> Result<Value, EngineError> {
     let tokenizer = tokenizer(&weights.model_dir);
     let prompt_ids = prompt_ids(&ask, tokenizer.as_ref())?;
     let (backend, device) = (ask.backend.as_deref(), ask.device.as_ref());
-    let choices = device::choices(backend, device, A::backends_by_hand()).map_err(bad)?;
+    let choices = defaults::choices(backend, device, A::backends_by_hand()).map_err(bad)?;
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let load = Load {
         model_dir: weights.model_dir.to_string_lossy().into_owned(),

@@ -2,12 +2,16 @@
 //! which it was read. A thread of its own reads, because a request that arrives
 //! during a batch must be stamped then and not when the batch is over. It
 //! deliberately does not judge a request; the queue does.
+//!
+//! Which requests make sense for what was loaded. It deliberately knows nothing
+//! of the engine: what that cannot do, it says itself.
 
 use crate::clock::now_ns;
-use crate::wire::Request;
+use crate::wire::{Generate, Request, Score};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
+use std::io::{BufRead, BufReader, Read};
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -164,6 +168,49 @@ fn complaint(line: &[u8], err: &serde_json::Error) -> String {
         .take(80)
         .collect();
     format!("not a request: {err}; the line begins with {start:?}")
+}
+
+/// The answer to a second `load`.
+pub const LOADED_ALREADY: &str = "a model is loaded already; start another process";
+
+/// What was loaded for.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// [`crate::wire::Load::max_context`].
+    pub max_context: u32,
+}
+
+impl Bounds {
+    /// Whether a generation fits; otherwise why not.
+    pub fn generate(&self, generate: &Generate) -> Result<(), String> {
+        let total = generate.prompt_ids.len() + generate.new_tokens as usize;
+        if generate.prompt_ids.is_empty() {
+            Err("the prompt is empty".to_string())
+        } else if generate.new_tokens == 0 {
+            Err("new_tokens is 0".to_string())
+        } else {
+            self.length(total)
+        }
+    }
+
+    /// Whether a score fits; otherwise why not.
+    pub fn score(&self, score: &Score) -> Result<(), String> {
+        let (n, k) = (score.ids.len(), score.ask.len());
+        if k == 0 || k > n {
+            return Err(format!("{k} positions asked for, {n} ids given"));
+        }
+        self.length(n)
+    }
+
+    fn length(&self, tokens: usize) -> Result<(), String> {
+        if tokens <= self.max_context as usize {
+            return Ok(());
+        }
+        Err(format!(
+            "{tokens} tokens are more than the max_context of {}",
+            self.max_context
+        ))
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! What runs next: requests in order of arrival, with those of equal shape
 //! joined to one batch. It deliberately does not run anything.
 
-use super::bounds::{Bounds, LOADED_ALREADY};
-use super::input::Inbound;
+use super::input::{Bounds, Inbound, LOADED_ALREADY};
 use crate::wire::{Failure, FailureKind, Generate, Request, Score};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

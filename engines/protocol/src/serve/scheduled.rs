@@ -3,8 +3,7 @@
 //! forms no batches and keeps no request back.
 
 use super::batch::Timeline;
-use super::bounds::{Bounds, LOADED_ALREADY};
-use super::input::{Inbound, Lines};
+use super::input::{Bounds, Inbound, LOADED_ALREADY, Lines};
 use super::{Adapter, Stop, bad_request, failed, guarded, score, send};
 use crate::clock::now_ns;
 use crate::engine::EngineError;

@@ -2,14 +2,14 @@
 //! adapter is `examples/echo-bench.rs`. What runs when is the queue's own test;
 //! nothing here asserts how long anything takes.
 
-use crate::common::{self, events, generate, load, spawn};
+use crate::{events, generate, load, spawn};
 use protocol::wire::{Event, FailureKind};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Output;
 
 fn talk(input: &str) -> Output {
-    common::talk("echo-bench", input)
+    crate::talk("echo-bench", input)
 }
 
 #[test]
@@ -211,12 +211,12 @@ fn the_first_backend_of_the_build_is_used_or_why_not_is_said() {
 fn what_goes_wrong_by_hand_is_logged_where_that_is_wanted() {
     let logged = |name: &str, value: &str, file: &str| {
         let (dir, ask) = by_hand(&[1, 1, 1], None); // three are more than it has memory for
-        let mut command = common::command("echo-bench");
+        let mut command = crate::command("echo-bench");
         for (variable, _) in protocol::error_log::VARIABLES {
             command.env_remove(variable);
         }
         command.env(name, value).current_dir(dir.path());
-        let output = common::finish(command.spawn().unwrap(), &ask);
+        let output = crate::finish(command.spawn().unwrap(), &ask);
         assert!(!output.status.success());
         std::fs::read_to_string(dir.path().join(file)).ok()
     };

@@ -2,13 +2,13 @@
 //! it. The adapter is `examples/relay-bench.rs`; nothing here asserts how long
 //! anything takes, nor which requests happened to share a step.
 
-use crate::common::{self, events, generate, load};
+use crate::{events, generate, load};
 use protocol::wire::{Batching, Event, FailureKind};
 use serde_json::Value;
 use std::process::Output;
 
 fn talk(input: &str) -> Output {
-    common::talk("relay-bench", input)
+    crate::talk("relay-bench", input)
 }
 
 #[test]

@@ -2,28 +2,22 @@
 //! real ones, with failures of several kinds. Every name in it says so.
 #![allow(dead_code)] // Each test program uses its own part.
 
+pub mod data;
 mod hypotheses;
-mod launch;
+pub mod launch;
 pub mod micro;
-pub mod prices;
 mod provenance;
-mod registry;
-mod scenarios;
-mod simulation;
-pub mod twins;
 
-pub use registry::registry;
-pub use scenarios::scenarios;
+pub use data::{registry, scenarios};
 
+use data::{SHAPES, simulation, targets};
 use launch::{Noise, SPEEDS, launch};
-use registry::targets;
-use scenarios::SHAPES;
+use schema::golden::{Limit, ParityLimits};
 use schema::hypothesis::Hypotheses;
 use schema::key::CellKey;
 use schema::maturity::{Dossier, Fact, Maturity, NotMeasured, Release, Topic};
 use schema::micro::Suite;
 use schema::model::{Model, Models, Source};
-use schema::parity::{Limit, ParityLimits};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::prices::Prices;
 use schema::profile::Profile;
@@ -33,7 +27,6 @@ use schema::run::{FORMAT, Run, RunHeader};
 use schema::scenario::{Axis, LoadShape, Scenario};
 use schema::simulation::Simulation;
 use schema::train::{Shipped, Stories, Training, Written};
-use simulation::simulation;
 use std::collections::BTreeMap;
 
 /// Everything a site is made from.
@@ -271,7 +264,7 @@ fn maturity() -> Maturity {
 pub fn world(runs: Vec<Run>) -> World {
     World {
         authored: site::authored::Authored::new(),
-        prices: Some(prices::prices()),
+        prices: Some(data::prices()),
         maturity: maturity(),
         runs,
         scenarios: scenarios(),

@@ -2,7 +2,7 @@
 //! runs once in a block and the baseline twice, and names on the command line narrow it.
 
 use super::*;
-use schema::twin::is_twin;
+use schema::key::is_twin;
 
 const REGISTRY: &str = r#"
 [[program]]

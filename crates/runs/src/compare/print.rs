@@ -1,0 +1,208 @@
+//! A comparison as it is printed: for a terminal, for a pull request, for programs.
+//!
+//! For a terminal the verdict comes first, and where nothing changed all of it is on one screen. A
+//! comment holds 65 536 characters, so rows
+//! that have no room are left out and counted; and whatever a record says, nothing of it is
+//! markup: it stands as code.
+//!
+//! The fields for programs are stable: scripts depend on them.
+
+use super::digest::{Row, around, gaps, notes, shown, verdict};
+use super::{Comparison, Subject};
+use anyhow::Result;
+use base::text::{aligned, code, line};
+use serde_json::{Value, json};
+use stats::between::{Change, Verdict};
+
+pub(super) fn text(comparison: &Comparison, all: bool) -> String {
+    let Comparison {
+        a,
+        b,
+        changes,
+        environment,
+    } = comparison;
+    let mut text = format!("{}\n", verdict(comparison));
+    for (name, run) in [("A", a), ("B", b)] {
+        text += &format!("{name}  {}\n", line(&run.line, 200));
+    }
+    let rows: Vec<_> = shown(changes, all).into_iter().map(columns).collect();
+    if !rows.is_empty() {
+        let head = Row::HEAD.map(str::to_owned);
+        text += &format!("\n{}", aligned(std::iter::once(head).chain(rows)));
+    }
+    if let Some((what, reasons)) = gaps(comparison) {
+        text += &format!("\n{what}:\n");
+        for (n, reason) in reasons {
+            text += &format!("  {n:>5}  {reason}\n");
+        }
+        if !all {
+            text += "`cargo xtask compare --all` lists them.\n";
+        }
+    }
+    text += match environment.is_empty() {
+        true => "\nNothing recorded of the environment differs.\n",
+        false => "\nWhat differs around them, A → B:\n",
+    };
+    for difference in around(environment, all) {
+        text += &format!("  {difference}\n");
+    }
+    let notes = notes(changes);
+    if !notes.is_empty() {
+        text += &format!("\n{}\n", notes.join("\n"));
+    }
+    text
+}
+
+fn columns(change: &Change) -> [String; 8] {
+    let row = Row::of(change);
+    let verdict = match row.reason.is_empty() {
+        true => row.verdict,
+        false => format!("{}: {}", row.verdict, line(&row.reason, 200)),
+    };
+    let (cell, target) = (line(&row.cell, 100), line(&row.target, 100));
+    let metric = row.metric.to_owned();
+    [
+        cell,
+        target,
+        metric,
+        row.before,
+        row.after,
+        row.ratio,
+        row.interval,
+        verdict,
+    ]
+}
+
+/// Bytes of the whole, at most.
+const BYTES_MAX: usize = 59_000;
+/// Bytes kept for the line that counts what is left out.
+const LINE_BYTES: usize = 200;
+/// Characters of a name, and of a reason or a difference.
+const NAME_CHARS: usize = 100;
+const LINE_CHARS: usize = 200;
+
+pub(super) fn markdown(comparison: &Comparison, all: bool) -> String {
+    let (head, tail) = (head(comparison), tail(comparison));
+    let changes = shown(&comparison.changes, all);
+    let mut room = BYTES_MAX.saturating_sub(head.len() + tail.len() + LINE_BYTES);
+    let mut table = match changes.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\n| {} |\n|---|---|---|--:|--:|--:|---|---|\n",
+            Row::HEAD.join(" | ")
+        ),
+    };
+    let mut rows = 0;
+    for row in changes.iter().map(|change| row(change)) {
+        if row.len() > room {
+            break;
+        }
+        room -= row.len();
+        rows += 1;
+        table += &row;
+    }
+    if rows < changes.len() {
+        table += &format!(
+            "\n{} more cells are left out here; `cargo xtask compare` prints them all.\n",
+            changes.len() - rows
+        );
+    }
+    head + &table + &tail
+}
+
+fn head(comparison: &Comparison) -> String {
+    let run = |run: &Subject| code(&run.line, LINE_CHARS);
+    format!(
+        "**{}**\n\n- A: {}\n- B: {}\n",
+        verdict(comparison),
+        run(&comparison.a),
+        run(&comparison.b)
+    )
+}
+
+fn row(change: &Change) -> String {
+    let row = Row::of(change);
+    let reason = code(&row.reason, LINE_CHARS);
+    format!(
+        "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
+        code(&row.cell, NAME_CHARS),
+        code(&row.target, NAME_CHARS),
+        code(row.metric, NAME_CHARS),
+        row.before,
+        row.after,
+        row.ratio,
+        row.interval,
+        format!("{} {reason}", row.verdict).trim_end()
+    )
+}
+
+/// Gaps, surroundings and notes: short whatever the run, so never with `all`.
+fn tail(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    if let Some((what, reasons)) = gaps(comparison) {
+        text += &format!("\n{what}:\n\n");
+        for (n, reason) in reasons {
+            text += &format!("- {n}: {}\n", code(&reason, LINE_CHARS));
+        }
+    }
+    if !comparison.environment.is_empty() {
+        text += "\nWhat differs around them, A → B:\n\n";
+        for difference in around(&comparison.environment, false) {
+            text += &format!("- {}\n", code(&difference, LINE_CHARS));
+        }
+    }
+    for note in notes(&comparison.changes) {
+        text += &format!("\n{note}\n");
+    }
+    text
+}
+
+pub(super) fn json(comparison: &Comparison) -> Result<String> {
+    let run = |run: &Subject| {
+        json!({
+            "run": run.id,
+            "started": run.started,
+            "plan_sha256": run.plan_sha256,
+        })
+    };
+    let value = json!({
+        "a": run(&comparison.a),
+        "b": run(&comparison.b),
+        "cells": comparison.changes.iter().map(cell).collect::<Vec<_>>(),
+        "environment": comparison.environment,
+        "summary": comparison.count(),
+    });
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
+}
+
+fn cell(change: &Change) -> Value {
+    let about = change.metric.map(|metric| metric.describe());
+    json!({
+        "target": change.target,
+        "scenario": change.scenario,
+        "case": change.case,
+        "metric": about.map(|about| about.name),
+        "unit": about.map(|about| about.unit),
+        "before": change.before,
+        "after": change.after,
+        "ratio": change.ratio,
+        "ci_low": change.ci95.map(|ci| ci.0),
+        "ci_high": change.ci95.map(|ci| ci.1),
+        "p_holm": change.p_holm,
+        "inflation": change.inflation,
+        "verdict": id(change.verdict),
+        "reason": change.reason,
+        "broken": change.broken,
+        "disturbed_before": change.disturbed.0,
+        "disturbed_after": change.disturbed.1,
+    })
+}
+
+fn id(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::NoDetectableDifference => "no_detectable_difference",
+        Verdict::NotComparable => "not_comparable",
+    }
+}

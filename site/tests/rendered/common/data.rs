@@ -1,0 +1,285 @@
+//! What the synthetic world has of the files under `data/` and `engines/`.
+//!
+//! The registry of the synthetic run: a target of every kind that a page tells apart.
+//!
+//! The scenarios of the synthetic run and the cases it has of each.
+//!
+//! Invented prices: of the machine that the synthetic run names, and of others.
+//!
+//! An invented outcome of `cargo xtask simulate`.
+
+use super::launch::SPEEDS;
+use schema::prices::{Api, Dated, Electricity, Kind, Offer, Prices, Source};
+use schema::registry::{Build, Engine, Registry, Target, TargetEntry};
+use schema::scenario::{Axis, LoadShape, Scenario};
+use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow};
+use std::collections::BTreeMap;
+
+pub fn registry() -> Registry {
+    let mut engines: Vec<Engine> = Vec::new();
+    for target in targets() {
+        let entry = TargetEntry {
+            variant: String::new(),
+            backend: target.backend,
+            precision: target.precision,
+            weights: target.weights,
+            architectures: Vec::new(),
+            hidden: false,
+        };
+        match engines.iter_mut().find(|engine| engine.id == target.engine) {
+            Some(engine) => engine.targets.push(entry),
+            None => engines.push(Engine {
+                name: format!("{} (synthetic)", target.engine),
+                about: "An invented engine: its numbers show the page, nothing else.".into(),
+                homepage: "https://example.org/".into(),
+                build: Build::Cargo {
+                    package: format!("{}-bench", target.engine),
+                    bin: format!("{}-bench", target.engine),
+                    manifest: None,
+                    features: Vec::new(),
+                    default_features: true,
+                    needs: Vec::new(),
+                },
+                on: BTreeMap::new(),
+                direct: None,
+                env: Vec::new(),
+                architectures: vec!["llama".into()],
+                test_server: None,
+                hidden: false,
+                ours: false,
+                id: target.engine,
+                targets: vec![entry],
+            }),
+        }
+    }
+    engines[0].targets.push(TargetEntry {
+        variant: String::new(),
+        backend: "cuda".into(),
+        precision: "bf16".into(),
+        weights: "model.safetensors".into(),
+        architectures: Vec::new(),
+        hidden: false,
+    });
+    Registry {
+        baseline: "pytorch.cpu.f32".into(),
+        reference: "pytorch.cpu.f32".into(),
+        cross_check: "candle.cpu.f32".into(),
+        instrument: None,
+        handicap: None,
+        isa_ladders: vec![],
+        backends: Default::default(),
+        build_s: Default::default(),
+        engines,
+    }
+}
+
+pub fn targets() -> Vec<Target> {
+    SPEEDS
+        .iter()
+        .map(|(id, ..)| {
+            let parts: Vec<&str> = id.split('.').collect();
+            Target {
+                id: (*id).into(),
+                engine: parts[0].into(),
+                variant: String::new(),
+                backend: parts[1].into(),
+                precision: parts[2].into(),
+                weights: "model.safetensors".into(),
+                hidden: false,
+            }
+        })
+        .collect()
+}
+
+pub struct Shape {
+    pub id: &'static str,
+    pub title: &'static str,
+    pub question: &'static str,
+    pub load: LoadShape,
+    pub axis: Axis,
+    pub reports: &'static [&'static str],
+    pub values: &'static [u32],
+}
+
+pub const SHAPES: [Shape; 5] = [
+    Shape {
+        id: "concurrent",
+        title: "Concurrent users",
+        question: "What does a user feel when others use the engine too?",
+        load: LoadShape::ClosedLoop,
+        axis: Axis::Users,
+        reports: &["e2e_ns", "ttft_ns", "itl_ns", "output_tok_per_s"],
+        values: &[1, 2, 4, 8],
+    },
+    Shape {
+        id: "long_context",
+        title: "Long context",
+        question: "How does the wait for the first token grow with the prompt?",
+        load: LoadShape::Serial,
+        axis: Axis::PromptTokens,
+        reports: &["ttft_ns", "itl_ns", "e2e_ns", "peak_rss_bytes"],
+        values: &[128, 256, 512],
+    },
+    Shape {
+        id: "memory",
+        title: "Memory",
+        question: "How much memory does a batch take?",
+        load: LoadShape::Batch,
+        axis: Axis::Batch,
+        reports: &[
+            "peak_rss_bytes",
+            "weight_bytes",
+            "kv_bytes",
+            "output_tok_per_s",
+        ],
+        values: &[1, 2, 4],
+    },
+    Shape {
+        id: "single_request",
+        title: "Single request",
+        question: "How long does one user wait when nobody else does?",
+        load: LoadShape::Serial,
+        axis: Axis::PromptTokens,
+        reports: &["ttft_ns", "itl_ns", "tpot_ns", "e2e_ns", "cold_start_ns"],
+        values: &[10, 50, 200],
+    },
+    Shape {
+        id: "sustained",
+        title: "Sustained load",
+        question: "How many tokens a second does an engine deliver when it is kept busy?",
+        load: LoadShape::ClosedLoop,
+        axis: Axis::InFlight,
+        reports: &[
+            "output_tok_per_s",
+            "requests_per_s",
+            "e2e_ns",
+            "cpu_utilization_percent",
+        ],
+        values: &[4, 8],
+    },
+];
+
+pub fn scenarios() -> Vec<Scenario> {
+    SHAPES
+        .iter()
+        .map(|shape| Scenario {
+            prompts: Default::default(),
+            id: shape.id.into(),
+            version: 1,
+            title: shape.title.into(),
+            question: shape.question.into(),
+            load: shape.load,
+            axis: shape.axis,
+            reports: shape.reports.iter().map(|r| (*r).into()).collect(),
+            analysis: "What these numbers mean: **nothing**, they are synthetic.\n\n- `TTFT` is mostly the prefill,\n- *ITL* is one decode step.\n".into(),
+        })
+        .collect()
+}
+
+/// A price file with an offer for the synthetic machine.
+pub fn prices() -> Prices {
+    Prices {
+        date: "2099-01-01".into(),
+        about: "Invented.".into(),
+        offers: vec![
+            offer(
+                "Synthetic Cloud",
+                Kind::Cpu,
+                "synthetic data, no machine",
+                2,
+                0.36,
+            ),
+            offer(
+                "Dear Cloud",
+                Kind::Cpu,
+                "synthetic data, no machine",
+                2,
+                0.72,
+            ),
+            offer(
+                "Large Cloud",
+                Kind::Cpu,
+                "synthetic data, no machine",
+                64,
+                0.01,
+            ),
+            offer("GPU Cloud", Kind::Gpu, "NVIDIA Synthetic", 8, 16.0),
+        ],
+        electricity: vec![Electricity {
+            place: "Nowhere".into(),
+            usd_per_kwh: 0.1,
+            source: source(),
+        }],
+        apis: vec![Api {
+            provider: "Synthetic API".into(),
+            model: "tiny-llama".into(),
+            usd_per_m_input: 0.1,
+            usd_per_m_output: 0.4,
+            source: source(),
+        }],
+    }
+}
+
+fn offer(provider: &str, kind: Kind, device: &str, units: u32, usd: f64) -> Offer {
+    Offer {
+        provider: provider.into(),
+        product: "one".into(),
+        kind,
+        model: device.into(),
+        devices: vec![device.into()],
+        units,
+        usd_per_h_on_demand: Some(usd),
+        usd_per_h_spot: None,
+        region: String::new(),
+        note: String::new(),
+        source: source(),
+    }
+}
+
+fn source() -> Source {
+    Source {
+        url: "https://prices.example/".into(),
+        via: String::new(),
+        date: "2098-12-31".into(),
+        dated: Dated::Published,
+    }
+}
+
+/// A size without and one with a finding, and one row of power.
+pub fn simulation() -> Simulation {
+    let found = Found {
+        coverage: 0.951,
+        false_positive_test: 0.049,
+        false_positive: 0.012,
+        power_test: 0.31,
+        power: 0.17,
+        equal: 0.61,
+        false_equal: 0.021,
+    };
+    let row = |invocations, found| SimulationRow {
+        profiles: vec!["cpu".into()],
+        invocations,
+        requests: 20,
+        icc: 0.5,
+        found,
+    };
+    Simulation {
+        experiments: 2000,
+        seed: 1,
+        log_stddev: 0.3,
+        lag1: 0.5,
+        difference: 0.05,
+        rows: vec![row(1, None), row(5, Some(found))],
+        power: vec![PowerRow {
+            invocations: 5,
+            launch_log_stddev: 0.02,
+            found,
+        }],
+        shapes_difference: 0.2,
+        shapes: vec![ShapeRow {
+            invocations: 5,
+            shape: "10 % of launches take 1.7 times as long".into(),
+            found,
+        }],
+    }
+}

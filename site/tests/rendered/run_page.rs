@@ -1,0 +1,132 @@
+//! What stands on a run's page of its surroundings and prompts.
+//!
+//! What a run was pinned to stands on its page, beside the command that gets it again;
+//! of a record that says nothing of it, as dashes.
+//!
+//! A run of prompts that the user brought says which they were; one without says nothing of them.
+
+use crate::common::{World, run, world};
+use crate::html;
+use crate::html::check;
+use schema::own_prompts::OwnPrompts;
+use schema::pins::{Pin, Pins};
+use schema::run::Run;
+use schema::scenario::{PromptSource, Scenario};
+use std::collections::BTreeMap;
+
+fn run_page(world: &World) -> String {
+    let pages = site::render(&world.input()).expect("renders");
+    let page = pages[&format!("run/{}.html", world.runs[0].header.id)].clone();
+    String::from_utf8(page).expect("UTF-8")
+}
+
+const CHECKOUT: &str = "git checkout 0123456789abcdef0123456789abcdef01234567";
+
+#[test]
+fn a_run_in_the_flakes_shell_says_how_to_enter_it() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    let provenance = &mut world.runs[0].header.provenance;
+    provenance.pins = Pins {
+        nix_shell: Some("default".into()),
+        nix_shell_pure: Some(false),
+        libtorch: Some(Pin {
+            version: Some("2.9.0+cu128".into()),
+            from: "/nix/store/x-libtorch".into(),
+            sha256: None,
+        }),
+        ..Pins::default()
+    };
+    provenance.facts.insert("driver".into(), "580.1".into());
+    let hash = "fe".repeat(32);
+    provenance
+        .lockfiles
+        .insert("flake.lock".into(), hash.clone());
+    let page = run_page(&world);
+    // The template engine escapes slashes and ampersands.
+    let page = page.replace("&amp;", "&").replace("&#x2f;", "/");
+    for said in [
+        &format!("{CHECKOUT} && nix develop"),
+        "2.9.0+cu128 from /nix/store/x-libtorch",
+        "580.1",
+        &hash,
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+}
+
+#[test]
+fn an_older_record_has_every_item_all_the_same() {
+    let page = run_page(&world(vec![run("cpu", 5, 22)])).replace("&amp;", "&");
+    assert!(page.contains(&format!("{CHECKOUT} && cargo xtask build")));
+    for item in ["nix shell", "libtorch", "cuda toolkit", "driver"] {
+        let row = format!("<th scope=\"row\">{item}</th>");
+        assert!(page.contains(&row), "{item}");
+    }
+}
+
+const TITLE: &str = "Your own prompts";
+
+fn render(world: &World) -> BTreeMap<String, Vec<u8>> {
+    let pages = site::render(&world.input()).expect("renders");
+    check(&pages);
+    pages
+}
+
+fn words_of(pages: &BTreeMap<String, Vec<u8>>, path: &str) -> String {
+    html::read(path, std::str::from_utf8(&pages[path]).expect("UTF-8")).text
+}
+
+/// The text of the scenario, beside those of the synthetic run.
+fn with_scenario(mut world: World) -> World {
+    let own = Scenario {
+        id: "own_prompts".into(),
+        title: TITLE.into(),
+        prompts: PromptSource::Own,
+        ..world.scenarios[0].clone()
+    };
+    world.scenarios.push(own);
+    world
+}
+
+/// A run whose users asked three prompts.
+fn own() -> Run {
+    let mut run = run("cpu", 5, 22);
+    let plan = &mut run.header.plan;
+    plan.prompts = Some(OwnPrompts {
+        file: "mine.jsonl".into(),
+        sha256: "00".repeat(32),
+        tokens: vec![vec![1; 12], vec![2; 30], vec![3; 50]],
+    });
+    let scenario = &mut plan.scenarios[0];
+    scenario.prompts = PromptSource::Own;
+    for case in &mut scenario.cases {
+        case.prompt_tokens_mean = Some(31);
+    }
+    run
+}
+
+#[test]
+fn the_page_says_which_prompts_and_how_often_each_was_asked() {
+    let pages = render(&world(vec![own()]));
+    let page = words_of(&pages, "scenario/concurrent.html");
+    let prompts = "Prompts: 3 prompts of mine.jsonl, 12 to 50 tokens long (median 30), each asked 36 or 37 times in each case.";
+    assert!(page.contains(prompts), "{page}");
+    let work = "up to 50 (on average 31) prompt tokens → 16 new tokens, 4 in flight";
+    assert!(page.contains(work), "{page}");
+    let other = words_of(&pages, "scenario/sustained.html");
+    assert!(!other.contains("mine.jsonl"), "it asked others: {other}");
+}
+
+#[test]
+fn nobody_misses_prompts_that_nobody_brought() {
+    let pages = render(&with_scenario(world(vec![run("cpu", 5, 22)])));
+    let coverage = words_of(&pages, "coverage.html");
+    assert!(!coverage.contains(TITLE), "{coverage}");
+    for (path, bytes) in pages.iter().filter(|(path, _)| path.ends_with(".html")) {
+        let page = std::str::from_utf8(bytes).expect("UTF-8");
+        assert!(!page.contains(TITLE), "{path}");
+    }
+    // Where no run is, it is one of the scenarios that there are.
+    let empty = render(&with_scenario(world(vec![])));
+    assert!(words_of(&empty, "index.html").contains(TITLE));
+}

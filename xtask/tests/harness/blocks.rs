@@ -1,0 +1,246 @@
+//! What happens within a block: targets take turns, stay in memory, run twice.
+//!
+//! Targets that take turns: nobody works while another does, records are those of launches
+//! as ever, and a harness that is killed leaves no stopped process behind.
+//!
+//! One process a block for all scenarios that don't need a fresh one, and loads that two
+//! scenarios share.
+//!
+//! The A/A pairs of a real run: chosen by the pilot, launched in every block,
+//! recorded under their own names, and what comes of them.
+
+use crate::checkout::{Checkout, PROFILE, text, turns_alone};
+use crate::resume::started;
+use schema::key::original;
+use schema::launch_log::LaunchLog;
+use schema::record::Status;
+use schema::run::Run;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// A token takes so long (µs) that a turn has three requests.
+const PACE: (&str, &str) = ("FAKE_DECODE_US", "4000");
+
+/// Every request of a block: when it was sent and answered, whose it is, whether timed.
+fn requests(logs: &[&LaunchLog]) -> Vec<(u64, u64, String, bool)> {
+    let mut all: Vec<_> = logs
+        .iter()
+        .flat_map(|log| {
+            let of = |r: &schema::record::RequestRecord| {
+                let whose = log.launch.target.clone();
+                (r.scheduled_ns, r.answered_ns, whose, !r.warmup)
+            };
+            log.requests.iter().map(of)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn nobody_works_while_another_has_the_turn() {
+    let checkout = Checkout::with(&["slow"]);
+    checkout.profile(&turns_alone(18));
+    let (output, run) = checkout.bench(&[PACE]);
+    assert!(output.status.success(), "{}", text(&output));
+    for block in 0..2 {
+        let of_block = |log: &&LaunchLog| log.launch.invocation == block;
+        let logs: Vec<&LaunchLog> = run.launches.iter().filter(of_block).collect();
+        assert_eq!(logs.len(), 2);
+        let all = requests(&logs);
+        assert!(
+            all.windows(2).all(|pair| pair[0].1 <= pair[1].0),
+            "two at once: {all:?}"
+        );
+        // Five turns each, of an untimed request and four that are timed. Whoever is least far
+        // is next, so nobody has more than two in a row.
+        let turns: Vec<_> = all.chunk_by(|a, b| a.2 == b.2).collect();
+        assert!(turns.len() > 6, "they alternate: {all:?}");
+        let timed = |turn: &&[(u64, u64, String, bool)]| turn.iter().filter(|r| r.3).count();
+        assert!(turns.iter().map(timed).all(|n| n <= 8), "{all:?}");
+        for turn in &turns {
+            assert!(!turn[0].3, "a turn begins untimed: {all:?}");
+        }
+        for log in logs {
+            let timed = log.requests.iter().filter(|r| !r.warmup).count();
+            assert!(timed >= 18, "{timed} of {}", log.launch.target);
+            let last = log.telemetry.iter().filter_map(|t| t.turn).max();
+            assert!(last >= Some(4), "{last:?} of {}", log.launch.target);
+        }
+    }
+    for (target, cell, status, reason, requests) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+        assert!(requests >= 36, "{target} {cell}: {requests} requests");
+    }
+}
+
+#[test]
+fn where_memory_has_room_for_one_they_run_one_after_the_other() {
+    let checkout = Checkout::with(&["slow"]);
+    checkout.profile(&turns_alone(12));
+    let (output, run) = checkout.bench(&[("BENCH_MEMORY_BYTES", "1")]);
+    assert!(output.status.success(), "{}", text(&output));
+    for (target, cell, status, reason, requests) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+        assert!(requests >= 24, "{target} {cell}: {requests} requests");
+    }
+    let of_turns = |log: &LaunchLog| log.telemetry.iter().any(|t| t.turn.is_some());
+    assert!(!run.launches.iter().any(of_turns));
+}
+
+/// Processes that a process has started and not yet waited for.
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+    tasks
+        .flatten()
+        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|text| {
+            let pids = text.split_whitespace().filter_map(|pid| pid.parse().ok());
+            pids.collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+#[test]
+fn a_killed_harness_leaves_no_stopped_engine_behind() {
+    // Orphans become this process's, which is of their session: so the kernel wakes none that
+    // is stopped, as it would one whom nobody of its session looks after.
+    // SAFETY: plain system call without pointers.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) }, 0);
+    let checkout = Checkout::with(&["slow"]);
+    checkout.profile(&turns_alone(12));
+    let harness = started(&checkout, &[PACE]);
+    let engines = children(harness.id());
+    assert!(engines.len() >= 2, "both are in memory: {engines:?}");
+    // SAFETY: plain system call on our own child.
+    unsafe { libc::kill(harness.id() as libc::pid_t, libc::SIGKILL) };
+    harness.wait_with_output().expect("it can be waited for");
+    let patience = Instant::now() + Duration::from_secs(60);
+    let is_there = |pid: &&u32| {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // One that ended, and that nobody has waited for yet, is gone.
+        !state.is_empty() && !state.contains(") Z ")
+    };
+    while engines.iter().any(|pid| is_there(&pid)) {
+        assert!(Instant::now() < patience, "{engines:?} are still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// [`PROFILE`] with a user alone as well, whose load the serial scenario measures, and batches.
+fn profile() -> String {
+    let profile = PROFILE
+        .replace("seed = 1", "seed = 1\none_process = true")
+        .replace("concurrency = [4]", "concurrency = [1, 4]");
+    format!(
+        "{profile}\n[scenarios.memory]\nprompt_tokens = [10]\nnew_tokens = 6\nconcurrency = [2]\nrequests = 4\n"
+    )
+}
+
+fn of<'a>(run: &'a Run, block: u32, target: &str) -> Vec<&'a LaunchLog> {
+    let logs = run.launches.iter();
+    logs.filter(|log| (log.launch.invocation, &*log.launch.target) == (block, target))
+        .collect()
+}
+
+#[test]
+fn a_process_serves_its_block_and_memory_has_its_own() {
+    let checkout = Checkout::with(&["slow"]);
+    checkout.profile(&profile());
+    let (output, run) = checkout.bench(&[]);
+    assert!(output.status.success(), "{}", text(&output));
+    for target in ["fake.cpu.f32", "fake+slow.cpu.f32"] {
+        let mut starts = Vec::new();
+        for block in 0..2 {
+            let logs = of(&run, block, target);
+            let named = |scenario: &str| {
+                let log = logs.iter().find(|log| log.launch.scenario == scenario);
+                log.unwrap_or_else(|| panic!("{target} {scenario}"))
+            };
+            let ready_ns = |log: &LaunchLog| log.ready.as_ref().expect("it loaded").ready_ns;
+            let (single, users) = (named("single_request"), named("concurrent"));
+            assert_eq!(ready_ns(single), ready_ns(users), "one process");
+            let reused = [single, users].map(|log| log.launch.reused);
+            assert_ne!(reused[0], reused[1], "one of them started it");
+            let memory = named("memory");
+            assert!(ready_ns(memory) != ready_ns(single) && !memory.launch.reused);
+            starts.push(ready_ns(single));
+            // The serial scenario measures what one user does.
+            assert_eq!(users.launch.cases, ["u4"]);
+        }
+        assert_ne!(starts[0], starts[1], "a block has processes of its own");
+    }
+    let cells = checkout.cells(&run);
+    assert_eq!(cells.len(), 2 * 4);
+    for (target, cell, status, reason, requests) in cells {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+        assert!(requests > 0, "{target} {cell}");
+    }
+}
+
+#[test]
+fn where_there_is_no_room_nobody_stays() {
+    let checkout = Checkout::with(&["slow"]);
+    checkout.profile(&profile());
+    let (output, run) = checkout.bench(&[("BENCH_MEMORY_BYTES", "1")]);
+    assert!(output.status.success(), "{}", text(&output));
+    for (target, cell, status, reason, _) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+    }
+}
+
+#[test]
+fn two_targets_run_twice_and_the_noise_is_known() {
+    let checkout = Checkout::with(&["slow"]);
+    let profile = PROFILE.replace("threads = 1", "threads = 1\naa_pairs = true");
+    checkout.profile(&profile);
+    let (output, run) = checkout.bench(&[]);
+    assert!(output.status.success(), "{}", text(&output));
+
+    let budget = run.budget.as_ref().expect("the decision is recorded");
+    // Which of the two is faster is the machine's to say.
+    let twins: BTreeSet<&str> = budget.twins.iter().map(|t| t.target.as_str()).collect();
+    let both = ["fake.cpu.f32", "fake+slow.cpu.f32"];
+    assert_eq!(twins, BTreeSet::from(both));
+    assert!(budget.twins.iter().all(|twin| twin.cost_s > 0.0));
+
+    // Two targets, two scenarios, two blocks: as many launches of twins as of targets.
+    assert_eq!((run.launches.len(), run.twins.len()), (8, 8));
+    let recorded: BTreeSet<_> = run
+        .twins
+        .iter()
+        .map(|log| {
+            let of = &log.launch;
+            let dir = log.file.parent().expect("a record lies in a directory");
+            assert_eq!(dir.to_string_lossy(), of.target);
+            (original(&of.target), &of.scenario, of.invocation)
+        })
+        .collect();
+    assert_eq!(recorded.len(), 8, "every block of every scenario once");
+    assert!(
+        run.checks
+            .keys()
+            .any(|cell| original(&cell.target) != cell.target),
+        "what a twin said is judged too"
+    );
+
+    let targets: BTreeSet<String> = checkout.cells(&run).into_iter().map(|c| c.0).collect();
+    assert_eq!(targets.len(), 2, "a twin is no target: {targets:?}");
+    let repo = base::repo::Repo::at(checkout.path(""));
+    let scenarios = repo.scenarios().expect("the scenarios are valid");
+    let analysis = stats::analyse(&run, &scenarios, "fake.cpu.f32");
+    for comparison in &analysis.comparisons {
+        assert!(comparison.inflation.is_some_and(|by| by >= 1.0));
+    }
+    for noise in &analysis.noise {
+        let pairs = noise.pairs.iter().map(|pair| pair.target.as_str());
+        assert_eq!(pairs.collect::<BTreeSet<_>>().len(), 2, "{noise:?}");
+    }
+
+    let again = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(
+        again.status.success() && text(&again).contains("Measuring 0 of 16"),
+        "{}",
+        text(&again)
+    );
+}

@@ -1,0 +1,230 @@
+//! Contexts that the gate's usual prompts don't speak for: long ones, and ones that begin alike.
+//!
+//! Goldens where none is committed, or where it doesn't reach as far as a plan; what is verified only
+//! so far; and prompts of every length. The reference is the fake itself.
+//!
+//! Prompts that begin alike, from the gate to the page: who keeps nothing isn't asked, who keeps
+//! too much isn't timed at all, and the instrument's first token comes sooner by what it keeps.
+
+use crate::checkout::{Checkout, PROFILE, text};
+use schema::golden::Golden;
+use schema::launch_log::LaunchLog;
+use schema::record::Status;
+use schema::run::Run;
+use std::path::Path;
+
+/// A plan with contexts of 1 106 and 1 506 tokens beside those of 16.
+const LONG: &str = "
+[scenarios.long_context]
+prompt_tokens = [1100, 1500]
+new_tokens = 6
+concurrency = [1]
+requests = 6
+";
+
+/// Run in a checkout with a models directory of its own: a golden that is made here lies in it.
+fn bench(checkout: &Checkout, models: &Path) -> std::process::Output {
+    let models = models.display().to_string();
+    let environment = [
+        ("BENCH_MODELS_DIR", models.as_str()),
+        ("FAKE_PREFILL_TOKEN_US", "1"),
+    ];
+    checkout.xtask(&["bench", "--profile", "test"], &environment)
+}
+
+#[test]
+fn contexts_beyond_the_committed_golden_are_verified_as_far_as_each_target_goes() {
+    let checkout = Checkout::with(&["short", "wrong_far"]);
+    let (_, models) = checkout.own_models();
+    checkout.profile(&format!("{PROFILE}{LONG}"));
+    let output = bench(&checkout, &models);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let run = checkout.latest().expect("a run was recorded");
+    for (target, cell, status, reason, _) in checkout.cells(&run) {
+        let wanted = match (target.as_str(), cell.as_str()) {
+            ("fake+short.cpu.f32", "long_context/p1500") => Status::Unverified,
+            ("fake+wrong_far.cpu.f32", _) => Status::WrongOutput,
+            _ => Status::Ok,
+        };
+        assert_eq!(status, wanted, "{target} {cell}: {reason}");
+    }
+    let short = &run.verify["fake+short.cpu.f32"];
+    assert_eq!(short.verified_positions, Some(1106));
+    let why = "verified to 1106 positions only: at 1506 positions unsupported";
+    assert!(short.reason.contains(why), "{}", short.reason);
+    let wrong = &run.verify["fake+wrong_far.cpu.f32"];
+    assert!(wrong.reason.contains("context-1506"), "{}", wrong.reason);
+
+    // What was made is kept, and the record says so.
+    let facts = &run.header.provenance.facts;
+    assert_eq!(facts["golden_positions"], "1506");
+    let origin = &facts["golden_origin"];
+    assert!(
+        origin.starts_with("committed, and for contexts of 1106 and 1506 tokens made here by fake"),
+        "{origin}"
+    );
+    let kept = models.join("tiny-llama/golden.json");
+    let golden = Golden::load(&kept).expect("it was written whole");
+    let contexts: Vec<u32> = golden.prompts.iter().map(|p| p.context_tokens()).collect();
+    assert_eq!(contexts, [1106, 1506]);
+    let again = bench(&checkout, &models);
+    assert!(
+        !text(&again).contains("is made to reach"),
+        "{}",
+        text(&again)
+    );
+}
+
+#[test]
+fn a_golden_is_made_where_none_is_committed_and_kept_beside_the_model() {
+    let checkout = Checkout::with(&[]);
+    let (_, models) = checkout.own_models();
+    std::fs::remove_file(checkout.path("data/golden/tiny-llama.json")).expect("it was blessed");
+    let output = bench(&checkout, &models);
+    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.latest().expect("a run was recorded");
+    let first = run.header.provenance.facts.clone();
+    assert!(first["golden_origin"].starts_with("made here by fake.cpu.f32"));
+    let kept = models.join("tiny-llama/golden.json");
+    let golden = std::fs::read_to_string(&kept).expect("it was kept");
+    assert_eq!(
+        first["golden_sha256"],
+        schema::hash::sha256_hex(golden.as_bytes())
+    );
+
+    // Of other weights it is none, and is made anew; half of one is none either.
+    let weights = Golden::load(&kept).expect("it is whole").weights_sha256;
+    let others = golden.replace(&weights, &"0".repeat(64));
+    for spoilt in [others.as_str(), &golden[..golden.len() / 2]] {
+        std::fs::write(&kept, spoilt).expect("it is ours");
+        let output = bench(&checkout, &models);
+        assert!(output.status.success(), "{}", text(&output));
+        assert_eq!(
+            std::fs::read_to_string(&kept).expect("it was made anew"),
+            golden
+        );
+    }
+    let run = checkout.latest().expect("a run was recorded");
+    let facts = &run.header.provenance.facts;
+    assert_eq!(facts["golden_sha256"], first["golden_sha256"]);
+}
+
+#[test]
+fn where_the_reference_and_its_check_disagree_there_is_no_golden_and_nothing_is_measured() {
+    let checkout = Checkout::with(&["wrong"]);
+    let (_, models) = checkout.own_models();
+    std::fs::remove_file(checkout.path("data/golden/tiny-llama.json")).expect("it was blessed");
+    checkout.registry(|text| {
+        text.replace(
+            "cross_check = \"fake.cpu.f32\"",
+            "cross_check = \"fake+wrong.cpu.f32\"",
+        )
+    });
+    let output = bench(&checkout, &models);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("disagree on tiny-llama"), "{said}");
+    assert!(said.contains("no golden of it is committed"), "{said}");
+    assert!(!models.join("tiny-llama/golden.json").exists());
+    assert!(!checkout.path("runs").exists(), "nothing was begun");
+}
+
+#[test]
+fn an_engine_that_is_wrong_after_prompts_of_some_lengths_is_not_timed() {
+    let checkout = Checkout::with(&["wrong_after_4n", "wrong_after_37"]);
+    let (output, run) = checkout.bench(&[]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert_eq!(run.verify["fake.cpu.f32"].status, Status::Ok);
+    for (variant, words) in [
+        ("wrong_after_4n", ""),
+        // No prompt of the golden has a length like that.
+        ("wrong_after_37", "after a prompt of 37 tokens"),
+    ] {
+        let record = &run.verify[&format!("fake+{variant}.cpu.f32")];
+        assert_eq!(record.status, Status::WrongOutput, "{variant}");
+        assert!(record.reason.contains(words), "{}", record.reason);
+        assert_eq!(record.verified_positions, None);
+    }
+    let timed = run.launches.iter().map(|log| log.launch.target.as_str());
+    assert!(timed.clone().count() > 0);
+    assert!(timed.into_iter().all(|target| target == "fake.cpu.f32"));
+}
+
+const PREFIX: &str = "
+[scenarios.prefix_reuse]
+prompt_tokens = [40]
+new_tokens = 4
+concurrency = [1]
+shared_percent = [0, 90]
+requests = 6
+";
+
+/// The profile with one process a block, so that the scenario must not go on with it.
+fn profile() -> String {
+    PROFILE.replace("seed = 1", "seed = 1\none_process = true") + PREFIX
+}
+
+fn of<'a>(run: &'a Run, target: &str, scenario: &str) -> Vec<&'a LaunchLog> {
+    let logs = run.launches.iter();
+    logs.filter(|log| (&*log.launch.target, &*log.launch.scenario) == (target, scenario))
+        .collect()
+}
+
+/// How long the instrument says that it took to each first token (ns), from the request's start.
+fn prefills_ns(log: &LaunchLog, case: &str) -> Vec<u64> {
+    let timed = log.requests.iter().filter(|r| r.case == case && !r.warmup);
+    timed.map(|r| r.token_ns[0] - r.started_ns).collect()
+}
+
+#[test]
+fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_asked() {
+    let checkout = Checkout::with(&["forgets", "wrong_reuse"]);
+    checkout.profile(&profile());
+    let (output, run) = checkout.bench(&[("FAKE_PREFILL_TOKEN_US", "200")]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+
+    for (target, cell, status, reason, _) in checkout.cells(&run) {
+        let (wanted, words) = match (target.as_str(), cell.as_str()) {
+            ("fake+wrong_reuse.cpu.f32", _) => (Status::WrongOutput, "with its prefix cache"),
+            ("fake+forgets.cpu.f32", "prefix_reuse/s0" | "prefix_reuse/s90") => {
+                (Status::Unsupported, "hello declares no prefix cache")
+            }
+            _ => (Status::Ok, ""),
+        };
+        assert_eq!(status, wanted, "{target} {cell}: {reason}");
+        assert!(reason.contains(words), "{target} {cell}: {reason}");
+    }
+    assert!(run.verify["fake.cpu.f32"].prefix_cache);
+    assert!(!run.verify["fake+forgets.cpu.f32"].prefix_cache);
+    assert!(of(&run, "fake+forgets.cpu.f32", "prefix_reuse").is_empty());
+    assert!(!of(&run, "fake+forgets.cpu.f32", "single_request").is_empty());
+
+    let launches = of(&run, "fake.cpu.f32", "prefix_reuse");
+    assert_eq!(launches.len(), 2, "one a block, for both cases");
+    for log in launches {
+        assert!(!log.launch.reused, "a process of its own");
+        let own_ns = log.ready.as_ref().map(|ready| ready.ready_ns);
+        let others = run.launches.iter().filter(|o| o.file != log.file);
+        let mut others = others.map(|other| other.ready.as_ref().map(|ready| ready.ready_ns));
+        assert!(others.all(|ready_ns| ready_ns != own_ns));
+        let (without, with) = (prefills_ns(log, "s0"), prefills_ns(log, "s90"));
+        assert_eq!((without.len(), with.len()), (6, 6));
+        // By its schedule 2 ms and 0.2 ms a token: 39 where one is kept, 4 or fewer where 36 are.
+        // How late it is adds to both.
+        assert!(without.iter().all(|ns| *ns >= 8_000_000), "{without:?}");
+        let least = |all: &[u64]| *all.iter().min().expect("there are six");
+        assert!(least(&with) < least(&without) / 2, "{with:?} {without:?}");
+    }
+    // Elsewhere nothing is kept: ten tokens take what they take.
+    for log in of(&run, "fake.cpu.f32", "single_request") {
+        let all = prefills_ns(log, "p10");
+        assert!(all.iter().all(|ns| *ns >= 4_000_000), "{all:?}");
+    }
+
+    let built = checkout.xtask(&["site", "latest"], &[]);
+    let page = checkout.path("target/site/scenario/prefix_reuse.html");
+    let page = std::fs::read_to_string(page).unwrap_or_else(|_| panic!("{}", text(&built)));
+    assert!(page.contains("Sooner by") && page.contains("90 %"));
+    assert!(page.contains("fake+forgets.cpu.f32"));
+}

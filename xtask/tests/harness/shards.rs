@@ -1,0 +1,295 @@
+//! Scripts around shards of a run, with schedulers of our own.
+//!
+//! `examples/fleet`: the shell parts with a scheduler's variables, and a scheduler that is a
+//! script of ours. Its array makes a whole run.
+//!
+//! `.github/judge.sh`, which the benchmark's workflow runs: shards put together, and a
+//! verdict against the newest published run of such a machine, on runs made up to the
+//! nanosecond.
+
+use crate::checkout::{Checkout, text};
+use crate::synthetic::Synthetic;
+use schema::record::Status;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn fleet() -> PathBuf {
+    Checkout::real_repo().root.join("examples/fleet")
+}
+
+fn script(path: &Path, content: &str) {
+    std::fs::write(path, content).expect("a file can be written");
+    let executable = PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path, executable).expect("it is ours");
+}
+
+/// Run one of the examples' scripts in `dir` with these variables.
+fn run(name: &str, dir: &Path, environment: &[(&str, &str)]) -> Output {
+    Command::new("sh")
+        .arg(fleet().join(name))
+        .current_dir(dir)
+        .envs(environment.iter().copied())
+        .output()
+        .expect("sh can be started")
+}
+
+#[test]
+fn a_slurm_array_makes_a_whole_run() {
+    let checkout = Checkout::with(&[]);
+    let dir = checkout.path("");
+    let (target, models) = (checkout.path("target"), checkout.repo().models_dir);
+    let bench = format!("{} bench", env!("CARGO_BIN_EXE_xtask"));
+    // A scheduler that only notes who is to be started again.
+    let bin = checkout.path("bin");
+    std::fs::create_dir_all(&bin).expect("a directory can be made");
+    script(
+        &bin.join("scontrol"),
+        "#!/bin/sh\necho \"$@\" >> requeued\n",
+    );
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", bin.display());
+    let fleet = fleet();
+    let lock = checkout.path("bench.lock");
+    let (fleet, target, models) = (fleet.to_str(), target.to_str(), models.to_str());
+    let lock = lock.to_str();
+    let requeued = || std::fs::read_to_string(dir.join("requeued")).unwrap_or_default();
+    for task in ["3", "4"] {
+        for go in 1.. {
+            let before = requeued();
+            let output = run(
+                "slurm.sbatch",
+                &dir,
+                &[
+                    ("SLURM_ARRAY_JOB_ID", "77"),
+                    ("SLURM_ARRAY_TASK_ID", task),
+                    ("SLURM_ARRAY_TASK_MIN", "3"),
+                    ("SLURM_ARRAY_TASK_COUNT", "2"),
+                    ("SLURM_SUBMIT_DIR", "."),
+                    ("FLEET", fleet.expect("it is UTF-8")),
+                    ("PATH", &path),
+                    ("BENCH", &bench),
+                    ("PROFILE", "test"),
+                    ("MINUTES", "0"),
+                    ("CARGO_TARGET_DIR", target.expect("it is UTF-8")),
+                    ("BENCH_MODELS_DIR", models.expect("it is UTF-8")),
+                    ("BENCH_LOCK", lock.expect("it is UTF-8")),
+                ],
+            );
+            assert!(output.status.success(), "{}", text(&output));
+            assert!(go < 50, "it never ends: {}", text(&output));
+            if requeued() == before {
+                assert!(go > 2, "nothing was stopped: {}", text(&output));
+                break;
+            }
+            assert!(requeued().ends_with(&format!("requeue 77_{task}\n")));
+        }
+    }
+    let runs: Vec<PathBuf> = ["1-of-2", "2-of-2"]
+        .iter()
+        .map(|shard| {
+            let shard = dir.join("shards").join(shard);
+            let mut runs = std::fs::read_dir(&shard).expect("it was made").flatten();
+            let run = runs.next().expect("a run is in it").path();
+            assert!(runs.next().is_none(), "a shard was begun twice");
+            run
+        })
+        .collect();
+    let runs: Vec<&str> = runs.iter().filter_map(|run| run.to_str()).collect();
+    let merged = checkout.xtask(&[&["merge"], runs.as_slice()].concat(), &[]);
+    assert!(merged.status.success(), "{}", text(&merged));
+    let run = checkout.latest().expect("it was merged");
+    for (target, cell, status, reason, requests) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+        assert!(requests >= 12, "{target} {cell}: {requests} requests");
+    }
+}
+
+#[test]
+fn every_scheduler_names_the_shard_in_its_own_way() {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let bench = dir.path().join("bench");
+    script(&bench, "#!/bin/sh\necho \"$@\"\nexit ${STATUS:-0}\n");
+    let bench = bench.to_str().expect("it is UTF-8");
+    let said = |environment: &[(&str, &str)]| {
+        let all = [&[("BENCH", bench)][..], environment].concat();
+        let output = run("shard.sh", dir.path(), &all);
+        let words = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        (words, output.status.code())
+    };
+    let pod = [
+        ("JOB_COMPLETION_INDEX", "2"),
+        ("SHARDS", "5"),
+        ("OUT", "records"),
+    ];
+    assert_eq!(
+        said(&pod),
+        ("--shard 3/5 --out records/3-of-5".into(), Some(0))
+    );
+    let minutes = [pod.as_slice(), &[("MINUTES", "9"), ("PROFILE", "gpu")]].concat();
+    assert_eq!(
+        said(&minutes).0,
+        "--shard 3/5 --profile gpu --stop-after 9 --out records/3-of-5"
+    );
+    let plain = [("SHARD_INDEX", "1"), ("SHARDS", "2")];
+    assert_eq!(said(&plain).0, "--shard 1/2 --out shards/1-of-2");
+    // What has begun is gone on with, whichever profile it has.
+    let begun = dir.path().join("records/3-of-5/a-run");
+    std::fs::create_dir_all(&begun).expect("a directory can be made");
+    std::fs::write(begun.join("run.json"), "{}").expect("a file can be written");
+    assert_eq!(
+        said(&minutes).0,
+        "--resume latest --stop-after 9 --out records/3-of-5"
+    );
+    // A target's failure is in the record; time that is up, and what is broken, is not.
+    for (status, expected) in [("3", 0), ("4", 4), ("1", 1)] {
+        let with = [pod.as_slice(), &[("STATUS", status)]].concat();
+        assert_eq!(said(&with).1, Some(expected), "{status}");
+    }
+    let nobody = run("shard.sh", dir.path(), &[("BENCH", bench)]);
+    assert!(!nobody.status.success() && text(&nobody).contains("SHARD_INDEX"));
+}
+
+#[test]
+fn the_job_says_what_the_script_relies_on() {
+    let file = fleet().join("kubernetes.yaml");
+    let text = std::fs::read_to_string(file).expect("it is there");
+    let job: serde_json::Value = serde_saphyr::from_str(&text).expect("it is YAML");
+    let spec = &job["spec"];
+    assert_eq!(
+        (&job["kind"], &spec["completionMode"]),
+        (&"Job".into(), &"Indexed".into())
+    );
+    let pod = &spec["template"]["spec"];
+    let container = &pod["containers"][0];
+    let variables = container["env"].as_array().expect("it has variables");
+    let value = |name: &str| {
+        let found = variables.iter().find(|v| v["name"] == name);
+        found.and_then(|v| v["value"].as_str()).expect("it is set")
+    };
+    let shards = spec["completions"].to_string();
+    assert_eq!(
+        (value("SHARDS"), spec["parallelism"].to_string()),
+        (shards.as_str(), shards.clone())
+    );
+    assert!(
+        value("MINUTES")
+            .parse::<u32>()
+            .is_ok_and(|minutes| minutes > 0)
+    );
+    // "Resume me" is no failure, and a pod that ends so is replaced only under Never.
+    let rule = &spec["podFailurePolicy"]["rules"][0];
+    let status = u64::from(bench::job::TIME_IS_UP);
+    assert_eq!(
+        (&rule["action"], &rule["onExitCodes"]["values"][0]),
+        (&"Ignore".into(), &status.into())
+    );
+    assert_eq!(rule["onExitCodes"]["containerName"], container["name"]);
+    assert_eq!(pod["restartPolicy"], "Never");
+    assert!(value("OUT").starts_with(container["volumeMounts"][0]["mountPath"].as_str().unwrap()));
+}
+
+const TARGETS: [&str; 2] = ["x.cpu.f32", "y.cpu.f32"];
+
+fn has_tools() -> bool {
+    ["jq", "zstd"].iter().all(|tool| {
+        let is_there = Command::new(tool).arg("--version").output().is_ok();
+        let may_lack = std::env::var_os("CI").is_none();
+        assert!(is_there || may_lack, "CI has no {tool}");
+        is_there
+    })
+}
+
+/// What the job would say, and the verdict it hands on.
+fn judge(dir: &Path, runners: &str, shards: &str) -> (String, String) {
+    let script = Checkout::real_repo().root.join(".github/judge.sh");
+    let output = Command::new("bash")
+        .arg(script)
+        .current_dir(dir)
+        .env("XTASK", env!("CARGO_BIN_EXE_xtask"))
+        .env("RUNNERS", runners)
+        .env("SHARDS", shards)
+        .env("GITHUB_STEP_SUMMARY", dir.join("summary.md"))
+        .env("GITHUB_OUTPUT", dir.join("output"))
+        .output()
+        .expect("bash can be started");
+    assert!(output.status.success(), "{}", text(&output));
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("it was written");
+    assert_eq!(read("summary.md"), read("verdict.md"));
+    let verdict = read("output").trim().to_owned();
+    std::fs::remove_file(dir.join("summary.md")).expect("it is ours");
+    std::fs::remove_file(dir.join("output")).expect("it is ours");
+    (read("verdict.md"), verdict)
+}
+
+fn published(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.join("data/results")).expect("it is there");
+    let names = entries
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned());
+    names.collect()
+}
+
+#[test]
+fn shards_are_put_together_and_held_against_the_last_published_run() {
+    if !has_tools() {
+        eprintln!("skipped: no jq or no zstd on this machine");
+        return;
+    }
+    let temporary = tempfile::tempdir().expect("a temporary directory can be made");
+    let dir = temporary.path();
+    let fast = |id: &str| Synthetic::new(id, &TARGETS);
+    // The first run of a machine has nothing before it.
+    fast("20260101-000000-test-a").write(&dir.join("shards/shard-big-1of1"));
+    // Not taken for the other's, and nobody asked for it.
+    fast("20260101-000001-test-b").write(&dir.join("shards/shard-big-gpu-1of1"));
+    let (said, verdict) = judge(dir, r#"["big", "gone"]"#, r#"["1/1"]"#);
+    assert!(
+        said.contains("## big\n\nThe first run of such a machine"),
+        "{said}"
+    );
+    let nothing = "## gone\n\nNothing was measured of shard 1/1.";
+    assert!(said.contains(nothing), "{said}");
+    assert_eq!(
+        (verdict.as_str(), published(dir).len()),
+        ("verdict=none", 1)
+    );
+
+    // Two shards, one of them slower by a tenth: merged, and the loss is said.
+    std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
+    for (which, name) in [("1/2", "1of2"), ("2/2", "2of2")] {
+        fast(&format!("20260102-000000-test-s{name}"))
+            .shard(which)
+            .slowed("y.cpu.f32", 1.1)
+            .write(&dir.join(format!("shards/shard-big-{name}")));
+    }
+    let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/2", "2/2"]"#);
+    assert!(
+        said.contains(
+            "## big\n\n**B is slower in 1 of 2 cells.**\n\n- A: `20260101-000000-test-a "
+        ),
+        "{said}"
+    );
+    assert!(said.contains("| `y.cpu.f32` |"), "{said}");
+    assert_eq!(
+        (verdict.as_str(), published(dir).len()),
+        ("verdict=regression", 2)
+    );
+
+    // Another machine's run is nothing to compare with.
+    std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
+    fast("20260103-000000-test-c")
+        .with(|header| {
+            header
+                .provenance
+                .facts
+                .insert("cpu_model".into(), "another CPU".into());
+        })
+        .write(&dir.join("shards/shard-big-1of1"));
+    let (said, verdict) = judge(dir, r#"["big"]"#, r#"["1/1"]"#);
+    assert!(said.contains("The first run of such a machine"), "{said}");
+    assert_eq!(
+        (verdict.as_str(), published(dir).len()),
+        ("verdict=none", 3)
+    );
+}
