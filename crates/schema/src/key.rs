@@ -75,7 +75,9 @@ pub struct Twin {
 pub enum TwinRole {
     /// It has the shortest rounds.
     Fastest,
-    /// It has the longest.
+    /// Half of the targets have longer rounds, or one fewer than half.
+    Median,
+    /// It has the longest. Of runs before 2026-11-24: it took a sixth of their time.
     Slowest,
 }
 

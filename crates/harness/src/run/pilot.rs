@@ -1,5 +1,5 @@
 //! The pilot: one launch of each verified target, to learn its pace before the
-//! run's time is shared out, and who is fastest and slowest. Nothing it times is
+//! run's time is shared out, and who runs twice. Nothing it times is
 //! published.
 
 use crate::engine::EngineFailure;

@@ -273,6 +273,8 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
             "--require-hashes",
             // A package without a wheel would be compiled, by code of its own.
             "--only-binary=:all:",
+            // A fraction of it is ever imported, and compiled then.
+            "--no-compile",
             "--progress-bar",
             "off",
             "--no-input",
