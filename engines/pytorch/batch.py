@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from clock import now_ns
 from engine import Engine, EngineError
 from wire import Generate
+from witness import Commit, commit_nothing
 
 
 class Timeline(NamedTuple):
@@ -21,27 +22,37 @@ class Timeline(NamedTuple):
         return [step[row] for step in self.steps]
 
 
-def time_batch(engine: Engine, prompts: list[list[int]], new_tokens: int) -> Timeline:
+def time_batch(
+    engine: Engine,
+    prompts: list[list[int]],
+    new_tokens: int,
+    requests: list[int],
+    commit: Commit = commit_nothing,
+) -> Timeline:
     """Prefill `prompts`, decode until every row has `new_tokens`. Between two stamps stands one
-    call into the engine and the storing of its result."""
+    call into the engine, and its result is stored and committed under the requests' ids."""
     token_ns = [0] * new_tokens
     steps: list[list[int]] = [[]] * new_tokens
     started_ns = now_ns()
     tokens = engine.prefill(prompts)
     token_ns[0] = now_ns()
+    commit(requests, 0, tokens)
     steps[0] = tokens
     for step in range(1, new_tokens):
         tokens = engine.decode(tokens)
         token_ns[step] = now_ns()
+        commit(requests, step, tokens)
         steps[step] = tokens
     if any(len(step) != len(prompts) for step in steps):
         raise EngineError("internal", f"the engine did not give {len(prompts)} tokens a step")
     return Timeline(started_ns, token_ns, steps)
 
 
-def run_batch(engine: Engine, batch: list[Generate]) -> list[dict[str, Any]]:
+def run_batch(engine: Engine, batch: list[Generate], commit: Commit) -> list[dict[str, Any]]:
     """Run requests of one shape together; their `done` events."""
-    timeline = time_batch(engine, [request.prompt_ids for request in batch], batch[0].new_tokens)
+    prompts = [request.prompt_ids for request in batch]
+    ids = [request.id for request in batch]
+    timeline = time_batch(engine, prompts, batch[0].new_tokens, ids, commit)
     return [
         {
             "ev": "done",

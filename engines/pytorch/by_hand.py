@@ -85,7 +85,7 @@ def measure(engine_type: type[Engine], ask: dict[str, Any]) -> dict[str, Any]:
     settle_garbage()
     if max(prompt_ids) >= engine.vocabulary:
         raise BadRequest(f"id {max(prompt_ids)} is outside the vocabulary of {engine.vocabulary}")
-    runs = [time_batch(engine, [prompt_ids], new_tokens) for _ in range(warmup + iterations)]
+    runs = [time_batch(engine, [prompt_ids], new_tokens, [0]) for _ in range(warmup + iterations)]
     samples = Samples.of(runs[warmup:])
 
     return {

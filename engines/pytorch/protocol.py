@@ -25,6 +25,7 @@ from score import run_scores
 from streams import Lines, Stream
 from waiting import Queue
 from wire import PROTOCOL, BadRequest, Reject, Score, error_event, parse_load, parse_object, whole
+from witness import VARIABLE, commit_from_env
 
 USAGE = """\
 An inference engine behind the benchmark's protocol: JSON in, JSON out, no arguments.
@@ -98,6 +99,12 @@ def serve_loaded(engine_type: type[Engine], load: Load, lines: Lines, stream: St
     hello = engine_type.hello(load)
     stream.send({"ev": "hello", "protocol": PROTOCOL, **hello._asdict()})
 
+    try:
+        commit = commit_from_env()
+    except (OSError, ValueError) as error:
+        why = f"the file that {VARIABLE} names can't be mapped ({error}): unset it"
+        stream.send(error_event(None, "internal", why))
+        return 1
     start_ns = now_ns()
     try:
         engine, loaded = engine_type.load(load)
@@ -124,7 +131,7 @@ def serve_loaded(engine_type: type[Engine], load: Load, lines: Lines, stream: St
             elif isinstance(work[0], Score):
                 events = run_scores(engine, work)
             else:
-                events = run_batch(engine, work)
+                events = run_batch(engine, work, commit)
                 rows = len(events)
         except Exception as error:
             failure = failure_of(engine_type, error)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import by_hand
 import dummy_engine
 import score as scoring
 import waiting
+import witness
 from clock import now_ns
 from engine import EngineError, Opinion, opinion_of
 from wire import Generate, Score
@@ -110,6 +112,27 @@ class Conversation(unittest.TestCase):
         self.assertEqual(stamps, sorted(stamps))
         self.assertIn("print while loading", stderr)
         self.assertIn("write while loading", stderr)
+
+    def test_tokens_are_committed_for_whoever_looks(self) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.truncate(witness.BYTES)
+            with patch.dict(os.environ, {witness.VARIABLE: file.name}):
+                events, status, _ = talk(LOAD, generate(7, [1, 2]), generate(9, [1, 3]))
+            self.assertEqual(status, 0)
+            memory = Path(file.name).read_bytes()
+        self.assertEqual(int.from_bytes(memory[:8], sys.byteorder), 8)
+        entries = witness.ENTRY.iter_unpack(memory[witness.HEADER_BYTES :])
+        seen: dict[int, dict[int, int]] = {7: {}, 9: {}}
+        for request, index, token in list(entries)[:8]:
+            seen[request][index] = token
+        for done in events[2:]:
+            self.assertEqual(seen[done["id"]], dict(enumerate(done["output_ids"])))
+
+    def test_a_file_that_cannot_be_mapped_is_an_error(self) -> None:
+        with patch.dict(os.environ, {witness.VARIABLE: "/nowhere"}):
+            events, status, _ = talk(LOAD)
+        self.assertEqual((events[-1]["ev"], status), ("error", 1))
+        self.assertIn(witness.VARIABLE, events[-1]["message"])
 
     def test_hello_comes_before_loading_and_end_of_input_finishes_what_is_in_flight(self) -> None:
         adapter = Adapter()

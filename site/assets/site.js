@@ -220,7 +220,9 @@
       const order = (a, b) => group(b) - group(a) || compare(cell(a), cell(b), down ? -1 : 1);
       if (sort) rows.sort(order);
       body.append(...rows);
-      for (const row of rows) row.hidden = !group(row) && !row.textContent.toLowerCase().includes(find.toLowerCase());
+      const asked = find.toLowerCase().split(/\s+/);
+      const found = (text) => asked.every((word) => text.includes(word));
+      for (const row of rows) row.hidden = !group(row) && !found(row.textContent.toLowerCase());
     });
   };
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stats::analysis::{Analysis, Cell};
 use stats::micro::SuiteAnalysis;
+use stats::witness::{Audit, StampErrors};
 
 /// The columns in order, and what each holds.
 pub const COLUMNS: [(&str, &str); 17] = [
@@ -110,16 +111,19 @@ pub fn rows<'a>(run: &'a Run, analysis: &'a Analysis) -> Vec<Row<'a>> {
             backend: &target.backend,
             precision: &target.precision,
         };
-        let first = if cell.status != Status::Ok || cell.metrics.is_empty() {
-            Some(Number::default())
+        let mut first = Vec::new();
+        if cell.status != Status::Ok || cell.metrics.is_empty() {
+            first.push((Number::default(), cell.requests));
         } else {
-            Some(Number {
+            let completed = Number {
                 metric: "completed_requests",
                 unit: "requests",
                 value: Some(cell.requests as f64),
                 ci: None,
-            })
-        };
+            };
+            first.push((completed, cell.requests));
+            first.extend(cell.audit.iter().flat_map(stamp_errors));
+        }
         add_rows(&mut rows, run, &subject, cell, first);
     }
     rows
@@ -139,7 +143,10 @@ pub fn suite_rows<'a>(run: &'a Run, suite: &'a SuiteAnalysis) -> Vec<Row<'a>> {
             backend: &variant.backend,
             precision: &variant.precision,
         };
-        let first = cell.metrics.is_empty().then(Number::default);
+        let first = match cell.metrics.is_empty() {
+            true => vec![(Number::default(), cell.requests)],
+            false => Vec::new(),
+        };
         add_rows(&mut rows, run, &subject, cell, first);
     }
     rows
@@ -154,13 +161,30 @@ struct Number {
     ci: Option<(f64, f64)>,
 }
 
-/// A cell's rows: `first`, which counts its requests, and one per metric.
+/// What the stamps of first and of other tokens may be off at most (95 %), and the looks behind it.
+fn stamp_errors(audit: &Audit) -> [(Number, u64); 2] {
+    let of = |metric, errors: &StampErrors| {
+        let number = Number {
+            metric,
+            unit: "ns",
+            value: Some(errors.high_ns()),
+            ci: None,
+        };
+        (number, audit.looks)
+    };
+    [
+        of("first_stamp_error_ns", &audit.first),
+        of("later_stamp_error_ns", &audit.later),
+    ]
+}
+
+/// A cell's rows: `first`, which are no metrics, and one per metric.
 fn add_rows<'a>(
     rows: &mut Vec<Row<'a>>,
     run: &'a Run,
     subject: &Subject<'a>,
     cell: &'a Cell,
-    first: Option<Number>,
+    first: Vec<(Number, u64)>,
 ) {
     let metrics = cell.metrics.iter().map(|metric| {
         let about = metric.id.describe();
@@ -172,7 +196,6 @@ fn add_rows<'a>(
         };
         (number, metric.n)
     });
-    let first = first.map(|number| (number, cell.requests));
     rows.extend(first.into_iter().chain(metrics).map(|(number, n)| Row {
         run: &run.header.id,
         target: subject.id,

@@ -136,7 +136,7 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     site.page(
         view::paths::CHANGELOG.into(),
         "text.html",
-        &view::changelog::page(input),
+        &view::methodology::changelog(input),
     )?;
     site.page(
         view::paths::GLOSSARY.into(),
@@ -157,6 +157,9 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     for (index, run) in shown.iter().enumerate() {
         let path = run_path(&run.run.header.id);
         site.page(path, "run.html", &view::run::page(run, index == 0))?;
+    }
+    if let Some(feed) = view::data::feed(&shown) {
+        site.add(view::paths::FEED.into(), feed.into_bytes())?;
     }
     let guide = view::guide::page(input, &shown);
     site.several(input, &shown, &guide)?;
@@ -240,6 +243,11 @@ impl Site {
             view::paths::COMPARE.into(),
             "compare.html",
             &view::compare::overview(newest, &pairs),
+        )?;
+        self.page(
+            view::paths::SEARCH.into(),
+            "search.html",
+            &view::search::page(newest, &pairs),
         )?;
         for target in pairs.paged() {
             self.page(

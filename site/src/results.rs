@@ -95,6 +95,9 @@ pub struct Metric<'a> {
     /// absent where n counts launches.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub percentiles: BTreeMap<&'static str, f64>,
+    /// Their 95 % intervals, where there are any.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub percentiles_ci95: BTreeMap<&'static str, (f64, f64)>,
 }
 
 /// A target against another in a case, on the scenario's leading metric.
@@ -216,20 +219,26 @@ fn cell(cell: &analysis::Cell) -> Cell<'_> {
 fn metric(metric: &analysis::Metric) -> Metric<'_> {
     let shape = metric.shape.as_ref();
     let percentiles = shape.into_iter().flat_map(|shape| {
+        let [p50, p90, p95, p99] = shape.intervals;
         [
-            ("p50", Some(shape.p50)),
-            ("p90", shape.p90),
-            ("p95", shape.p95),
-            ("p99", shape.p99),
+            ("p50", Some(shape.p50), p50),
+            ("p90", shape.p90, p90),
+            ("p95", shape.p95, p95),
+            ("p99", shape.p99, p99),
         ]
     });
+    let percentiles = percentiles.filter_map(|(name, value, ci95)| Some((name, value?, ci95)));
     Metric {
         n: metric.n,
         value: metric.value,
         ci95: metric.ci95,
         by_invocation: &metric.by_invocation,
         percentiles: percentiles
-            .filter_map(|(name, value)| Some((name, value?)))
+            .clone()
+            .map(|(name, value, _)| (name, value))
+            .collect(),
+        percentiles_ci95: percentiles
+            .filter_map(|(name, _, ci95)| Some((name, ci95?)))
             .collect(),
     }
 }

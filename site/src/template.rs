@@ -13,7 +13,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-const TEMPLATES: [(&str, &str); 23] = [
+const TEMPLATES: [(&str, &str); 24] = [
     ("base.html", include_str!("../templates/base.html")),
     ("macros.html", include_str!("../templates/macros.html")),
     ("several.html", include_str!("../templates/several.html")),
@@ -39,6 +39,7 @@ const TEMPLATES: [(&str, &str); 23] = [
     ("cost.html", include_str!("../templates/cost.html")),
     ("data.html", include_str!("../templates/data.html")),
     ("glossary.html", include_str!("../templates/glossary.html")),
+    ("search.html", include_str!("../templates/search.html")),
     ("text.html", include_str!("../templates/text.html")),
     ("micro.html", include_str!("../templates/micro.html")),
     (

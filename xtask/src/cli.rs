@@ -273,7 +273,8 @@ struct VerifyArgs {
     /// Whose targets: cpu, cpu-1b, gpu or smoke.
     #[arg(long, default_value = "cpu")]
     profile: String,
-    /// Test the gate itself: ten mutants must fail at every precision.
+    /// Test the checks themselves: ten mutants must fail the gate at every precision, and forged
+    /// stamps the audit.
     #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless", "context"])]
     mutants: bool,
     /// Make the goldens anew from the reference first.

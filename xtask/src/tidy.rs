@@ -22,13 +22,14 @@ const BYTES_MAX: usize = 700_000;
 /// But for the weights of a model that is shipped: training takes too long to be part of a fetch.
 const WEIGHTS_MAX: (&str, usize) = ("data/models/", 8_000_000);
 /// The only folders and files at the root: others need a reason.
-const ROOT: [&str; 25] = [
+const ROOT: [&str; 26] = [
     ".cargo",
     ".ci",
     ".github",
     ".gitignore",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CITATION.cff",
     "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",

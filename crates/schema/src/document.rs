@@ -172,6 +172,7 @@ mod tests {
                 start_ns: 0,
                 end_ns: 0,
                 peak_rss_bytes: Some(1),
+                witnessed: None,
             },
         );
         check(

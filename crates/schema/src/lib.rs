@@ -10,7 +10,6 @@ pub mod budget;
 pub mod bundle;
 pub mod calibration;
 pub mod capacity;
-pub mod device;
 pub mod document;
 pub mod error;
 pub mod golden;

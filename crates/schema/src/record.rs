@@ -166,6 +166,67 @@ pub struct CaseEnd {
     /// Peak resident set of the engine process so far, bytes (`VmHWM`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
+    /// What became of the stamps of its requests under audit; absent: nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witnessed: Option<Witnessed>,
+}
+
+/// What looks at the tokens that an engine had committed found, beside what the stamps of a case's
+/// timed requests claim. Sums, where all else in a record is raw: there are more looks than samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Witnessed {
+    /// How often it was looked, at moments drawn at random (a Poisson process).
+    pub looks: u64,
+    /// Over how long (ns).
+    pub watched_ns: u64,
+    /// First tokens.
+    pub first: Claims,
+    /// All others.
+    pub later: Claims,
+    /// Tokens that were committed under another id than the answer gave them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub contradicted: u64,
+    /// Tokens of answers that had never been committed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncommitted: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// How tokens' stamps and commits stood to each other, summed over looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    /// Stamps.
+    pub tokens: u64,
+    /// Tokens that were not there at a look, and by their stamps should have been.
+    pub early: Sum,
+    /// Tokens that were there at a look, and by their stamps were not yet.
+    pub late: Sum,
+}
+
+/// A count, summed over looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sum {
+    /// Of the counts.
+    pub sum: u64,
+    /// Of their squares.
+    pub squares: u64,
+}
+
+impl Sum {
+    /// Another look's.
+    pub fn add(&mut self, count: u64) {
+        self.sum += count;
+        self.squares += count * count;
+    }
+
+    /// Another launch's.
+    pub fn join(&mut self, other: Self) {
+        self.sum += other.sum;
+        self.squares += other.squares;
+    }
 }
 
 /// How a launch ended.

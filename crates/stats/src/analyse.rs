@@ -3,7 +3,7 @@
 //! give equal bytes.
 
 use crate::analysis::{Analysis, Cell, Course, Metric, MetricId, Shape};
-use crate::ci::mean_interval;
+use crate::ci::{mean_interval, percentile_interval};
 use crate::compare::{Contender, Contest};
 use crate::describe::{cv, describe_sorted, mean, median};
 use crate::disturbance;
@@ -16,6 +16,7 @@ use crate::samples::{Setting, samples};
 use crate::scaling::scaling;
 use crate::stationarity::{drift, effective_size, lag1};
 use crate::utilization::Limits;
+use crate::witness;
 use schema::key::twin_name;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
@@ -129,6 +130,7 @@ fn measure(
         rank: None,
         disturbances: Vec::new(),
         unwatched: 0,
+        audit: None,
     };
     if let Err((status, reason)) = judge(run, target, scenario, case, &evidence) {
         cell.status = status;
@@ -136,6 +138,7 @@ fn measure(
         return (cell, None);
     }
     (cell.disturbances, cell.unwatched) = disturbance::judge(&evidence.complete);
+    cell.audit = witness::audit(&evidence.complete);
     let mut contender = None;
     for id in MetricId::ALL {
         let Some((metric, pooled)) = metric(id, scenario, case, &evidence, setting) else {
@@ -186,7 +189,7 @@ pub(crate) fn from_samples(
     let by_invocation: Vec<f64> = medians.collect::<Option<_>>()?;
     let pooled = sorted(&in_order.concat())?;
     let shape = if per_request {
-        Some(shape(&pooled, requests)?)
+        Some(shape(in_order, &pooled, requests)?)
     } else {
         None
     };
@@ -215,8 +218,8 @@ fn course(invocations: &[Vec<f64>]) -> Course {
     }
 }
 
-/// The pooled samples described; percentiles by the number of requests.
-fn shape(ascending: &[f64], requests: u64) -> Option<Shape> {
+/// The pooled samples of all launches described; percentiles by the number of requests.
+fn shape(launches: &[Vec<f64>], ascending: &[f64], requests: u64) -> Option<Shape> {
     let all = describe_sorted(ascending)?;
     let tail = |p: u8| {
         printable(p, requests.min(ascending.len() as u64))
@@ -232,6 +235,7 @@ fn shape(ascending: &[f64], requests: u64) -> Option<Shape> {
         p90: tail(90),
         p95: tail(95),
         p99: tail(99),
+        intervals: [50.0, 90.0, 95.0, 99.0].map(|p| percentile_interval(launches, ascending, p)),
         max: all.max,
         quantiles: quantiles_of_sorted(ascending),
     })

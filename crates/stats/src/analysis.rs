@@ -4,6 +4,7 @@
 use crate::disturbance::Disturbance;
 use crate::ratio::PairedRatio;
 use crate::usl::Usl;
+use crate::witness::Audit;
 use schema::key::{CaseKey, CellKey};
 use schema::record::Status;
 
@@ -126,6 +127,8 @@ pub struct Cell {
     pub disturbances: Vec<Disturbance>,
     /// Complete invocations whose readings don't suffice to tell.
     pub unwatched: u32,
+    /// What looks at committed tokens found of its stamps; `None`: nobody looked.
+    pub audit: Option<Audit>,
 }
 
 impl Cell {
@@ -250,6 +253,8 @@ pub struct Shape {
     pub p95: Option<f64>,
     /// 99th percentile.
     pub p99: Option<f64>,
+    /// 95 % intervals of p50, p90, p95 and p99 ([`crate::ci::percentile_interval`]).
+    pub intervals: [Option<(f64, f64)>; 4],
     /// Greatest.
     pub max: f64,
     /// At most 160 evenly spaced quantiles, ascending, for an ECDF.

@@ -1,4 +1,4 @@
-//! Intervals: of a mean, and of a median.
+//! Intervals: of a mean, of a percentile, and of a median.
 //!
 //! Student's t: the quantile and the tail that intervals and tests rest on, and
 //! the interval over per-invocation statistics.
@@ -113,9 +113,42 @@ fn rank(n: u64) -> Option<usize> {
     (x > 0).then_some(x as usize)
 }
 
+/// The 95 % interval of a percentile of pooled samples that came in launches: between two order
+/// statistics.
+///
+/// In how large a share of each launch's samples lies at or under the percentile differs from launch
+/// to launch; the t interval of that share, about `p`, is read back as two percentiles. So requests
+/// of one launch aren't taken for independent, and nothing is assumed of their distribution.
+/// Source: R. S. Woodruff, "Confidence Intervals for Medians and Other Position Measures", Journal
+/// of the American Statistical Association 47 (1952). The share's error is never taken for smaller than
+/// that of as many independent samples.
+///
+/// `None` with fewer than two launches, where one has no sample, and where an end lies beyond the
+/// least or the greatest sample: then nothing was seen that could bound it.
+pub fn percentile_interval(launches: &[Vec<f64>], ascending: &[f64], p: f64) -> Option<(f64, f64)> {
+    let value = percentile_of_sorted(ascending, p)?;
+    let share = |launch: &Vec<f64>| {
+        let under = launch.iter().filter(|x| **x <= value).count();
+        (!launch.is_empty()).then(|| under as f64 / launch.len() as f64)
+    };
+    let shares: Vec<f64> = launches.iter().map(share).collect::<Option<_>>()?;
+    let count = shares.len() as f64;
+    let at = p / 100.0;
+    let alone = (at * (1.0 - at) / ascending.len() as f64).sqrt();
+    let error = (stddev(&shares)? / count.sqrt()).max(alone);
+    let half = t_quantile(0.5 + CONFIDENCE / 2.0, count - 1.0)? * error;
+    if at - half <= 0.0 || at + half >= 1.0 {
+        return None;
+    }
+    let end = |at: f64| percentile_of_sorted(ascending, 100.0 * at);
+    Some((end(at - half)?, end(at + half)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::percentile::sorted;
+    use crate::simulate::Random;
 
     #[test]
     fn ranks_are_those_of_exact_arithmetic() {
@@ -134,5 +167,55 @@ mod tests {
         assert_eq!(interval.bounds, Some((2.0, 9.0)));
         assert_eq!(median_interval_of_sorted(&ten[..5]).unwrap().bounds, None);
         assert_eq!(median_interval_of_sorted(&[]), None);
+    }
+
+    /// Five launches that differ, of 100 requests each.
+    fn launches(random: &mut Random) -> Vec<Vec<f64>> {
+        let mut launch = || {
+            let of_launch = 0.05 * random.normal();
+            let request = |_| (of_launch + 0.2 * random.normal()).exp();
+            (0..100).map(request).collect()
+        };
+        (0..5).map(|_| launch()).collect()
+    }
+
+    #[test]
+    fn intervals_cover_the_percentile_that_all_launches_would_have() {
+        let spread = 0.05f64.hypot(0.2);
+        for (p, normal) in [(50.0, 0.0), (90.0, 1.281_551_565_545)] {
+            let truth = (normal * spread).exp();
+            let mut random = Random::new(7);
+            let (mut covered, mut made) = (0, 0);
+            for _ in 0..1000 {
+                let launches = launches(&mut random);
+                let ascending = sorted(&launches.concat()).unwrap();
+                if let Some((low, high)) = percentile_interval(&launches, &ascending, p) {
+                    made += 1;
+                    covered += u32::from((low..=high).contains(&truth));
+                }
+            }
+            // 95 % within 3.5 standard errors of 1000 trials, and a margin above for the floor.
+            assert!(made > 950, "p{p}: {made} intervals");
+            let share = f64::from(covered) / f64::from(made);
+            assert!((0.925..0.985).contains(&share), "p{p}: {share}");
+        }
+    }
+
+    #[test]
+    fn what_nothing_bounds_has_no_interval() {
+        let launches = vec![vec![1.0, 2.0, 3.0], vec![1.0, 2.0, 30.0]];
+        let ascending = sorted(&launches.concat()).unwrap();
+        assert_eq!(
+            percentile_interval(&launches, &ascending, 90.0),
+            None,
+            "beyond the greatest"
+        );
+        assert_eq!(
+            percentile_interval(&launches[..1], &ascending, 50.0),
+            None,
+            "one launch"
+        );
+        let empty = vec![vec![1.0], vec![]];
+        assert_eq!(percentile_interval(&empty, &[1.0], 50.0), None);
     }
 }

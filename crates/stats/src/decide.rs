@@ -173,6 +173,7 @@ mod tests {
             rank: None,
             disturbances: vec![],
             unwatched: 0,
+            audit: None,
         }
     }
 

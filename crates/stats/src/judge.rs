@@ -4,7 +4,7 @@
 //! Work before time: a target that does other work has no speed.
 
 use crate::evidence::Evidence;
-use crate::timing;
+use crate::{timing, witness};
 use schema::key::original;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
@@ -44,7 +44,9 @@ pub(crate) fn judge(
             }
         }
     }
-    timing::check(&evidence.complete).map_err(|reason| (Status::BadTiming, reason))
+    let stamps = timing::check(&evidence.complete);
+    let stamps = stamps.and_then(|()| witness::check(&evidence.complete));
+    stamps.map_err(|reason| (Status::BadTiming, reason))
 }
 
 /// The parity gate passed, for this model and for contexts this long.

@@ -44,6 +44,7 @@ pub mod timing;
 pub mod usl;
 pub mod utilization;
 pub mod window;
+pub mod witness;
 
 pub use analyse::analyse;
 pub use compare::{ALPHA, MATTERS};

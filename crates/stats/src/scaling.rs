@@ -96,6 +96,7 @@ mod tests {
             rank: None,
             disturbances: vec![],
             unwatched: 0,
+            audit: None,
         }
     }
 

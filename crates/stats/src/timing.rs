@@ -26,9 +26,8 @@
 //!    allowed in proportion. This is the sharper of the two; the first catches an
 //!    engine that is honest now and then.
 //!
-//! What this can't see: where inside a request its tokens fell. They are not
-//! streamed, so the split of an honest total into first token and rest is the
-//! engine's word.
+//! What this can't see: where inside a request its tokens fell. They are not streamed;
+//! [`crate::witness`] holds their stamps against what the engine had committed.
 
 use crate::describe::median;
 use crate::evidence::Attempt;

@@ -82,6 +82,10 @@ pub enum Fault {
     Backwards,
     /// A clock at half speed: latencies look twice as good as they are.
     Liar,
+    /// All tokens but the last are stamped a microsecond apart, as soon as work begins.
+    StampsEarly,
+    /// All tokens are stamped at equal distances, so that the first seems to come soon.
+    StampsSpread,
     /// Answers, and never stops answering.
     Flood,
     /// A mebibyte of standard error per batch, to fill a pipe that nobody drains.
@@ -89,7 +93,7 @@ pub enum Fault {
 }
 
 /// Every fault and its variant.
-const NAMES: [(&str, Fault); 36] = [
+const NAMES: [(&str, Fault); 38] = [
     ("", Fault::None),
     ("ok", Fault::None),
     ("slow", Fault::Slow),
@@ -124,6 +128,8 @@ const NAMES: [(&str, Fault); 36] = [
     ("too_few", Fault::TooFew),
     ("backwards", Fault::Backwards),
     ("liar", Fault::Liar),
+    ("stamps_early", Fault::StampsEarly),
+    ("stamps_spread", Fault::StampsSpread),
     ("flood", Fault::Flood),
     ("flood_stderr", Fault::FloodStderr),
 ];
@@ -228,6 +234,19 @@ fn bend(fault: Fault, mut done: Done) -> Done {
             halve(&mut done.started_ns);
             done.token_ns.iter_mut().for_each(halve);
         }
+        Fault::StampsEarly => {
+            let behind_last = done.token_ns.len().saturating_sub(1);
+            for (token, ns) in (1..).zip(&mut done.token_ns[..behind_last]) {
+                *ns = (done.started_ns + 1000 * token).min(*ns);
+            }
+        }
+        Fault::StampsSpread => {
+            let count = done.token_ns.len() as u64;
+            let last_ns = done.token_ns.last().copied().unwrap_or_default();
+            for (token, ns) in (1..).zip(&mut done.token_ns) {
+                *ns = done.started_ns + (last_ns - done.started_ns) * token / count;
+            }
+        }
         _ => {}
     }
     done
@@ -280,5 +299,12 @@ mod tests {
         assert!(!bend(Fault::Backwards, done()).token_ns.is_sorted());
         let liar = bend(Fault::Liar, done());
         assert_eq!((liar.started_ns, liar.token_ns), (105, vec![150, 200, 250]));
+        let mut slow = done();
+        slow.token_ns = vec![50_110, 60_110, 70_110];
+        let early = bend(Fault::StampsEarly, slow.clone());
+        assert_eq!(early.token_ns, [1_110, 2_110, 70_110]);
+        slow.token_ns = vec![60_110, 60_110, 60_110];
+        let spread = bend(Fault::StampsSpread, slow);
+        assert_eq!(spread.token_ns, [20_110, 40_110, 60_110]);
     }
 }

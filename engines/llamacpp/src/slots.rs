@@ -284,9 +284,11 @@ impl Sequence {
 
     fn take(&mut self, logits: &[f32]) {
         match &self.work {
-            Work::Generate(_) => {
+            Work::Generate(job) => {
                 self.next = argmax(logits);
-                self.answer.token_ns.push(now_ns());
+                let index = self.answer.output_ids.len();
+                let token_ns = job.commits().token(index, self.next);
+                self.answer.token_ns.push(token_ns);
                 self.answer.output_ids.push(self.next);
             }
             Work::Force(forced) => {

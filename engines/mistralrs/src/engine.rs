@@ -61,8 +61,9 @@ impl Handle {
     }
 
     /// A request from its turn to its last token.
-    async fn run(&self, prompt: &[u32], new_tokens: usize) -> Result<Answer, EngineError> {
-        let recorder = Arc::new(Recorder::new(new_tokens));
+    async fn run(&self, job: &Job) -> Result<Answer, EngineError> {
+        let (prompt, new_tokens) = (job.prompt_ids(), job.new_tokens() as usize);
+        let recorder = Arc::new(Recorder::new(new_tokens, job.commits().clone()));
         let _turn = self.turns.acquire().await.map_err(EngineError::internal)?;
         let seat = self.in_flight.join();
         let started_ns = now_ns();
@@ -81,10 +82,7 @@ impl Handle {
 async fn answer(handle: Handle, job: Job) {
     // It has left before it is answered: what the answer sets off is not in flight
     // together with it.
-    match handle
-        .run(job.prompt_ids(), job.new_tokens() as usize)
-        .await
-    {
+    match handle.run(&job).await {
         Ok(answer) => job.done(answer),
         Err(error) => job.failed(error),
     }

@@ -9,8 +9,8 @@ use mistralrs::{
     Constraint, CustomLogitsProcessor, NormalRequest, Request, RequestMessage, Response,
     SamplingParams,
 };
-use protocol::clock::now_ns;
 use protocol::engine::EngineError;
+use protocol::witness::Commits;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -67,6 +67,7 @@ pub async fn finished(mut stream: Receiver<Response>) -> Result<(), EngineError>
 /// tokens asked for: mistral.rs computes one more where a prefill gave the last.
 pub struct Recorder {
     new_tokens: usize,
+    commits: Commits,
     recorded: Mutex<Recorded>,
 }
 
@@ -83,9 +84,10 @@ pub struct Recorded {
 
 impl Recorder {
     /// With room for `new_tokens`: nothing is allocated while something is timed.
-    pub fn new(new_tokens: usize) -> Self {
+    pub fn new(new_tokens: usize, commits: Commits) -> Self {
         Self {
             new_tokens,
+            commits,
             recorded: Mutex::new(Recorded {
                 ids: Vec::with_capacity(new_tokens),
                 token_ns: Vec::with_capacity(new_tokens),
@@ -116,11 +118,11 @@ impl Recorder {
 impl CustomLogitsProcessor for Recorder {
     fn apply(&self, logits: &Tensor, context: &[u32]) -> candle_core::Result<Tensor> {
         let id = greedy(logits)?;
-        let token_ns = now_ns();
         let mut recorded = lock(&self.recorded);
         if recorded.ids.len() == self.new_tokens {
             return Ok(logits.clone());
         }
+        let token_ns = self.commits.token(recorded.ids.len(), id);
         let before = recorded.ids.last();
         if before.is_some_and(|id| context.last() != Some(id)) {
             let index = recorded.ids.len() - 1;
@@ -214,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_recorder_changes_nothing_and_stops_in_time() {
-        let recorder = Recorder::new(2);
+        let recorder = Recorder::new(2, Commits::default());
         let logits = tensor(&[0.0, 3.0, 1.0]);
         let out = recorder.apply(&logits, &[5]).unwrap();
         assert_eq!(
@@ -231,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_recorder_notices_another_choice_and_an_early_end() {
-        let recorder = Recorder::new(2);
+        let recorder = Recorder::new(2, Commits::default());
         let logits = tensor(&[0.0, 3.0, 1.0]);
         recorder.apply(&logits, &[5]).unwrap();
         assert!(recorder.take().is_err());

@@ -8,6 +8,7 @@ use crate::tokens::Words;
 use protocol::clock::now_ns;
 use protocol::engine::EngineError;
 use protocol::wire::{FailureKind, Load};
+use protocol::witness::Commits;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -126,7 +127,7 @@ impl Endpoint {
         for extras in [true, false] {
             for &prompt in &prompts {
                 self.form = Form { prompt, extras };
-                match self.generate(&sample, 1) {
+                match self.generate(&sample, 1, &Commits::default()) {
                     Ok(generated) => {
                         self.settle_bos(&sample, &generated.reply)?;
                         return Ok(generated.reply);
@@ -156,7 +157,7 @@ impl Endpoint {
             (_, Some(counted)) if counted == asked => Ok(()),
             (Prompt::Text { .. }, Some(counted)) if counted + 1 == asked => {
                 self.form.prompt = Prompt::Text { write_bos: true };
-                let streamed = self.generate(sample, 1).ok();
+                let streamed = self.generate(sample, 1, &Commits::default()).ok();
                 let counted = streamed.and_then(|generated| generated.reply.prompt_tokens);
                 match counted.or_else(|| self.count_unstreamed(sample)) {
                     Some(counted) if counted == asked => Ok(()),
@@ -191,7 +192,12 @@ impl Endpoint {
     }
 
     /// One generation.
-    pub fn generate(&self, prompt_ids: &[u32], new_tokens: u32) -> Result<Generated, Failed> {
+    pub fn generate(
+        &self,
+        prompt_ids: &[u32],
+        new_tokens: u32,
+        commits: &Commits,
+    ) -> Result<Generated, Failed> {
         let body = self.body(prompt_ids, new_tokens).map_err(Failed::Other)?;
         let body = body.to_string();
         let expected_bytes = (new_tokens as usize + 4) * 512;
@@ -203,7 +209,8 @@ impl Endpoint {
         let sent_ns = now_ns();
         let posted = self.client.post(self.route.path(), body.as_bytes());
         let mut answer = posted.map_err(Failed::Http)?;
-        let recording = Recording::make(answer.body_mut().as_reader(), expected_bytes)
+        let body = answer.body_mut().as_reader();
+        let recording = Recording::make(body, expected_bytes, |piece| commits.piece(piece))
             .map_err(|error| broken(format!("the stream was cut off ({error})")))?;
         let reply = recording.read(self.route).map_err(broken)?;
         Ok(Generated { sent_ns, reply })

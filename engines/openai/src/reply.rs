@@ -6,7 +6,6 @@
 //! passed over (WHATWG HTML, § 9.2.6).
 
 use crate::config::Route;
-use protocol::clock::now_ns;
 use serde_json::Value;
 use std::io::Read;
 
@@ -50,8 +49,12 @@ pub struct Chunk {
 }
 
 impl Recording {
-    /// Read a body to its end.
-    pub fn make(mut body: impl Read, expected_bytes: usize) -> std::io::Result<Self> {
+    /// Read a body to its end; `stamp` gives the time when piece n, from 0, is here.
+    pub fn make(
+        mut body: impl Read,
+        expected_bytes: usize,
+        stamp: impl Fn(usize) -> u64,
+    ) -> std::io::Result<Self> {
         let mut bytes = Vec::with_capacity(expected_bytes);
         let mut pieces = Vec::with_capacity(expected_bytes / 128);
         let mut buffer = [0; 16 << 10];
@@ -60,7 +63,7 @@ impl Recording {
             if read == 0 {
                 return Ok(Self { bytes, pieces });
             }
-            let at_ns = now_ns();
+            let at_ns = stamp(pieces.len());
             bytes.extend_from_slice(&buffer[..read]);
             pieces.push(Piece {
                 at_ns,
@@ -208,9 +211,12 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::clock::now_ns;
 
     fn read(stream: &str, route: Route) -> Result<Reply, String> {
-        Recording::make(stream.as_bytes(), 0).unwrap().read(route)
+        Recording::make(stream.as_bytes(), 0, |_| now_ns())
+            .unwrap()
+            .read(route)
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn serve(endpoint: &Endpoint, flights: &Flights, job: Job) {
 }
 
 fn answer(endpoint: &Endpoint, job: &Job) -> Result<Answer, EngineError> {
-    let generated = endpoint.generate(job.prompt_ids(), job.new_tokens());
+    let generated = endpoint.generate(job.prompt_ids(), job.new_tokens(), job.commits());
     let generated = generated.map_err(EngineError::from)?;
     let reply = &generated.reply;
     endpoint.check_prompt(job.prompt_ids(), reply)?;

@@ -92,10 +92,11 @@ fn rounds(inbox: &Receiver<Job>) {
             running.push((job, last, answer));
         }
         let batch = running.len() as u32;
-        for (_, last, answer) in &mut running {
+        for (job, last, answer) in &mut running {
             *last = (*last + 1) % VOCABULARY;
+            let index = answer.output_ids.len();
+            answer.token_ns.push(job.commits().token(index, *last));
             answer.output_ids.push(*last);
-            answer.token_ns.push(now_ns());
             answer.batch = answer.batch.max(batch);
         }
         let finished = |(job, _, answer): &(Job, u32, Answer)| {

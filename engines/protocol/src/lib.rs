@@ -28,6 +28,7 @@ pub mod panicked;
 pub mod scheduler;
 mod weight_files;
 pub mod wire;
+pub mod witness;
 
 pub use model_config::{architecture, sliding_window};
 pub use weight_files::safetensors_files;

@@ -4,6 +4,7 @@
 
 use crate::engine::EngineError;
 use crate::wire::{Done, Event, Failure, Generate, Hello, Load, Loaded};
+use crate::witness::{Commits, Witness};
 
 /// An inference engine that schedules by itself. One value serves one process.
 pub trait Scheduler: Sized {
@@ -38,6 +39,7 @@ pub trait Scheduler: Sized {
 pub struct Job {
     generate: Generate,
     received_ns: u64,
+    commits: Commits,
     reply: Option<Box<dyn FnOnce(Event) + Send>>,
 }
 
@@ -46,7 +48,7 @@ pub struct Job {
 pub struct Answer {
     /// The scheduler took it up: its first work began.
     pub started_ns: u64,
-    /// When each output token was known on the host; `new_tokens` entries.
+    /// When each output token was known on the host, by [`Job::commits`]; `new_tokens` entries.
     pub token_ns: Vec<u64>,
     /// The output tokens; `new_tokens` entries, or none with `output_text`.
     pub output_ids: Vec<u32>,
@@ -66,8 +68,20 @@ impl Job {
         Self {
             generate,
             received_ns,
+            commits: Commits::default(),
             reply: Some(Box::new(reply)),
         }
+    }
+
+    /// The same job, whose tokens are committed for whoever watches.
+    pub fn witnessed(mut self, witness: &Witness) -> Self {
+        self.commits = witness.of(self.generate.id);
+        self
+    }
+
+    /// What its tokens must be stamped by, each when it is known on the host.
+    pub fn commits(&self) -> &Commits {
+        &self.commits
     }
 
     /// The prompt, never empty.

@@ -24,6 +24,7 @@ use crate::engine::{Engine, EngineError};
 use crate::panicked;
 use crate::scheduler::Scheduler;
 use crate::wire::{Event, Failure, FailureKind, Hello, Load, Loaded, PROTOCOL, Request};
+use crate::witness::{self, Witness};
 use batch::{Batched, Timeline};
 use input::{First, Lines};
 use scheduled::Scheduled;
@@ -44,7 +45,12 @@ trait Adapter: Sized {
     /// One request with nothing else in flight, and what must not be timed after it.
     fn alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError>;
     /// Answer until the input ends; the exit status, or the failure to write.
-    fn answer<R: Read + Send + 'static, W: Write>(self, lines: Lines<R>, out: W) -> io::Result<u8>;
+    fn answer<R: Read + Send + 'static, W: Write>(
+        self,
+        lines: Lines<R>,
+        out: W,
+        witness: Witness,
+    ) -> io::Result<u8>;
 }
 
 /// The whole of the `main` of an adapter that implements [`Engine`].
@@ -134,6 +140,10 @@ fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
     };
     send(&mut out, &[Event::Hello(hello.clone())])?;
 
+    let witness = match guarded(watched) {
+        Ok(witness) => witness,
+        Err(stop) => return stop.last_words(&mut out),
+    };
     let start_ns = crate::clock::now_ns();
     let adapter = match guarded(|| A::load(&load, &hello)) {
         Ok((adapter, mut loaded)) => {
@@ -144,7 +154,16 @@ fn loaded<A: Adapter, R: Read + Send + 'static, W: Write>(
         }
         Err(stop) => return stop.last_words(&mut out),
     };
-    adapter.answer(lines, out)
+    adapter.answer(lines, out, witness)
+}
+
+/// Where tokens are committed.
+fn watched() -> Result<Witness, EngineError> {
+    Witness::from_env().map_err(|error| {
+        let variable = witness::VARIABLE;
+        let what = format!("the file that {variable} names can't be mapped ({error}): unset it");
+        EngineError::internal(what)
+    })
 }
 
 /// The engine's `hello`, with what the runtime knows about the build.

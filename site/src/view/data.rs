@@ -4,9 +4,10 @@
 use super::Shown;
 use super::frame::{Frame, published};
 use super::paths::{self, run_path};
+use super::place;
 use crate::export::{self, COLUMNS};
 use crate::fmt::{self, Unit};
-use crate::html::slug;
+use crate::html::{escape, slug};
 use crate::results;
 use crate::words::plural;
 use anyhow::Result;
@@ -222,6 +223,42 @@ fn formats() -> Vec<Format> {
         .chain(SOURCES)
         .map(|(title, source)| described(title, source))
         .collect()
+}
+
+/// The runs as an Atom feed (RFC 4287), the newest first; `None` where nobody said where the site will
+/// be published, because a feed's links must be whole.
+pub fn feed(all: &[Shown]) -> Option<String> {
+    let input = all.first()?.input;
+    input.publishing.base_url?;
+    let mut runs: Vec<&Shown> = all.iter().collect();
+    runs.sort_by(|a, b| b.run.header.started.cmp(&a.run.header.started));
+    let entries: String = runs
+        .iter()
+        .map(|shown| {
+            let header = &shown.run.header;
+            let page = escape(&published(input, &run_path(&header.id)));
+            let about = format!(
+                "{} on {}",
+                plural(shown.targets().len() as u64, "target", "targets"),
+                place::place(shown)
+            );
+            format!(
+                "<entry><title>Run {id}</title><id>{page}</id><link href=\"{page}\"/>\
+                 <updated>{started}</updated><summary>{about}</summary></entry>\n",
+                id = escape(&header.id),
+                started = escape(&header.started),
+                about = escape(&about)
+            )
+        })
+        .collect();
+    let home = escape(&published(input, paths::INDEX));
+    Some(format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
+         <feed xmlns=\"http://www.w3.org/2005/Atom\"><title>LLM inference in Rust, measured: runs</title>\
+         <id>{home}</id><link href=\"{home}\"/><author><name>llm-engine-bench</name></author>\
+         <updated>{updated}</updated>\n{entries}</feed>\n",
+        updated = escape(&runs.first()?.run.header.started)
+    ))
 }
 
 /// schema.org's Dataset, as a script that nothing runs.

@@ -3,7 +3,7 @@
 
 use super::instrument;
 use super::nav::Nav;
-use super::paths::run_path;
+use super::paths::{self, run_path};
 use crate::Input;
 use schema::run::Run;
 use serde::Serialize;
@@ -21,6 +21,8 @@ pub struct Frame {
     pub banners: Vec<String>,
     /// The navigation.
     pub nav: Nav,
+    /// Path of the search, or empty.
+    pub search: &'static str,
     /// Id of the run shown, or empty.
     pub run_id: String,
     /// Path of its page, or empty.
@@ -46,6 +48,10 @@ impl Frame {
             root: if path.contains('/') { "../" } else { "" },
             banners: banners(input, run),
             nav: Nav::new(input, path),
+            search: match input.runs.is_empty() {
+                true => "",
+                false => paths::SEARCH,
+            },
             run_id: run.map(|r| r.header.id.clone()).unwrap_or_default(),
             run_path: run.map(|r| run_path(&r.header.id)).unwrap_or_default(),
             started: run.map(|r| r.header.started.clone()).unwrap_or_default(),

@@ -1,11 +1,11 @@
 //! The methodology: an authored text, the definition of every metric as the program
 //! that computes it states it, what a model that was trained here writes, and how the
-//! statistics fared on data of known truth.
+//! statistics fared on data of known truth. And what changed in it.
 
 use super::frame::Frame;
-use super::place;
 use super::scenario::{MetricWords, words};
-use crate::authored::METHODOLOGY;
+use super::{paths, place};
+use crate::authored::{CHANGELOG, METHODOLOGY};
 use crate::{Input, fmt, markdown};
 use schema::simulation::{PowerRow, ShapeRow, Simulation, SimulationRow};
 use schema::train::{Shipped, Written};
@@ -236,5 +236,27 @@ fn shape(row: &ShapeRow) -> Shape {
         false_positive_test: fmt::percent(row.found.false_positive_test),
         false_positive: fmt::percent(row.found.false_positive),
         power: fmt::percent(row.found.power),
+    }
+}
+
+/// A page that is a text and nothing else.
+#[derive(Serialize)]
+pub struct TextPage {
+    frame: Frame,
+    kicker: &'static str,
+    text: String,
+}
+
+/// The changelog of the methodology: an authored text, dated.
+pub fn changelog(input: &Input) -> TextPage {
+    TextPage {
+        frame: place::frame(
+            input,
+            paths::CHANGELOG,
+            "What changed in how this is measured",
+            "Dated changes of the methodology, with the results that each touches.",
+        ),
+        kicker: "Changelog",
+        text: markdown::render(CHANGELOG.of(input.authored), 2),
     }
 }

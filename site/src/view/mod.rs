@@ -4,7 +4,6 @@
 pub mod answer;
 pub mod architectures;
 pub mod cells;
-pub mod changelog;
 pub mod compare;
 pub mod compare_target;
 pub mod cost;
@@ -41,6 +40,7 @@ pub mod roadmap;
 pub mod roofline;
 pub mod run;
 pub mod scenario;
+pub mod search;
 pub mod standing;
 pub mod tables;
 

@@ -80,6 +80,12 @@ impl Destination {
     }
 }
 
+/// Path and label of every page that the navigation knows.
+pub fn pages(input: &Input) -> Vec<(String, String)> {
+    let pages = destinations(input).into_iter().flat_map(|d| d.pages);
+    pages.filter(|(path, _)| path != paths::SEARCH).collect()
+}
+
 fn destinations(input: &Input) -> Vec<Destination> {
     let newest = input.runs.first();
     let mut all = vec![
@@ -118,6 +124,7 @@ fn destinations(input: &Input) -> Vec<Destination> {
     if let Some(run) = newest {
         let mut pages = vec![
             (paths::DATA.into(), "Downloads".into()),
+            (paths::SEARCH.into(), "Search".into()),
             (paths::COVERAGE.into(), "Coverage".into()),
         ];
         let runs = input.runs.iter().map(|run| &run.header.id);

@@ -6,6 +6,8 @@ use crate::words::plural;
 use schema::key::{CaseKey, Twin, TwinRole};
 use stats::MATTERS;
 use stats::analysis::{MetricId, Noise, TwinPair};
+use stats::describe::median;
+use stats::tie::least_found;
 
 /// The part of an axis of ratios in which a difference doesn't matter.
 pub const BAND: Option<(f64, f64)> = Some((1.0 / MATTERS, MATTERS));
@@ -32,6 +34,21 @@ pub fn sentence(shown: &Shown, at: &CaseKey, metric: MetricId) -> String {
     };
     let here: Vec<&TwinPair> = noise.of_case(at).collect();
     format!("{} {}", pairs(&here), enlarged(noise))
+}
+
+/// The least difference that a case's comparisons would find.
+pub fn power(shown: &Shown, at: &CaseKey) -> String {
+    let comparisons = shown.analysis.comparisons.iter();
+    let of_case = comparisons.filter(|c| c.scenario == at.scenario && c.case == at.case);
+    let least = of_case.filter_map(|c| least_found(c.ci95, c.blocks));
+    match median(&least.collect::<Vec<_>>()) {
+        Some(ratio) => format!(
+            " Half of these comparisons would find a true difference of {} or less in four runs of \
+             five.",
+            fmt::percent_more(ratio)
+        ),
+        None => String::new(),
+    }
 }
 
 /// A case's A/A pairs.

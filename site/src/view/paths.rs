@@ -19,6 +19,8 @@ pub const METHODOLOGY: &str = "methodology.html";
 pub const ENGINES: &str = "engines.html";
 /// What tokens cost.
 pub const COST: &str = "cost.html";
+/// The runs, for feed readers.
+pub const FEED: &str = "feed.xml";
 /// The records, and what they mean.
 pub const DATA: &str = "data.html";
 /// The terms.
@@ -31,6 +33,8 @@ pub const HYPOTHESES: &str = "hypotheses.html";
 pub const KERNELS: &str = "kernels.html";
 /// What lies below the engines.
 pub const MICRO: &str = "micro.html";
+/// All that can be looked for.
+pub const SEARCH: &str = "search.html";
 /// What there is to gain.
 pub const ROADMAP: &str = "roadmap.html";
 

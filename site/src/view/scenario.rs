@@ -14,12 +14,14 @@ use super::{
 };
 use crate::chart::Figure;
 use crate::html::slug;
-use crate::markdown;
+use crate::{fmt, markdown};
+use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::scenario::LoadShape;
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::metrics::{Better, Sample};
+use stats::witness::Audit;
 
 /// The page.
 #[derive(Serialize)]
@@ -70,6 +72,8 @@ struct CaseView {
     comparisons: Vec<ComparisonGroup>,
     comparison_metric: String,
     noise: String,
+    /// How far stamps may be off; empty where nobody looked.
+    stamps: String,
     figures: Vec<Figure>,
 }
 
@@ -212,8 +216,12 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
             .unwrap_or_default(),
         noise: shown
             .leading(scenario)
-            .map(|id| noise::sentence(shown, &scenario.case_key(case), id))
+            .map(|id| {
+                let at = scenario.case_key(case);
+                noise::sentence(shown, &at, id) + &noise::power(shown, &at)
+            })
             .unwrap_or_default(),
+        stamps: stamps(shown, &scenario.case_key(case)),
         // Under load, latency depends on what the others do: its distribution
         // would invite comparing engines that were offered different work. Of several
         // cases, the one that stands for the scenario has it: a page has a limit.
@@ -224,6 +232,38 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
             .filter_map(|id| distribution(shown, scenario, case, id))
             .collect(),
     }
+}
+
+/// How far the stamps of a case may be off, of the target of which least is known.
+fn stamps(shown: &Shown, at: &CaseKey) -> String {
+    let cells = shown.analysis.cells.iter();
+    let audits = cells.filter(|cell| cell.case_key() == *at && cell.audit.is_some());
+    let audits: Vec<(&str, Audit)> = audits
+        .filter_map(|cell| Some((cell.target.as_str(), cell.audit?)))
+        .collect();
+    let worst = |errors: fn(&Audit) -> f64| {
+        let of = audits
+            .iter()
+            .map(|(target, audit)| (*target, errors(audit)));
+        let (target, ns) = of.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+        Some(format!("{} ({target})", fmt::quantity(fmt::Unit::Ns, ns)))
+    };
+    let first = worst(|audit| audit.first.high_ns());
+    let later = worst(|audit| audit.later.high_ns());
+    let (Some(first), Some(later)) = (first, later) else {
+        return String::new();
+    };
+    let looks = audits
+        .iter()
+        .map(|(_, audit)| audit.looks)
+        .min()
+        .unwrap_or(0);
+    format!(
+        "Stamps were held against the tokens that were there at {} or more random moments for each \
+         target: with 95 % confidence those of first tokens are off by no more than {first} in \
+         the mean, those of others by no more than {later}.",
+        fmt::count(looks)
+    )
 }
 
 /// Whether a chart along the axis tells more than the tables: what is fixed per

@@ -10,7 +10,7 @@ use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use serde::Serialize;
-use stats::analysis::{Cell, Metric, MetricId, Role};
+use stats::analysis::{Cell, Metric, MetricId, Role, Shape};
 use stats::metrics::{Better, Sample};
 use stats::stationarity::is_flagged;
 
@@ -45,7 +45,7 @@ pub struct MetricRow {
     /// Invocations.
     pub invocations: u32,
     /// p50, p90, p95, p99, MAD: dashes where not printable.
-    pub shape: Vec<String>,
+    pub shape: Vec<Printed>,
     /// Coefficient of variation across invocations.
     pub cv: String,
     /// Whether it is over the limit.
@@ -153,13 +153,28 @@ pub fn metrics(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Vec<Me
     all
 }
 
+/// A number of a table, and its interval where it has one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Printed {
+    value: String,
+    interval: Option<String>,
+}
+
+impl Printed {
+    fn none() -> Self {
+        Self {
+            value: fmt::NONE.into(),
+            interval: None,
+        }
+    }
+}
+
 fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> MetricRow {
     let unit = Unit::of(id);
     let (value, interval) = fmt::with_interval(unit, metric.value, metric.ci95);
-    let printed = |value: Option<f64>| value.map_or(fmt::NONE.into(), |v| fmt::quantity(unit, v));
     let shape = match &metric.shape {
-        Some(s) => [Some(s.p50), s.p90, s.p95, s.p99, Some(s.mad)].map(printed),
-        None => [const { None }; 5].map(printed),
+        Some(shape) => percentiles(unit, shape),
+        None => vec![Printed::none(); 5],
     };
     let course = metric.course.as_ref();
     let drift = course.and_then(|course| course.drift.as_ref());
@@ -176,7 +191,7 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
         interval: interval.unwrap_or_else(|| fmt::NONE.into()),
         n: fmt::count(metric.n),
         invocations: cell.invocations,
-        shape: shape.to_vec(),
+        shape,
         cv: metric.cv_invocations.map_or(fmt::NONE.into(), fmt::percent),
         unsteady: metric.reproducible() == Some(false),
         lag1: number(course.and_then(|c| c.lag1).map(fmt::delta)),
@@ -191,6 +206,26 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
         by_invocation: by_invocation.join(", "),
         disturbed: flag(cell),
     }
+}
+
+/// p50, p90, p95, p99 and MAD. A percentile of the tail is printed where its interval is known.
+fn percentiles(unit: Unit, shape: &Shape) -> Vec<Printed> {
+    let with_interval = |value: Option<f64>, ci: Option<(f64, f64)>| {
+        let (value, interval) = fmt::with_interval(unit, value?, ci);
+        Some(Printed { value, interval })
+    };
+    let [p50, p90, p95, p99] = shape.intervals;
+    let tail = |value: Option<f64>, ci: Option<(f64, f64)>| with_interval(value, Some(ci?));
+    let all = [
+        with_interval(Some(shape.p50), p50),
+        tail(shape.p90, p90),
+        tail(shape.p95, p95),
+        tail(shape.p99, p99),
+        with_interval(Some(shape.mad), None),
+    ];
+    let all = all.into_iter();
+    all.map(|printed| printed.unwrap_or_else(Printed::none))
+        .collect()
 }
 
 /// Whether an interval of a case reaches under 0 where no value can be.

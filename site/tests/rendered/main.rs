@@ -1,6 +1,5 @@
 //! The site rendered from made-up runs, and what must stand on its pages.
 
-mod around;
 mod common;
 mod exhibits;
 mod hostile;

@@ -183,6 +183,7 @@ impl Synthetic {
             start_ns: first_ns,
             end_ns: now,
             peak_rss_bytes: None,
+            witnessed: None,
         }));
         events.push(RecordEvent::End(End {
             status: Status::Ok,

@@ -6,7 +6,7 @@
 //! Counters of a real run: every case has readings of the engine's own process,
 //! of the host and of what reading cost, and so has a case that failed.
 
-use crate::checkout::{Checkout, PROFILE, text};
+use crate::checkout::{Checkout, PROFILE, text, turns_alone};
 use schema::record::{RequestRecord, Status};
 
 /// What `fake` wrote of one batch.
@@ -97,6 +97,32 @@ fn a_clock_that_lies_or_runs_backwards_is_caught() {
             Status::BadTiming
         };
         assert_eq!(status, wanted, "{target} {cell}: {reason}");
+    }
+}
+
+/// Both would pass every other check: the last token is stamped truly.
+#[test]
+fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
+    let checkout = Checkout::with(&["stamps_early", "stamps_spread"]);
+    checkout.profile(&turns_alone(20).replace("invocations = 2", "invocations = 1"));
+    let (output, run) = checkout.bench(&[("FAKE_PREFILL_US", "20000")]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    for (target, cell, status, reason, _) in checkout.cells(&run) {
+        if target == "fake.cpu.f32" {
+            assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+            continue;
+        }
+        assert_eq!(status, Status::BadTiming, "{target} {cell}: {reason}");
+        assert!(reason.contains("before they are there"), "{reason}");
+    }
+    for log in &run.launches {
+        let witnessed = log.case_ends[0]
+            .witnessed
+            .expect("there is room for the file");
+        assert!(witnessed.looks > 0 && witnessed.watched_ns > 0);
+        assert_eq!((witnessed.first.tokens, witnessed.later.tokens), (20, 100));
+        assert_eq!((witnessed.contradicted, witnessed.uncommitted), (0, 0));
+        assert_eq!(witnessed.later.late.sum, 0);
     }
 }
 

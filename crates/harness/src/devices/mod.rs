@@ -6,8 +6,8 @@ pub mod vulkan;
 
 use crate::engine::EngineFailure;
 use crate::machine::Gpu;
-use schema::device::Device;
 use schema::record::Status;
+use schema::registry::Device;
 use schema::registry::Registry;
 use std::collections::BTreeMap;
 use std::sync::Mutex;

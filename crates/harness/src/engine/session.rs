@@ -8,11 +8,14 @@ use super::life::check_protocol;
 use super::process::{Input, Process};
 use super::{EngineFailure, Program};
 use protocol::wire::{
-    Done, Event, Failure, Generate, Hello, Load, Loaded, PROTOCOL, Request, Score, Scored,
+    Batching, Done, Event, Failure, Generate, Hello, Load, Loaded, PROTOCOL, Request, Score, Scored,
 };
+use protocol::witness::{self, Ring};
 use schema::plan::Plan;
-use schema::record::Status;
+use schema::record::{Ready, Status};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// An engine that has loaded its model.
@@ -30,6 +33,8 @@ pub struct Session {
     in_flight: BTreeMap<u64, Due>,
     next_id: u64,
     request_timeout: Duration,
+    /// Where it commits its tokens.
+    ring: Option<Arc<Ring>>,
 }
 
 /// How long loading and answering may take.
@@ -89,9 +94,65 @@ impl Session {
                 in_flight: BTreeMap::new(),
                 next_id: 1,
                 request_timeout: patience.request,
+                ring: None,
             }),
             Err(failure) => Err(process.fall(failure)),
         }
+    }
+
+    /// The same for a program that commits its tokens as they are produced. Where there is no
+    /// room for the file that they go into, nobody looks.
+    pub fn open_watched(
+        program: &Program,
+        load: &Load,
+        patience: Patience,
+    ) -> Result<Self, (EngineFailure, String)> {
+        // In memory, where the system has such a folder: nothing is written to a disk.
+        let shm = Path::new("/dev/shm");
+        let file = match shm.is_dir() {
+            true => tempfile::NamedTempFile::new_in(shm),
+            false => tempfile::NamedTempFile::new(),
+        };
+        let ring = file.and_then(|file| Ok((Ring::create(file.as_file())?, file)));
+        let Ok((ring, file)) = ring else {
+            return Self::open(program, load, patience);
+        };
+        let mut program = program.clone();
+        let path = file.path().to_string_lossy().into_owned();
+        program.env.push((witness::VARIABLE.into(), path));
+        // Its name goes with `file`: by then the process has it in its memory.
+        let session = Self::open(&program, load, patience)?;
+        Ok(Self {
+            ring: Some(Arc::new(ring)),
+            ..session
+        })
+    }
+
+    /// As it stands in a launch's record.
+    pub(crate) fn ready(&self) -> Ready {
+        let batching = match self.hello.capabilities.batching {
+            Batching::None => "none",
+            Batching::StaticEqualLength => "static_equal_length",
+            Batching::Continuous => "continuous",
+        };
+        let mut notes = self.hello.capabilities.notes.clone();
+        notes.extend(self.hello.capabilities.position_gap.clone());
+        Ready {
+            version: self.hello.version.clone(),
+            build: self.hello.build.clone(),
+            batching: batching.into(),
+            notes,
+            hello_ns: self.hello_ns,
+            ready_ns: self.ready_ns,
+            load_ns: self.loaded.load_ns,
+            weight_bytes: self.loaded.weight_bytes,
+            kv_bytes_per_token: self.loaded.kv_bytes_per_token,
+        }
+    }
+
+    /// Where it commits its tokens, if somebody may look.
+    pub fn ring(&self) -> Option<Arc<Ring>> {
+        self.ring.clone()
     }
 
     fn handshake(

@@ -1,6 +1,7 @@
 //! One process from start to end: load, the cases of the launch, close; and its
 //! record file, which ends in how it ended.
 
+use super::audit::Audit;
 use super::case_prompts::case_prompts;
 use super::issue::issue;
 use super::load::{CasePrompts, Stop, Window};
@@ -19,11 +20,11 @@ use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use base::files::{Appender, launch_file};
 use protocol::clock::now_ns;
-use protocol::wire::{Batching, Load};
+use protocol::wire::Load;
 use schema::capacity::{self, Capacity};
 use schema::key::original;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
-use schema::record::{CaseEnd, End, LaunchRecord, Readings, Ready, RecordEvent, Status};
+use schema::record::{CaseEnd, End, LaunchRecord, Readings, RecordEvent, Status};
 use schema::registry::Target;
 use schema::scenario::LoadShape;
 use std::collections::VecDeque;
@@ -78,6 +79,8 @@ pub(super) struct Running<'a> {
 pub(super) struct Engine {
     pub(super) session: Session,
     pub(super) sampler: Sampler,
+    /// Holds its stamps against what it commits.
+    pub(super) audit: Audit,
     /// Whether the process serves other launches too, so that a peak of memory is one of a
     /// case.
     shared: bool,
@@ -90,12 +93,15 @@ impl Engine {
     fn begin(&mut self, case: &Case) {
         self.reset_peak();
         self.sampler.begin(&case.id);
+        self.audit.begin();
+        self.audit.watch();
     }
 
     /// A case in turns begins.
     pub(super) fn begin_turns(&mut self, case: &Case) {
         self.reset_peak();
         self.sampler.begin_turns(&case.id);
+        self.audit.begin();
     }
 
     fn reset_peak(&mut self) {
@@ -166,10 +172,12 @@ impl<'a> Running<'a> {
         match opened {
             Err(fallen) => running.fallen = Some(fallen),
             Ok(session) => {
-                running.record.event(RecordEvent::Ready(ready(&session)))?;
+                running.record.event(RecordEvent::Ready(session.ready()))?;
                 let device = gpu::device_of(&context.target.backend);
+                let seed = context.plan.seed ^ session.start_ns();
                 running.engine = Some(Engine {
                     sampler: Sampler::start(session.pid(), device),
+                    audit: Audit::of(&session, seed),
                     session,
                     shared: shares(context.plan, scenario, context.target),
                     knows_peak: false,
@@ -251,7 +259,7 @@ impl<'a> Running<'a> {
                 context.plan.warmup_requests,
                 offered(context, launch, case),
                 prompts,
-                &mut kept(record),
+                &mut kept(record, &mut engine.audit),
             );
             self.case_over(case, result)?;
         }
@@ -264,13 +272,14 @@ impl<'a> Running<'a> {
         case: &Case,
         result: Result<Window, Stop>,
     ) -> Result<(), Stop> {
-        let Some(engine) = &self.engine else {
+        let Some(engine) = &mut self.engine else {
             return result.map(drop);
         };
         let peak_rss_bytes = match engine.knows_peak {
             true => peak_rss_bytes(engine.session.pid()),
             false => None,
         };
+        let witnessed = engine.audit.end();
         // Of a case that failed, too: they may tell why.
         let readings = schema::telemetry::kept(engine.sampler.take());
         for readings in readings.chunks(READINGS_PER_LINE) {
@@ -284,6 +293,7 @@ impl<'a> Running<'a> {
             start_ns: window.start_ns,
             end_ns: window.end_ns,
             peak_rss_bytes,
+            witnessed,
         };
         self.record
             .event(RecordEvent::CaseEnd(end))
@@ -365,14 +375,18 @@ fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Resul
             ),
         )
     };
-    Session::open(context.program, &load, Patience::of(context.plan))
+    Session::open_watched(context.program, &load, Patience::of(context.plan))
 }
 
-/// Where the requests of a launch go.
-pub(super) fn kept(record: &mut Appender) -> impl FnMut(RecordEvent) -> Result<()> {
+/// Where the requests of a launch go, and what their stamps say.
+pub(super) fn kept(
+    record: &mut Appender,
+    audit: &mut Audit,
+) -> impl FnMut(RecordEvent) -> Result<()> {
     |event| {
         if let RecordEvent::Request(request) = &event {
             told::request(request);
+            audit.answered(request);
         }
         record.event(event)
     }
@@ -398,27 +412,6 @@ fn offered(context: &Context, launch: &Launch, case: &Case) -> Option<Offered> {
         seed: context.plan.seed,
         name: format!("{}/{}/{}", launch.scenario, case.id, launch.invocation),
     })
-}
-
-pub(super) fn ready(session: &Session) -> Ready {
-    let batching = match session.hello.capabilities.batching {
-        Batching::None => "none",
-        Batching::StaticEqualLength => "static_equal_length",
-        Batching::Continuous => "continuous",
-    };
-    let mut notes = session.hello.capabilities.notes.clone();
-    notes.extend(session.hello.capabilities.position_gap.clone());
-    Ready {
-        version: session.hello.version.clone(),
-        build: session.hello.build.clone(),
-        batching: batching.into(),
-        notes,
-        hello_ns: session.hello_ns,
-        ready_ns: session.ready_ns,
-        load_ns: session.loaded.load_ns,
-        weight_bytes: session.loaded.weight_bytes,
-        kv_bytes_per_token: session.loaded.kv_bytes_per_token,
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! `weights` sees that the model stays, `told` is what all this tells, `check` judges the timed
 //! outputs afterwards, `trace` looks at the kernels of CUDA targets in launches that nobody times.
 
+pub mod audit;
 pub mod capacity;
 mod case_prompts;
 pub mod check;

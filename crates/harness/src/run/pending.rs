@@ -162,6 +162,7 @@ pub(crate) mod tests {
                     start_ns: 0,
                     end_ns: 1,
                     peak_rss_bytes: None,
+                    witnessed: None,
                 })
                 .collect(),
             end: status.map(|status| End {

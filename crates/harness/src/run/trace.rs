@@ -6,7 +6,6 @@
 mod choice;
 
 use super::issue::issue;
-use super::launch::ready;
 use super::load::{CasePrompts, PromptQueue, Stop};
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
@@ -202,7 +201,7 @@ impl Tracing<'_> {
         let ended = match Session::open(program, &load, Patience::of(self.plan)) {
             Err((failure, tail)) => Err((failure, tail)),
             Ok(mut session) => {
-                record.event(RecordEvent::Ready(ready(&session)))?;
+                record.event(RecordEvent::Ready(session.ready()))?;
                 let shape = LoadShape::Serial;
                 let mut sink = |event| record.event(event);
                 match issue(

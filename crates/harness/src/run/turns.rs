@@ -82,7 +82,7 @@ impl<'r, 'a> Player<'r, 'a> {
         let Some((engine, record)) = self.running.at_work() else {
             return Ok(());
         };
-        let mut sink = kept(record);
+        let mut sink = kept(record, &mut engine.audit);
         engine.session.resume();
         self.serial
             .warm_up(&mut engine.session, requests, &mut sink)?;
@@ -95,11 +95,12 @@ impl<'r, 'a> Player<'r, 'a> {
         let Some((engine, record)) = self.running.at_work() else {
             return Ok(());
         };
-        let mut sink = kept(record);
-        let session = &mut engine.session;
         // Before it goes on, so that nothing stands between its requests.
         engine.sampler.begin_turn(self.turns);
+        engine.audit.watch();
         self.turns += 1;
+        let mut sink = kept(record, &mut engine.audit);
+        let session = &mut engine.session;
         session.resume();
         self.serial.wake(session, WAKE, &mut sink)?;
         let (mut requests, mut busy_ns) = (0, 0);
@@ -107,8 +108,10 @@ impl<'r, 'a> Player<'r, 'a> {
             busy_ns += self.serial.timed(session, &mut sink)?;
             requests += 1;
         }
+        drop(sink);
+        engine.audit.pause();
         engine.sampler.end_turn();
-        session.pause();
+        engine.session.pause();
         Ok(())
     }
 

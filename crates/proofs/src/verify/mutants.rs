@@ -1,18 +1,20 @@
 //! `cargo xtask verify --mutants`: the gate itself under test. A mutant is a target
 //! that is deliberately wrong in one way; each must fail under the limits of *every*
-//! precision.
+//! precision. And the audit of stamps, on engines whose stamps are not true.
 
 use anyhow::{Result, bail};
 use base::repo::Repo;
 use harness::engine::Program;
+use harness::engine::session::Session;
+use harness::run::audit::Audit;
 use harness::verify::golden::Maker;
-use harness::verify::question::{BATCHES, Question, default_patience, threads};
+use harness::verify::question::{BATCHES, Question, default_patience, load_request, threads};
 use harness::verify::target::verify;
 use harness::verify::{goldens, judges};
 use models::ModelSpec;
 use provision::build;
 use schema::golden::Limit;
-use schema::record::Status;
+use schema::record::{RequestRecord, Status, Witnessed};
 use schema::registry::{Registry, Target};
 use std::process::ExitCode;
 
@@ -62,12 +64,97 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
             println!("{:<28} by {precision:<7} limits: {verdict}", mutant.id);
         }
     }
+    survivors += forgers(repo, registry)?;
     if survivors > 0 {
-        watch::error(format!("{survivors} mutants passed the gate"));
+        watch::error(format!("{survivors} mutants passed"));
         return Ok(ExitCode::from(3));
     }
-    println!("the gate sees every mutant at every precision");
+    println!("the gate sees every mutant at every precision, the audit every forged stamp");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is launched of the instrument and its forgers: requests, and tokens of each.
+const LAUNCH: (u32, u32) = (20, 16);
+
+/// The audit of stamps under test: each variant of the instrument whose stamps are not true must be
+/// seen in one launch, and the instrument itself pass. How many are judged wrongly.
+fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
+    let Some(instrument) = &registry.instrument else {
+        return Ok(0);
+    };
+    let mut targets = registry.targets();
+    targets.retain(|target| target.id == instrument.target);
+    let programs = build::build(repo, registry, &targets)?;
+    let mut wrong = 0;
+    for target in &targets {
+        let program = programs.get(target);
+        let program = program.map_err(|failure| anyhow::anyhow!("{}: {failure}", target.id))?;
+        let program = program
+            .clone()
+            .with_env(instrument.env.clone().into_iter().collect());
+        let honest = std::iter::once(target.variant.as_str());
+        let forgers = instrument.forgers.iter().map(String::as_str);
+        for variant in honest.chain(forgers) {
+            base::interrupt::check()?;
+            let mut load = load_request(target, &repo.root, 1, 64, 1);
+            load.weights = "none".into();
+            load.variant = variant.into();
+            let session = Session::open_watched(&program, &load, default_patience());
+            let (found, requests) = audited(session.map_err(|fallen| fallen.0)?)?;
+            let Some(found) = found else {
+                bail!("stamps can't be audited: there is no room for a temporary file");
+            };
+            let is_true = variant == target.variant;
+            let judged = stats::witness::judge(&found, || requests.iter());
+            wrong += u32::from(judged.is_ok() != is_true);
+            let verdict = match judged {
+                Ok(()) if is_true => "its stamps are true".to_owned(),
+                Ok(()) => "NOT SEEN: the audit is blind to it".to_owned(),
+                Err(why) if is_true => format!("CALLED FALSE: {why}"),
+                Err(why) => format!("seen: {why}"),
+            };
+            let name = if is_true { &target.id } else { variant };
+            println!("{name:<28} by its stamps: {verdict}");
+        }
+    }
+    Ok(wrong)
+}
+
+/// Requests one after the other, and what was found of their stamps; `None`: nobody could look.
+fn audited(mut session: Session) -> Result<(Option<Witnessed>, Vec<RequestRecord>)> {
+    let (requests, new_tokens) = LAUNCH;
+    let mut audit = Audit::of(&session, 1);
+    audit.begin();
+    audit.watch();
+    let mut records: Vec<RequestRecord> = Vec::new();
+    for prompt in 0..requests {
+        // Each is due when the one before is answered.
+        let due_ns = records
+            .last()
+            .map_or(session.ready_ns, |last| last.answered_ns);
+        let (id, sent_ns) = session.send_generate(vec![1, 2 + prompt], new_tokens)?;
+        let (done, answered_ns) = session.next_done()?;
+        let record = RequestRecord {
+            case: String::new(),
+            id,
+            prompt: prompt.into(),
+            warmup: false,
+            scheduled_ns: due_ns,
+            sent_ns,
+            received_ns: done.received_ns,
+            started_ns: done.started_ns,
+            token_ns: done.token_ns,
+            answered_ns,
+            batch: done.batch,
+            output_ids: done.output_ids,
+            output_text: done.output_text,
+        };
+        audit.answered(&record);
+        records.push(record);
+    }
+    let found = audit.end();
+    session.close().0?;
+    Ok((found, records))
 }
 
 /// The first model on which the gate sees the mutant, and what it says.

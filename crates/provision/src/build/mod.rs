@@ -339,7 +339,7 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }]
     #[cfg(not(target_os = "macos"))]
     fn what_has_nothing_to_run_on_is_not_compiled() {
         let mut registry = registry();
-        let metal = vec![schema::device::Device::Metal];
+        let metal = vec![schema::registry::Device::Metal];
         registry.backends.insert("cuda".into(), metal);
         let dir = tempfile::tempdir().unwrap();
         let repo = Repo {

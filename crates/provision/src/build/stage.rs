@@ -145,12 +145,6 @@ impl<'a> Stage<'a> {
         let mut first_took_s = 0.0;
         std::thread::scope(|scope| {
             let mut beside: Option<(Job, ScopedJoinHandle<Outcome>)> = None;
-            if let Some(at) = self.jobs.iter().position(download) {
-                let job = self.jobs.remove(at);
-                let (id, how) = (job.id.clone(), job.how.clone());
-                let work = move || python::beside(|| make(repo, registry, &id, &how));
-                beside = Some((job, scope.spawn(work)));
-            }
             while !self.jobs.is_empty() || beside.is_some() {
                 base::interrupt::check()?;
                 let is_over = |(_, thread): &(Job, ScopedJoinHandle<Outcome>)| {
@@ -172,6 +166,15 @@ impl<'a> Stage<'a> {
                         soon(&left.map(|job| job.id.clone()).collect::<Vec<_>>())?;
                         watch::stage(watch::event::Stage::Build);
                     }
+                }
+                // One download after the other, each beside what compiles.
+                if beside.is_none()
+                    && let Some(at) = self.jobs.iter().position(download)
+                {
+                    let job = self.jobs.remove(at);
+                    let (id, how) = (job.id.clone(), job.how.clone());
+                    let work = move || python::beside(|| make(repo, registry, &id, &how));
+                    beside = Some((job, scope.spawn(work)));
                 }
                 let Some(at) = order::next(&self.jobs, beside.is_none()) else {
                     continue;

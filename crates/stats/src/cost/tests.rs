@@ -101,6 +101,7 @@ fn metric(id: MetricId, value: f64, p90: f64) -> Metric {
             p90: Some(p90),
             p95: None,
             p99: None,
+            intervals: [None; 4],
             max: value,
             quantiles: vec![],
         }),
@@ -134,6 +135,7 @@ fn cell(target: &str, scenario: &str, case: &str, tok: f64, itl_ms: f64, ttft_ms
         rank: None,
         disturbances: vec![],
         unwatched: 0,
+        audit: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::common::{self, CASE, Engine, SCENARIO, check, log, made, metric, plain};
 use schema::budget::{Budget, OverBudget};
 use schema::key::CaseKey;
-use schema::record::{End, Status};
+use schema::record::{End, Status, Sum, Witnessed};
 use schema::scenario::LoadShape;
 use stats::analysis::MetricId;
 
@@ -227,6 +227,57 @@ fn backwards_stamps_are_bad_timing() {
     let mut made = common::made(&[plain()], 5, 22);
     made.log(1).requests[0].token_ns.reverse();
     assert_eq!(made.cell().status, Status::Ok);
+}
+
+/// A cell of one launch of 22 requests of four tokens, at which it was looked 1 000 times in 1 s, and
+/// what was found.
+fn looked_at(found: impl Fn(&mut Witnessed)) -> common::Made {
+    let mut made = made(&[plain()], 1, 22);
+    let mut witnessed = Witnessed {
+        looks: 1000,
+        watched_ns: 1_000_000_000,
+        ..Witnessed::default()
+    };
+    (witnessed.first.tokens, witnessed.later.tokens) = (20, 60);
+    found(&mut witnessed);
+    made.log(0).case_ends[0].witnessed = Some(witnessed);
+    made
+}
+
+#[test]
+fn stamps_that_looks_contradict_are_bad_timing() {
+    let of = |sum| Sum { sum, squares: sum };
+    // A first token in five is not there when it should be, over 1 s: 10 ms a token.
+    let made = looked_at(|found| found.first.early = of(200));
+    assert_refused(
+        &made,
+        Status::BadTiming,
+        "1000 looks saw that first tokens are stamped 10.000 ms before they are there",
+    );
+    let made = looked_at(|found| found.later.late = of(200));
+    let reason = "other tokens are stamped 3.333 ms after they are there";
+    assert_refused(&made, Status::BadTiming, reason);
+    let made = looked_at(|found| found.contradicted = 2);
+    assert_refused(&made, Status::BadTiming, "2 of 80 tokens had another id");
+    let made = looked_at(|found| found.uncommitted = 1);
+    assert_refused(&made, Status::BadTiming, "1 of 80 tokens were never");
+}
+
+#[test]
+fn the_error_of_stamps_is_known_where_somebody_looked() {
+    // Two looks of a thousand: an engine that was interrupted between a token and its commit.
+    let made = looked_at(|found| found.later.early = Sum { sum: 2, squares: 2 });
+    let cell = made.cell();
+    assert_eq!(cell.status, Status::Ok, "{}", cell.reason);
+    let audit = cell.audit.expect("somebody looked");
+    assert_eq!(audit.looks, 1000);
+    assert!((audit.later.early.mean_ns - 2e-3 / 60.0 * 1e9).abs() < 1.0);
+    assert!((audit.first.high_ns() - 3e-3 / 20.0 * 1e9).abs() < 1.0);
+    // Nobody looked, or the engine commits nothing.
+    assert_eq!(common::made(&[plain()], 1, 22).cell().audit, None);
+    let made = looked_at(|found| found.uncommitted = 80);
+    let cell = made.cell();
+    assert_eq!((cell.status, cell.audit), (Status::Ok, None));
 }
 
 /// Stamps as a clock gives them that runs at `speed` from the moment it received.

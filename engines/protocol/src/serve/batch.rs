@@ -1,6 +1,6 @@
 //! One batch from its first prompt token to its last output token, on the
 //! clock. Everything is allocated before the clock starts and answered after it
-//! stops; between two stamps stands one call into the engine and nothing else.
+//! stops; between two stamps stands one call into the engine, and the commit of what it gave.
 //!
 //! An [`Engine`] as an adapter: requests of one shape run together to their end,
 //! and nothing is read, written or decided while they do.
@@ -11,6 +11,7 @@ use super::{Adapter, Stop, failed, guarded, score, send};
 use crate::clock::now_ns;
 use crate::engine::{Engine, EngineError};
 use crate::wire::{Batching, Done, Event, Hello, Load, Loaded};
+use crate::witness::Witness;
 use std::io;
 use std::io::{Read, Write};
 
@@ -40,14 +41,24 @@ impl Timeline {
     }
 }
 
-/// Run requests of one shape together; their answers, in the same order.
-pub fn run(engine: &mut impl Engine, batch: &[Waiting]) -> Result<Vec<Done>, EngineError> {
+/// Run requests of one shape together; their answers, in the same order. Each token is
+/// committed when it is known.
+pub fn run(
+    engine: &mut impl Engine,
+    batch: &[Waiting],
+    witness: &Witness,
+) -> Result<Vec<Done>, EngineError> {
     let prompts: Vec<&[u32]> = batch
         .iter()
         .map(|w| w.generate.prompt_ids.as_slice())
         .collect();
     let new_tokens = batch.first().map_or(0, |w| w.generate.new_tokens);
-    let timeline = time(engine, &prompts, new_tokens)?;
+    let commit = |step: usize, tokens: &[u32]| {
+        for (waiting, &token) in batch.iter().zip(tokens) {
+            witness.commit(waiting.id(), step, token);
+        }
+    };
+    let timeline = time(engine, &prompts, new_tokens, commit)?;
     let done = |(row, waiting): (usize, &Waiting)| Done {
         id: waiting.id(),
         received_ns: waiting.received_ns,
@@ -60,11 +71,13 @@ pub fn run(engine: &mut impl Engine, batch: &[Waiting]) -> Result<Vec<Done>, Eng
     Ok(batch.iter().enumerate().map(done).collect())
 }
 
-/// Prefill `prompts` and decode until every row has `new_tokens` (≥ 1) tokens.
+/// Prefill `prompts` and decode until every row has `new_tokens` (≥ 1) tokens; each step's go
+/// to `commit` as soon as they are stamped.
 pub fn time(
     engine: &mut impl Engine,
     prompts: &[&[u32]],
     new_tokens: u32,
+    commit: impl Fn(usize, &[u32]),
 ) -> Result<Timeline, EngineError> {
     let rows = prompts.len();
     let mut token_ns = Vec::with_capacity(new_tokens as usize);
@@ -73,11 +86,13 @@ pub fn time(
     let started_ns = now_ns();
     let mut next = engine.prefill(prompts)?;
     token_ns.push(now_ns());
+    commit(0, &next);
     check_rows(&next, rows)?;
     tokens.extend_from_slice(&next);
-    for _ in 1..new_tokens {
+    for step in 1..new_tokens as usize {
         next = engine.decode(&next)?;
         token_ns.push(now_ns());
+        commit(step, &next);
         check_rows(&next, rows)?;
         tokens.extend_from_slice(&next);
     }
@@ -130,7 +145,7 @@ impl<E: Engine> Adapter for Batched<E> {
     }
 
     fn alone(&mut self, prompt_ids: &[u32], new_tokens: u32) -> Result<Timeline, EngineError> {
-        let timeline = time(&mut self.engine, &[prompt_ids], new_tokens)?;
+        let timeline = time(&mut self.engine, &[prompt_ids], new_tokens, |_, _| ())?;
         self.engine.after_answer();
         Ok(timeline)
     }
@@ -139,6 +154,7 @@ impl<E: Engine> Adapter for Batched<E> {
         self,
         lines: Lines<R>,
         mut out: W,
+        witness: Witness,
     ) -> io::Result<u8> {
         let mut engine = self.engine;
         let mut queue = Queue::new(lines.into_inbox(), self.max_batch, self.max_context);
@@ -151,7 +167,7 @@ impl<E: Engine> Adapter for Batched<E> {
                     Err(Stop::Failed(err)) => vec![failed(request.id, &err)],
                     Err(stop) => return stop.last_words(&mut out),
                 },
-                Work::Batch(requests) => match guarded(|| run(&mut engine, &requests)) {
+                Work::Batch(requests) => match guarded(|| run(&mut engine, &requests, &witness)) {
                     Ok(done) => {
                         rows = done.len();
                         done.into_iter().map(Event::Done).collect()

@@ -9,6 +9,7 @@ use crate::clock::now_ns;
 use crate::engine::EngineError;
 use crate::scheduler::{Job, Scheduler};
 use crate::wire::{Event, Generate, Hello, Load, Loaded, Request};
+use crate::witness::Witness;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Sender, channel};
 
@@ -69,6 +70,7 @@ impl<S: Scheduler> Adapter for Scheduled<S> {
         mut self,
         lines: Lines<R>,
         mut out: W,
+        witness: Witness,
     ) -> io::Result<u8> {
         let (sender, messages) = channel();
         let ended = AtDrop(sender.clone());
@@ -89,7 +91,7 @@ impl<S: Scheduler> Adapter for Scheduled<S> {
                     in_flight -= 1;
                     Some(event)
                 }
-                Message::In(inbound) => match self.admit(inbound, &sender) {
+                Message::In(inbound) => match self.admit(inbound, &sender, &witness) {
                     Ok(Admitted::Answered(event)) => Some(event),
                     Ok(Admitted::InFlight) => {
                         in_flight += 1;
@@ -115,7 +117,12 @@ enum Admitted {
 }
 
 impl<S: Scheduler> Scheduled<S> {
-    fn admit(&mut self, inbound: Inbound, reply: &Sender<Message>) -> Result<Admitted, Stop> {
+    fn admit(
+        &mut self,
+        inbound: Inbound,
+        reply: &Sender<Message>,
+        witness: &Witness,
+    ) -> Result<Admitted, Stop> {
         let refused =
             |id, message: String| Ok(Admitted::Answered(Event::Error(bad_request(id, message))));
         match inbound {
@@ -129,6 +136,7 @@ impl<S: Scheduler> Scheduled<S> {
                     // The channel outlives every job, except at the process's end.
                     let _ = reply.send(Message::Out(event));
                 });
+                let job = job.witnessed(witness);
                 guarded(|| {
                     self.scheduler.submit(job);
                     Ok(Admitted::InFlight)

@@ -4,6 +4,7 @@
 
 use crate::{events, generate, load};
 use protocol::wire::{Batching, Event, FailureKind};
+use protocol::witness::{self, Ring};
 use serde_json::Value;
 use std::process::Output;
 
@@ -36,6 +37,43 @@ fn every_request_is_answered_with_times_in_order_before_the_process_ends() {
     }
     ids.sort_unstable();
     assert_eq!(ids, (1..=20).collect::<Vec<_>>());
+}
+
+/// Both runtimes: what an engine steps through, and what a scheduler stamps.
+#[test]
+fn tokens_are_committed_for_whoever_looks() {
+    for (example, request) in [("relay-bench", [1, 2]), ("echo-bench", [1, 2])] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let ring = Ring::create(file.as_file()).unwrap();
+        let mut command = crate::command(example);
+        command.env(witness::VARIABLE, file.path());
+        let requests = generate(3, &request, 4) + &generate(5, &request, 4);
+        let output = crate::finish(command.spawn().unwrap(), &(load("", 2) + &requests));
+        let mut left = 8;
+        assert_eq!(ring.committed(), left, "{example}");
+        for event in &events(&output)[2..] {
+            let Event::Done(done) = event else {
+                panic!("{event:?}")
+            };
+            let committed = (0..8).map(|n| ring.entry(n));
+            let of_request = committed.filter(|entry| entry.request == done.id);
+            for (index, entry) in of_request.enumerate() {
+                assert_eq!(entry.index, index as u32);
+                assert_eq!(entry.id, done.output_ids[index]);
+                left -= 1;
+            }
+        }
+        assert_eq!(left, 0, "{example}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_mapped_is_an_error() {
+    let mut command = crate::command("relay-bench");
+    command.env(witness::VARIABLE, "/nowhere");
+    let output = crate::finish(command.spawn().unwrap(), &load("", 1));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(matches!(events(&output).last(), Some(Event::Error(_))));
 }
 
 #[test]

@@ -177,6 +177,7 @@ pub fn launch(
             peak_rss_bytes: Some(
                 ((weights_mib * 1.15 * noise.factor(0.01)) * 1048576.0 + kv * 9.0) as u64,
             ),
+            witnessed: None,
         });
         now += 1_000_000;
     }

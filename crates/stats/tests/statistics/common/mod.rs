@@ -359,6 +359,7 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             start_ns: case_start,
             end_ns: now,
             peak_rss_bytes: Some(50_000_000),
+            witnessed: None,
         }],
         end: Some(End {
             status: Status::Ok,

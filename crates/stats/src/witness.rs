@@ -1,0 +1,236 @@
+//! How far an engine's stamps may be from the truth, by looks at what it had committed.
+//!
+//! A token is stamped by the engine and committed to memory that the harness reads at random
+//! moments ([`Witnessed`]). Let K looks, over a time W, see in all S tokens that were not there
+//! although their stamps say so. Poisson arrivals see time averages (R. W. Wolff, Operations Research
+//! 30, 1982), so such tokens were missing S/K at a time in the mean, for S/K·W in all; over N tokens
+//! stamps are early by S/K·W/N in the mean (J. D. C. Little's law, Operations Research 9, 1961).
+//! The limits are one-sided 95 % ones of the mean of K counts: 1.645 standard errors off, and where
+//! nothing was seen 3/K above it (J. A. Hanley and A. Lippman-Hand, JAMA 249, 1983).
+
+use crate::describe::mean;
+use crate::evidence::Attempt;
+use crate::timing::ns_between;
+use schema::record::{Claims, RequestRecord, Sum, Witnessed};
+
+/// 95 % of a normal distribution lie below so many standard deviations.
+const SIGMAS: f64 = 1.645;
+/// Looks that see nothing leave so much of an event possible, over their number.
+const RULE_OF_THREE: f64 = 3.0;
+/// What stamps may be off without any fraction (ns).
+pub const ERROR_NS: f64 = 20_000.0;
+/// And of the mean time to the first token.
+pub const FIRST_FRACTION: f64 = 0.05;
+/// And of the mean time between tokens.
+pub const LATER_FRACTION: f64 = 0.20;
+
+/// What looks found of a cell's stamps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Audit {
+    /// How many there were.
+    pub looks: u64,
+    /// Of first tokens.
+    pub first: StampErrors,
+    /// Of all others.
+    pub later: StampErrors,
+}
+
+/// How far stamps are off in the mean (ns).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StampErrors {
+    /// Before the token was there.
+    pub early: StampError,
+    /// After.
+    pub late: StampError,
+}
+
+impl StampErrors {
+    /// What they may be off at most, either way (ns).
+    pub fn high_ns(&self) -> f64 {
+        self.early.high_ns.max(self.late.high_ns)
+    }
+}
+
+/// A mean and its one-sided 95 % limits (ns).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StampError {
+    /// The mean.
+    pub mean_ns: f64,
+    /// At least.
+    pub low_ns: f64,
+    /// At most.
+    pub high_ns: f64,
+}
+
+/// All launches of a cell together; `None` where one wasn't looked at, or commits nothing.
+pub(crate) fn audit(attempts: &[Attempt]) -> Option<Audit> {
+    audit_of(&joined(attempts)?)
+}
+
+fn audit_of(all: &Witnessed) -> Option<Audit> {
+    let commits = all.uncommitted < all.first.tokens + all.later.tokens;
+    (commits && all.looks > 0).then(|| Audit {
+        looks: all.looks,
+        first: errors(all, all.first),
+        later: errors(all, all.later),
+    })
+}
+
+fn joined(attempts: &[Attempt]) -> Option<Witnessed> {
+    let mut all = Witnessed::default();
+    for attempt in attempts {
+        let one = attempt.end.witnessed?;
+        all.looks += one.looks;
+        all.watched_ns += one.watched_ns;
+        all.contradicted += one.contradicted;
+        all.uncommitted += one.uncommitted;
+        for (all, one) in [(&mut all.first, one.first), (&mut all.later, one.later)] {
+            all.tokens += one.tokens;
+            all.early.join(one.early);
+            all.late.join(one.late);
+        }
+    }
+    Some(all)
+}
+
+fn errors(all: &Witnessed, claims: Claims) -> StampErrors {
+    StampErrors {
+        early: error(all, claims.tokens, claims.early),
+        late: error(all, claims.tokens, claims.late),
+    }
+}
+
+fn error(all: &Witnessed, tokens: u64, seen: Sum) -> StampError {
+    let looks = all.looks as f64;
+    // Of one count a look to the time that a token was off. Where there is no such token, nothing is.
+    let ns = match tokens {
+        0 => 0.0,
+        tokens => all.watched_ns as f64 / tokens as f64,
+    };
+    let mean = seen.sum as f64 / looks;
+    let variance = (seen.squares as f64 / looks - mean * mean).max(0.0);
+    let half = SIGMAS * (variance / looks).sqrt();
+    let high = match seen.sum {
+        0 => RULE_OF_THREE / looks,
+        _ => mean + half,
+    };
+    StampError {
+        mean_ns: mean * ns,
+        low_ns: (mean - half).max(0.0) * ns,
+        high_ns: high * ns,
+    }
+}
+
+/// Check a cell; the error is the reason, in numbers. What nobody looked at passes.
+pub(crate) fn check(attempts: &[Attempt]) -> Result<(), String> {
+    let requests = || {
+        attempts
+            .iter()
+            .flat_map(|attempt| attempt.timed.iter().copied())
+    };
+    joined(attempts).map_or(Ok(()), |all| judge(&all, requests))
+}
+
+/// The same of what was found and the requests that it speaks of.
+pub fn judge<'a, R>(all: &Witnessed, requests: impl Fn() -> R) -> Result<(), String>
+where
+    R: Iterator<Item = &'a RequestRecord>,
+{
+    let Some(audit) = audit_of(all) else {
+        return Ok(());
+    };
+    let tokens = all.first.tokens + all.later.tokens;
+    if all.contradicted > 0 {
+        return Err(format!(
+            "{} of {tokens} tokens had another id when they were committed than in the answer",
+            all.contradicted
+        ));
+    }
+    if all.uncommitted > 0 {
+        return Err(format!(
+            "{} of {tokens} tokens were never committed",
+            all.uncommitted
+        ));
+    }
+    let firsts = requests().filter_map(|r| Some(ns_between(r.sent_ns, *r.token_ns.first()?)));
+    let gaps = requests().filter_map(|r| match r.token_ns.as_slice() {
+        [first, .., last] => Some(ns_between(*first, *last) / (r.token_ns.len() - 1) as f64),
+        _ => None,
+    });
+    let firsts: Vec<f64> = firsts.collect();
+    let gaps: Vec<f64> = gaps.collect();
+    for (which, of, errors, usual, fraction) in [
+        (
+            "first tokens",
+            "to the first token",
+            audit.first,
+            firsts,
+            FIRST_FRACTION,
+        ),
+        (
+            "other tokens",
+            "between tokens",
+            audit.later,
+            gaps,
+            LATER_FRACTION,
+        ),
+    ] {
+        let usual_ns = mean(&usual).unwrap_or(0.0);
+        let limit_ns = ERROR_NS.max(fraction * usual_ns);
+        for (error, way) in [(errors.early, "before"), (errors.late, "after")] {
+            if error.low_ns > limit_ns {
+                return Err(format!(
+                    "{} looks saw that {which} are stamped {} {way} they are there, in the mean \
+                     (at least {}, at 95 %); {} {of} allow {}",
+                    audit.looks,
+                    ms(error.mean_ns),
+                    ms(error.low_ns),
+                    ms(usual_ns),
+                    ms(limit_ns)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ms(ns: f64) -> String {
+    format!("{:.3} ms", ns / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(looks: u64, watched_ns: u64) -> Witnessed {
+        Witnessed {
+            looks,
+            watched_ns,
+            ..Witnessed::default()
+        }
+    }
+
+    #[test]
+    fn a_mean_error_is_tokens_missing_times_time_over_tokens() {
+        // 1000 looks in 5 s, 500 tokens; at every tenth look one is missing: it is missing for 0.5 s
+        // of 5, 1 ms a token.
+        let mut seen = Sum::default();
+        (0..1000).for_each(|look| seen.add(u64::from(look % 10 == 0)));
+        let found = error(&all(1000, 5_000_000_000), 500, seen);
+        assert!((found.mean_ns - 1e6).abs() < 1.0, "{found:?}");
+        // 1.645 · √(0.1 · 0.9 / 1000) · 5 s / 500.
+        let half = 1.645 * (0.09f64 / 1000.0).sqrt() * 1e7;
+        assert!((found.high_ns - 1e6 - half).abs() < 1.0, "{found:?}");
+        assert!((found.low_ns - 1e6 + half).abs() < 1.0, "{found:?}");
+    }
+
+    #[test]
+    fn nothing_seen_leaves_a_limit_that_falls_with_looks() {
+        let found = error(&all(1000, 5_000_000_000), 500, Sum::default());
+        assert_eq!((found.mean_ns, found.low_ns), (0.0, 0.0));
+        assert!((found.high_ns - 3.0 / 1000.0 * 1e7).abs() < 1e-6);
+        // A request of one token has no other, whose stamps could be off.
+        let none = error(&all(1000, 5_000_000_000), 0, Sum::default());
+        assert_eq!(none.high_ns, 0.0);
+    }
+}
