@@ -208,5 +208,5 @@ def plain(value):
 
 
 if __name__ == "__main__":
-    json.dump(plain(fixture()), sys.stdout, indent=1)
+    json.dump(plain(fixture()), sys.stdout, separators=(",", ":"))
     print()
