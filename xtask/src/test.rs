@@ -123,6 +123,7 @@ fn build_what_tests_start(repo: &Repo) -> Result<()> {
     let mut targets = registry.targets();
     targets.retain(|target| registry.instrument.iter().any(|i| i.target == target.id));
     provision::build::compile(repo, &registry, &targets)?;
+    provision::build::packages_of(repo, &registry, &targets)?;
     if let Err(failure) = provision::build::tracer(repo) {
         bail!("{failure}");
     }

@@ -136,6 +136,21 @@ pub struct RequestRecord {
     pub output_text: Option<String>,
 }
 
+impl RequestRecord {
+    /// When its first work may have begun. Who reads it may be quicker than who wrote it.
+    pub fn begin_ns(&self) -> u64 {
+        self.sent_ns.min(self.received_ns)
+    }
+
+    /// How many tokens are stamped up to then; of a stream's pieces, how many different stamps there are.
+    pub fn stamped(&self, at_ns: u64, in_pieces: bool) -> u64 {
+        let mut last = None;
+        let stamped = self.token_ns.iter().filter(|&&ns| ns <= at_ns);
+        let stamped = stamped.filter(|&ns| !in_pieces || last.replace(ns) != Some(ns));
+        stamped.count() as u64
+    }
+}
+
 /// A timed request of an open loop without an answer when the case was given up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unanswered {
@@ -179,11 +194,20 @@ pub struct Witnessed {
     pub looks: u64,
     /// Over how long (ns).
     pub watched_ns: u64,
+    /// Most requests that shared a step: so many tokens may be missing at once.
+    pub batch: u64,
+    /// `true`: what stands here is a stream's pieces, of which nobody knows yet how many tokens they are;
+    /// `tokens` counts different stamps, and lateness isn't looked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pieces: bool,
+    /// `true`: commits were overwritten before they were read, so nothing else stands here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
     /// First tokens.
     pub first: Claims,
     /// All others.
     pub later: Claims,
-    /// Tokens that were committed under another id than the answer gave them.
+    /// Commits that aren't of the answer's next token: another id, or another index.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub contradicted: u64,
     /// Tokens of answers that had never been committed.
@@ -209,6 +233,10 @@ pub struct Claims {
 /// A count, summed over looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
+    /// Looks that saw any.
+    pub looks: u64,
+    /// The greatest count.
+    pub most: u64,
     /// Of the counts.
     pub sum: u64,
     /// Of their squares.
@@ -218,12 +246,16 @@ pub struct Sum {
 impl Sum {
     /// Another look's.
     pub fn add(&mut self, count: u64) {
+        self.looks += u64::from(count > 0);
+        self.most = self.most.max(count);
         self.sum += count;
         self.squares += count * count;
     }
 
     /// Another launch's.
     pub fn join(&mut self, other: Self) {
+        self.looks += other.looks;
+        self.most = self.most.max(other.most);
         self.sum += other.sum;
         self.squares += other.squares;
     }

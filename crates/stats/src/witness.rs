@@ -5,18 +5,19 @@
 //! although their stamps say so. Poisson arrivals see time averages (R. W. Wolff, Operations Research
 //! 30, 1982), so such tokens were missing S/K at a time in the mean, for S/K·W in all; over N tokens
 //! stamps are early by S/K·W/N in the mean (J. D. C. Little's law, Operations Research 9, 1961).
-//! The limits are one-sided 95 % ones of the mean of K counts: 1.645 standard errors off, and where
-//! nothing was seen 3/K above it (J. A. Hanley and A. Lippman-Hand, JAMA 249, 1983).
+//! The limits are one-sided at 95 %. The upper one is exact for the number of looks that saw any such token
+//! (F. Garwood, Biometrika 28, 1936: half the 95 % quantile of χ² with 2·(n + 1) degrees of freedom), each
+//! taken for the most that a look saw, or for as many as may be missing at once. The lower one, by which
+//! cells are judged, is 1.645 standard errors under the mean.
 
 use crate::describe::mean;
 use crate::evidence::Attempt;
 use crate::timing::ns_between;
 use schema::record::{Claims, RequestRecord, Sum, Witnessed};
+use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 /// 95 % of a normal distribution lie below so many standard deviations.
 const SIGMAS: f64 = 1.645;
-/// Looks that see nothing leave so much of an event possible, over their number.
-const RULE_OF_THREE: f64 = 3.0;
 /// What stamps may be off without any fraction (ns).
 pub const ERROR_NS: f64 = 20_000.0;
 /// And of the mean time to the first token.
@@ -52,7 +53,7 @@ impl StampErrors {
 }
 
 /// A mean and its one-sided 95 % limits (ns).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StampError {
     /// The mean.
     pub mean_ns: f64,
@@ -62,7 +63,7 @@ pub struct StampError {
     pub high_ns: f64,
 }
 
-/// All launches of a cell together; `None` where one wasn't looked at, or commits nothing.
+/// All launches of a cell that were watched; `None` where none was, or nothing was committed.
 pub(crate) fn audit(attempts: &[Attempt]) -> Option<Audit> {
     audit_of(&joined(attempts)?)
 }
@@ -77,9 +78,11 @@ fn audit_of(all: &Witnessed) -> Option<Audit> {
 }
 
 fn joined(attempts: &[Attempt]) -> Option<Witnessed> {
-    let mut all = Witnessed::default();
-    for attempt in attempts {
-        let one = attempt.end.witnessed?;
+    let watched = attempts.iter().filter_map(|attempt| attempt.end.witnessed);
+    let watched: Vec<Witnessed> = watched.filter(|one| !one.lost).collect();
+    let mut all = *watched.first()?;
+    for one in &watched[1..] {
+        all.batch = all.batch.max(one.batch);
         all.looks += one.looks;
         all.watched_ns += one.watched_ns;
         all.contradicted += one.contradicted;
@@ -96,7 +99,11 @@ fn joined(attempts: &[Attempt]) -> Option<Witnessed> {
 fn errors(all: &Witnessed, claims: Claims) -> StampErrors {
     StampErrors {
         early: error(all, claims.tokens, claims.early),
-        late: error(all, claims.tokens, claims.late),
+        // Not every piece of a stream brings a token, so none is too soon.
+        late: match all.pieces {
+            true => StampError::default(),
+            false => error(all, claims.tokens, claims.late),
+        },
     }
 }
 
@@ -110,15 +117,20 @@ fn error(all: &Witnessed, tokens: u64, seen: Sum) -> StampError {
     let mean = seen.sum as f64 / looks;
     let variance = (seen.squares as f64 / looks - mean * mean).max(0.0);
     let half = SIGMAS * (variance / looks).sqrt();
-    let high = match seen.sum {
-        0 => RULE_OF_THREE / looks,
-        _ => mean + half,
-    };
+    let most = seen.most.max(all.batch).max(1) as f64;
+    let high = upper(seen.looks) / looks * most;
     StampError {
         mean_ns: mean * ns,
         low_ns: (mean - half).max(0.0) * ns,
         high_ns: high * ns,
     }
+}
+
+/// Of so many events, how many there may be in the mean, at 95 %.
+fn upper(events: u64) -> f64 {
+    let degrees = 2.0 * (events as f64 + 1.0);
+    let quantile = ChiSquared::new(degrees).map(|law| law.inverse_cdf(0.95));
+    quantile.map_or(f64::INFINITY, |quantile| quantile / 2.0)
 }
 
 /// Check a cell; the error is the reason, in numbers. What nobody looked at passes.
@@ -142,7 +154,7 @@ where
     let tokens = all.first.tokens + all.later.tokens;
     if all.contradicted > 0 {
         return Err(format!(
-            "{} of {tokens} tokens had another id when they were committed than in the answer",
+            "{} commits are not of the answer's tokens, of which there are {tokens}",
             all.contradicted
         ));
     }
@@ -220,15 +232,45 @@ mod tests {
         assert!((found.mean_ns - 1e6).abs() < 1.0, "{found:?}");
         // 1.645 · √(0.1 · 0.9 / 1000) · 5 s / 500.
         let half = 1.645 * (0.09f64 / 1000.0).sqrt() * 1e7;
-        assert!((found.high_ns - 1e6 - half).abs() < 1.0, "{found:?}");
         assert!((found.low_ns - 1e6 + half).abs() < 1.0, "{found:?}");
+        assert!(
+            found.high_ns > 1e6 + half && found.high_ns < 1.3e6,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_limit_never_falls_as_more_is_seen() {
+        // Garwood's limits of 0, 1 and 2 events.
+        for (events, limit) in [(0, 2.996), (1, 4.744), (2, 6.296)] {
+            assert!((upper(events) - limit).abs() < 1e-3, "{events}");
+        }
+        let mut seen = Sum::default();
+        let mut before = 0.0;
+        for count in [0, 1, 1, 3, 1] {
+            seen.add(count);
+            let high_ns = error(&all(100, 1_000_000_000), 50, seen).high_ns;
+            assert!(high_ns >= before, "{seen:?}");
+            before = high_ns;
+        }
+        // Where 8 tokens come at once, 8 may be missing.
+        let together = Witnessed {
+            batch: 8,
+            ..all(100, 1_000_000_000)
+        };
+        let alone = error(&all(100, 1_000_000_000), 50, Sum::default()).high_ns;
+        let high_ns = error(&together, 50, Sum::default()).high_ns;
+        assert!((high_ns / alone - 8.0).abs() < 1e-9);
     }
 
     #[test]
     fn nothing_seen_leaves_a_limit_that_falls_with_looks() {
         let found = error(&all(1000, 5_000_000_000), 500, Sum::default());
         assert_eq!((found.mean_ns, found.low_ns), (0.0, 0.0));
-        assert!((found.high_ns - 3.0 / 1000.0 * 1e7).abs() < 1e-6);
+        assert!(
+            (found.high_ns - -0.05f64.ln() / 1000.0 * 1e7).abs() < 1.0,
+            "{found:?}"
+        );
         // A request of one token has no other, whose stamps could be off.
         let none = error(&all(1000, 5_000_000_000), 0, Sum::default());
         assert_eq!(none.high_ns, 0.0);

@@ -44,7 +44,7 @@ pub fn power(shown: &Shown, at: &CaseKey) -> String {
     match median(&least.collect::<Vec<_>>()) {
         Some(ratio) => format!(
             " Half of these comparisons would find a true difference of {} or less in four runs of \
-             five.",
+             five, each by itself (before Holm’s correction).",
             fmt::percent_more(ratio)
         ),
         None => String::new(),

@@ -17,6 +17,7 @@ use crate::html::slug;
 use crate::{fmt, markdown};
 use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
+use schema::record::Status;
 use schema::scenario::LoadShape;
 use serde::Serialize;
 use stats::analysis::MetricId;
@@ -236,11 +237,15 @@ fn case_view(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> CaseView
 
 /// How far the stamps of a case may be off, of the target of which least is known.
 fn stamps(shown: &Shown, at: &CaseKey) -> String {
-    let cells = shown.analysis.cells.iter();
-    let audits = cells.filter(|cell| cell.case_key() == *at && cell.audit.is_some());
-    let audits: Vec<(&str, Audit)> = audits
+    let cells = || {
+        let all = shown.analysis.cells.iter();
+        all.filter(|cell| cell.case_key() == *at && cell.status == Status::Ok)
+    };
+    let audits: Vec<(&str, Audit)> = cells()
         .filter_map(|cell| Some((cell.target.as_str(), cell.audit?)))
         .collect();
+    let unchecked = cells().filter(|cell| cell.audit.is_none());
+    let unchecked: Vec<&str> = unchecked.map(|cell| cell.target.as_str()).collect();
     let worst = |errors: fn(&Audit) -> f64| {
         let of = audits
             .iter()
@@ -258,10 +263,17 @@ fn stamps(shown: &Shown, at: &CaseKey) -> String {
         .map(|(_, audit)| audit.looks)
         .min()
         .unwrap_or(0);
+    let others = match unchecked.is_empty() {
+        true => String::new(),
+        false => format!(
+            " The stamps of {} could not be checked.",
+            unchecked.join(", ")
+        ),
+    };
     format!(
-        "Stamps were held against the tokens that were there at {} or more random moments for each \
+        "Stamps were held against the tokens that were there, at {} or more random moments for each \
          target: with 95 % confidence those of first tokens are off by no more than {first} in \
-         the mean, those of others by no more than {later}.",
+         the mean, those of others by no more than {later}.{others}",
         fmt::count(looks)
     )
 }

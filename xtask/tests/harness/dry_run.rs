@@ -23,15 +23,17 @@ fn a_dry_run_says_what_would_be_built_fetched_and_measured() {
     bare.write("target/programs/lmrs/lmrs-bench", "");
     let said = dry_run(&bare, &["bench-all", "--profile", "cpu", "--dry-run"]);
     let words = [
-        "Profile cpu: 12 targets × 5 scenarios",
-        "Not available here:\n  pytorch: /nonexistent/python3 can't be started",
+        "Profile cpu: 13 targets × 5 scenarios",
+        "Not available here:\n",
+        "  pytorch: /nonexistent/python3 can't be started",
+        "  openvino: /nonexistent/python3 can't be started",
         "Built before: lmrs\n",
         "To be built, about ",
         "Model tiny-llama: to be made here, about 117 MB\n",
-        "To be measured: 168 cells (",
+        "To be measured: 182 cells (",
         " launches in 5 blocks, and those of two targets that run twice\n",
-        " requests or more, 180 or more of each cell\n",
-        "All of profile cpu measures for about 22 min, at most 45 min",
+        " requests or more, 120 or more of each cell\n",
+        "All of profile cpu measures for about 27 min, at most 45 min",
         "Micro suites (sdpa, tokenizer): ",
         ", the report into target/site\n",
     ];

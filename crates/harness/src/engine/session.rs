@@ -109,9 +109,11 @@ impl Session {
     ) -> Result<Self, (EngineFailure, String)> {
         // In memory, where the system has such a folder: nothing is written to a disk.
         let shm = Path::new("/dev/shm");
+        let mut named = tempfile::Builder::new();
+        named.prefix("llm-engine-bench-witness-");
         let file = match shm.is_dir() {
-            true => tempfile::NamedTempFile::new_in(shm),
-            false => tempfile::NamedTempFile::new(),
+            true => named.tempfile_in(shm),
+            false => named.tempfile(),
         };
         let ring = file.and_then(|file| Ok((Ring::create(file.as_file())?, file)));
         let Ok((ring, file)) = ring else {

@@ -24,14 +24,18 @@ const LOOKS_PER_S: f64 = 200.0;
 /// What is known of the stamps of one process in a case; nothing where nobody can look.
 pub struct Audit {
     auditor: Option<Auditor>,
-    claims: Vec<Claim>,
+    claims: Vec<RequestRecord>,
 }
 
 impl Audit {
     /// Of a process that was started to be watched, or not.
     pub fn of(session: &Session, seed: u64) -> Self {
         Self {
-            auditor: session.ring().map(|ring| Auditor::new(ring, seed)),
+            auditor: session.ring().map(|ring| {
+                let in_pieces = !session.hello.capabilities.score;
+                // Nobody knows beforehand when it begins.
+                Auditor::new(ring, in_pieces, seed ^ now_ns())
+            }),
             claims: Vec::new(),
         }
     }
@@ -54,19 +58,24 @@ impl Audit {
 
     /// A request was answered.
     pub fn answered(&mut self, request: &RequestRecord) {
-        self.claims.extend(Claim::of(request));
+        // Of others nothing is asked.
+        if !request.warmup {
+            self.claims.push(request.clone());
+        }
     }
 
     /// The case is over, and all that it asked is answered.
     pub fn end(&mut self) -> Option<Witnessed> {
         let claims = std::mem::take(&mut self.claims);
-        self.auditor.as_mut()?.end(claims)
+        Some(self.auditor.as_mut()?.end(claims))
     }
 }
 
 /// Looks at one process.
 struct Auditor {
     ring: Arc<Ring>,
+    /// Whether it commits pieces of a stream: it gives text, and no log-probabilities to be verified by.
+    in_pieces: bool,
     seed: u64,
     watching: Option<(Sender<()>, JoinHandle<Seen>)>,
     seen: Seen,
@@ -92,42 +101,12 @@ struct Seen {
     is_lost: bool,
 }
 
-/// What the stamps of an answer say.
-struct Claim {
-    request: u64,
-    sent_ns: u64,
-    answered_ns: u64,
-    token_ns: Vec<u64>,
-    output_ids: Vec<u32>,
-}
-
-impl Claim {
-    /// Of a timed request; of others nothing is asked.
-    fn of(request: &RequestRecord) -> Option<Self> {
-        (!request.warmup).then(|| Self {
-            request: request.id,
-            sent_ns: request.sent_ns.min(request.received_ns),
-            answered_ns: request.answered_ns,
-            token_ns: request.token_ns.clone(),
-            output_ids: request.output_ids.clone(),
-        })
-    }
-
-    /// How many tokens are stamped up to then; of pieces, how many stamps there are.
-    fn claimed(&self, at_ns: u64, in_pieces: bool) -> u64 {
-        let mut last = None;
-        let stamped = self.token_ns.iter().filter(|&&ns| ns <= at_ns);
-        stamped
-            .filter(|&ns| !in_pieces || last.replace(ns) != Some(ns))
-            .count() as u64
-    }
-}
-
 impl Auditor {
     /// Of the process that commits into `ring`.
-    fn new(ring: Arc<Ring>, seed: u64) -> Self {
+    fn new(ring: Arc<Ring>, in_pieces: bool, seed: u64) -> Self {
         Self {
             ring,
+            in_pieces,
             seed,
             watching: None,
             seen: Seen::default(),
@@ -175,11 +154,17 @@ impl Auditor {
         });
     }
 
-    fn end(&mut self, claims: Vec<Claim>) -> Option<Witnessed> {
+    fn end(&mut self, claims: Vec<RequestRecord>) -> Witnessed {
         self.pause();
         self.seen.copy(&self.ring, self.ring.committed());
         let seen = std::mem::take(&mut self.seen);
-        (!seen.is_lost).then(|| seen.against(claims))
+        match seen.is_lost {
+            true => Witnessed {
+                lost: true,
+                ..Witnessed::default()
+            },
+            false => seen.against(claims, self.in_pieces),
+        }
     }
 }
 
@@ -199,42 +184,50 @@ impl Seen {
         });
     }
 
-    /// Keep the commits before the `end`th.
+    /// Keep the commits before the `end`th. The count is the engine's to write, and believed only where
+    /// it can be true.
     fn copy(&mut self, ring: &Ring, end: u64) {
         let next = self.begin + self.entries.len() as u64;
+        if self.is_lost || end < next || end - next > ENTRIES {
+            self.is_lost = true;
+            return;
+        }
         self.entries.extend((next..end).map(|n| ring.entry(n)));
         // Of what was read, none may have been overwritten meanwhile.
-        self.is_lost |= next < end && ring.committed() - next >= ENTRIES;
+        self.is_lost |= next < end && ring.committed().wrapping_sub(next) >= ENTRIES;
     }
 
     /// Hold the stamps of answers against it.
-    fn against(&self, mut claims: Vec<Claim>) -> Witnessed {
-        claims.sort_by_key(|claim| claim.sent_ns);
+    fn against(&self, mut claims: Vec<RequestRecord>, in_pieces: bool) -> Witnessed {
+        claims.sort_by_key(RequestRecord::begin_ns);
+        let batch = claims.iter().map(|claim| claim.batch.into()).max();
         let mut found = Witnessed {
             looks: self.looks.len() as u64,
             watched_ns: self.watched_ns,
+            batch: batch.unwrap_or(1),
+            pieces: in_pieces,
+            contradicted: self.contradicted(&claims, in_pieces),
             ..Witnessed::default()
         };
-        let in_pieces = self.entries.iter().any(|entry| entry.id == PIECE);
         let mut there: HashMap<u64, u64> = HashMap::new();
         let mut entries = self.entries.iter();
         let mut coming = claims.iter().peekable();
-        let mut open: Vec<&Claim> = Vec::new();
+        let mut open: Vec<&RequestRecord> = Vec::new();
         for look in &self.looks {
             let new = look.committed.saturating_sub(self.begin) as usize;
             let new = new.saturating_sub(self.entries.len() - entries.len());
             for entry in entries.by_ref().take(new) {
-                *there.entry(entry.request).or_default() += 1;
+                count(&mut there, entry);
             }
-            while let Some(claim) = coming.next_if(|claim| claim.sent_ns <= look.after_ns) {
+            while let Some(claim) = coming.next_if(|claim| claim.begin_ns() <= look.after_ns) {
                 open.push(claim);
             }
             open.retain(|claim| claim.answered_ns >= look.before_ns);
             let mut apart = [0; 4];
             for claim in &open {
-                let there = there.get(&claim.request).copied().unwrap_or(0);
-                let due = claim.claimed(look.before_ns, in_pieces);
-                let begun = claim.claimed(look.after_ns, in_pieces);
+                let there = there.get(&claim.id).copied().unwrap_or(0);
+                let due = claim.stamped(look.before_ns, in_pieces);
+                let begun = claim.stamped(look.after_ns, in_pieces);
                 apart[0] += due.min(1).saturating_sub(there.min(1));
                 apart[1] += behind_first(due).saturating_sub(behind_first(there));
                 // Not every piece of a stream brings a token.
@@ -250,30 +243,43 @@ impl Seen {
             found.later.late.add(later_late);
         }
         for entry in entries {
-            *there.entry(entry.request).or_default() += 1;
+            count(&mut there, entry);
         }
         for claim in &claims {
-            let tokens = claim.claimed(u64::MAX, in_pieces);
-            let committed = there.get(&claim.request).copied().unwrap_or(0);
+            let tokens = claim.stamped(u64::MAX, in_pieces);
+            let committed = there.get(&claim.id).copied().unwrap_or(0);
             found.first.tokens += tokens.min(1);
             found.later.tokens += behind_first(tokens);
             found.uncommitted += tokens.saturating_sub(committed);
         }
-        found.contradicted = self.contradicted(&claims);
         found
     }
 
-    /// Tokens whose id was another one when they were committed.
-    fn contradicted(&self, claims: &[Claim]) -> u64 {
-        let by_request: HashMap<u64, &Claim> =
-            claims.iter().map(|claim| (claim.request, claim)).collect();
-        let differs = |entry: &&Entry| {
-            let claim = by_request.get(&entry.request);
-            let given = claim.and_then(|claim| claim.output_ids.get(entry.index as usize));
-            entry.id != PIECE && given.is_some_and(|id| *id != entry.id)
-        };
-        self.entries.iter().filter(differs).count() as u64
+    /// Commits that aren't the next of their request, or whose token isn't the answer's.
+    fn contradicted(&self, claims: &[RequestRecord], in_pieces: bool) -> u64 {
+        let by_request: HashMap<u64, &RequestRecord> =
+            claims.iter().map(|claim| (claim.id, claim)).collect();
+        let mut there = HashMap::new();
+        let mut wrong = 0;
+        for entry in &self.entries {
+            let is_next = count(&mut there, entry);
+            let Some(claim) = by_request.get(&entry.request) else {
+                continue;
+            };
+            let given = claim.output_ids.get(entry.index as usize);
+            let is_answered = given == Some(&entry.id) || in_pieces && entry.id == PIECE;
+            wrong += u64::from(!is_next || !is_answered);
+        }
+        wrong
     }
+}
+
+/// One more token of its request is there, where it is the next: whether it is.
+fn count(there: &mut HashMap<u64, u64>, entry: &Entry) -> bool {
+    let count = there.entry(entry.request).or_default();
+    let is_next = u64::from(entry.index) == *count;
+    *count += u64::from(is_next);
+    is_next
 }
 
 /// Of so many tokens, those that are not the first.
@@ -290,49 +296,55 @@ mod tests {
     /// A request of four tokens that are there 10, 12, 14 and 16 ms after it was sent.
     const TRUE_NS: [u64; 4] = [10 * MS, 12 * MS, 14 * MS, 16 * MS];
 
-    fn claim(request: u64, token_ns: &[u64]) -> Claim {
-        let sent_ns = (request - 1) * 20 * MS;
-        Claim {
-            request,
+    fn claim(id: u64, token_ns: &[u64]) -> RequestRecord {
+        let sent_ns = (id - 1) * 20 * MS;
+        RequestRecord {
+            case: String::new(),
+            id,
+            prompt: id,
+            warmup: false,
+            scheduled_ns: sent_ns,
             sent_ns,
+            received_ns: sent_ns,
+            started_ns: sent_ns,
             answered_ns: sent_ns + 17 * MS,
             token_ns: token_ns.iter().map(|ns| sent_ns + ns).collect(),
             output_ids: vec![7; token_ns.len()],
+            output_text: None,
+            batch: 1,
         }
     }
 
     /// Looks at every tenth of a millisecond of 20 requests, one after the other, whose tokens are
     /// committed at these times.
     fn seen(committed_ns: [u64; 4]) -> Seen {
-        let requests = 1..=20;
-        let commits: Vec<(u64, Entry)> = requests
-            .flat_map(|request| {
-                committed_ns.iter().enumerate().map(move |(index, ns)| {
-                    let index = index as u32;
-                    let entry = Entry {
-                        request,
-                        index,
-                        id: 7,
-                    };
-                    ((request - 1) * 20 * MS + ns, entry)
-                })
-            })
-            .collect();
-        let look = |at: u64| Look {
-            before_ns: at,
-            committed: 5 + commits.iter().filter(|(ns, _)| *ns <= at).count() as u64,
-            after_ns: at,
-        };
-        Seen {
-            looks: (0..4000).map(|tenth| look(tenth * MS / 10)).collect(),
+        let mut seen = Seen {
             watched_ns: 400 * MS,
             begin: 5,
-            entries: commits.iter().map(|(_, entry)| *entry).collect(),
-            is_lost: false,
+            ..Seen::default()
+        };
+        let mut commits_ns = Vec::new();
+        for request in 1..=20 {
+            for (index, ns) in (0..).zip(committed_ns) {
+                let id = 7;
+                seen.entries.push(Entry { request, index, id });
+                commits_ns.push((request - 1) * 20 * MS + ns);
+            }
         }
+        seen.looks.extend((0..4000).map(|tenth| {
+            let at = tenth * MS / 10;
+            let committed = 5 + commits_ns.iter().filter(|ns| **ns <= at).count() as u64;
+            let (before_ns, after_ns) = (at, at);
+            Look {
+                before_ns,
+                committed,
+                after_ns,
+            }
+        }));
+        seen
     }
 
-    fn claims(token_ns: [u64; 4]) -> Vec<Claim> {
+    fn claims(token_ns: [u64; 4]) -> Vec<RequestRecord> {
         (1..=20).map(|request| claim(request, &token_ns)).collect()
     }
 
@@ -344,7 +356,7 @@ mod tests {
 
     #[test]
     fn true_stamps_agree_with_what_is_there() {
-        let found = seen(TRUE_NS).against(claims(TRUE_NS));
+        let found = seen(TRUE_NS).against(claims(TRUE_NS), false);
         assert_eq!(apart(&found), [0; 4]);
         assert_eq!((found.first.tokens, found.later.tokens), (20, 60));
         assert_eq!((found.contradicted, found.uncommitted), (0, 0));
@@ -355,23 +367,23 @@ mod tests {
     fn every_way_to_stamp_what_is_not_so_shows() {
         // Begun, and all but the last stamped at once.
         let early = [MS, MS + 1000, MS + 2000, 16 * MS];
-        let found = apart(&seen(TRUE_NS).against(claims(early)));
+        let found = apart(&seen(TRUE_NS).against(claims(early), false));
         assert_eq!(found[0], 9 * MS, "{found:?}");
         assert!(found[1].abs_diff((11 + 13) * MS) < MS, "{found:?}");
         // Spread over the request, so that the first token seems to come soon.
         let spread = [4 * MS, 8 * MS, 12 * MS, 16 * MS];
-        let found = apart(&seen(TRUE_NS).against(claims(spread)));
+        let found = apart(&seen(TRUE_NS).against(claims(spread), false));
         assert_eq!(found, [6 * MS, 6 * MS, 0, 0]);
         // The first stamped late, so that decoding seems quick.
         let late = [13 * MS, 14 * MS, 15 * MS, 16 * MS];
-        let found = apart(&seen(TRUE_NS).against(claims(late)));
+        let found = apart(&seen(TRUE_NS).against(claims(late), false));
         assert_eq!(found, [0, 0, 3 * MS, 3 * MS]);
         // A clock that runs at three quarters of its speed.
         let scaled = TRUE_NS.map(|ns| ns * 3 / 4);
-        let found = apart(&seen(TRUE_NS).against(claims(scaled)));
+        let found = apart(&seen(TRUE_NS).against(claims(scaled), false));
         assert!(found[0] > 2 * MS && found[1] > 9 * MS, "{found:?}");
         // Held back, and shown when all are there.
-        let found = apart(&seen([16 * MS; 4]).against(claims(TRUE_NS)));
+        let found = apart(&seen([16 * MS; 4]).against(claims(TRUE_NS), false));
         assert_eq!(found, [6 * MS, 6 * MS, 0, 0]);
     }
 
@@ -379,10 +391,22 @@ mod tests {
     fn a_token_that_was_another_or_never_there_is_counted() {
         let mut other = seen(TRUE_NS);
         other.entries[3].id = 8;
-        assert_eq!(other.against(claims(TRUE_NS)).contradicted, 1);
+        assert_eq!(other.against(claims(TRUE_NS), false).contradicted, 1);
+        // The first token over and over is no other token.
+        let mut repeated = seen(TRUE_NS);
+        repeated
+            .entries
+            .iter_mut()
+            .for_each(|entry| entry.index = 0);
+        let found = repeated.against(claims(TRUE_NS), false);
+        assert_eq!((found.contradicted, found.uncommitted), (60, 60));
+        // Nor is a piece one, where the engine gives tokens.
+        let mut piece = seen(TRUE_NS);
+        piece.entries[0].id = PIECE;
+        assert_eq!(piece.against(claims(TRUE_NS), false).contradicted, 1);
         let mut fewer = seen(TRUE_NS);
         fewer.entries.truncate(77);
-        let found = fewer.against(claims(TRUE_NS));
+        let found = fewer.against(claims(TRUE_NS), false);
         assert_eq!(found.uncommitted, 3);
     }
 
@@ -392,8 +416,9 @@ mod tests {
         pieces.entries.iter_mut().for_each(|entry| entry.id = PIECE);
         // The first piece brings no token, the second two, the last none.
         let honest = [10 * MS, 10 * MS, 14 * MS, 14 * MS];
-        assert_eq!(apart(&pieces.against(claims(honest)))[..2], [0, 0]);
-        let found = pieces.against(claims([MS, MS, 14 * MS, 14 * MS]));
+        assert_eq!(apart(&pieces.against(claims(honest), true))[..2], [0, 0]);
+        let found = pieces.against(claims([MS, MS, 14 * MS, 14 * MS]), true);
+        assert_eq!(found.contradicted, 0);
         assert_eq!(apart(&found)[0], MS);
         assert_eq!((found.first.tokens, found.later.tokens), (20, 20));
     }
@@ -402,14 +427,18 @@ mod tests {
     fn what_is_committed_is_watched_until_the_case_is_over() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let ring = Arc::new(Ring::create(file.as_file()).unwrap());
-        let mut auditor = Auditor::new(Arc::clone(&ring), 1);
+        let mut auditor = Auditor::new(Arc::clone(&ring), false, 1);
         auditor.begin();
         auditor.watch();
         auditor.pause();
-        let found = auditor.end(Vec::new()).expect("nothing was overwritten");
+        let found = auditor.end(Vec::new());
         assert_eq!((found.first.tokens, found.uncommitted), (0, 0));
         auditor.begin();
-        let found = auditor.end(vec![claim(1, &TRUE_NS)]).unwrap();
+        let found = auditor.end(vec![claim(1, &TRUE_NS)]);
         assert_eq!(found.uncommitted, 4);
+        // A count that can't be true.
+        let mut seen = Seen::default();
+        seen.copy(&ring, ENTRIES + 1);
+        assert!(seen.is_lost && seen.entries.is_empty());
     }
 }

@@ -7,7 +7,7 @@ use super::needs;
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use harness::engine::isa;
-use schema::registry::{Build, Registry};
+use schema::registry::{Build, Registry, Target};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,6 +17,23 @@ use std::process::Stdio;
 pub fn test_engines(repo: &Repo, registry: &Registry) -> Result<()> {
     long_to_build(repo, registry)?;
     with_real_servers(repo, registry)
+}
+
+/// Build all programs of the packages of `targets`: tests start others of them than the engine's own.
+pub fn packages_of(repo: &Repo, registry: &Registry, targets: &[Target]) -> Result<()> {
+    for target in targets {
+        let engine = registry.engine(&target.engine);
+        let Some(Build::Cargo { package, .. }) = engine.map(|engine| &engine.build) else {
+            continue;
+        };
+        let mut build = cargo_command();
+        build.args(["build", "--release", "--locked", "--quiet", "--package"]);
+        let status = build.arg(package).current_dir(&repo.root).status();
+        if !status.context("cargo can't be started")?.success() {
+            bail!("{package} can't be built");
+        }
+    }
+    Ok(())
 }
 
 /// The tests of clients once more, now with a server that somebody else wrote.

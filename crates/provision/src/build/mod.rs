@@ -24,7 +24,7 @@ pub use adoption::adoption;
 pub use build_tools::{LOCK as BUILD_TOOLS_LOCK, are_made as build_tools_are_made};
 pub use cargo::{cargo_command, package_variables};
 pub use cuda::{LOCK as CUDA_LOCK, cuda_home};
-pub use engine_tests::{default_packages, test_engines, test_trainer};
+pub use engine_tests::{default_packages, packages_of, test_engines, test_trainer};
 pub use libdevice::to_pack as libdevice_files;
 pub use needs::libtorch_dir;
 use python::Environment;

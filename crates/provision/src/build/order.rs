@@ -1,6 +1,7 @@
 //! In which order the programs of a run are built, and what that takes: what the first look
 //! needs, then the cheapest, so that there is soon something to look at. Pure.
 
+use super::python::VENV;
 use schema::registry::{Build, Need};
 use std::cmp::Reverse;
 
@@ -57,9 +58,17 @@ impl Job {
         }
     }
 
-    /// Whether the Python environment must stand before it.
-    pub(super) fn waits_for_python(&self) -> bool {
-        matches!(self.how, Build::Python { .. }) || self.how.needs().contains(&Need::Libtorch)
+    /// Whether it is a Python environment, of which one is made at a time.
+    fn is_environment(&self) -> bool {
+        matches!(self.how, Build::Python { .. })
+    }
+
+    /// Whether it is still to be made, and brings libtorch.
+    pub(super) fn will_bring_libtorch(&self) -> bool {
+        let Build::Python { environment, .. } = &self.how else {
+            return false;
+        };
+        environment == VENV && !self.is_there
     }
 
     /// Whether it is compiled from the same crates: whichever comes first pays for both.
@@ -104,11 +113,14 @@ pub(super) fn order(jobs: Vec<Job>, first: &[String]) -> Vec<Job> {
     costs.into_iter().map(|(job, _)| job).collect()
 }
 
-/// The next to be built, where the Python environment stands or doesn't yet; `None` where all
-/// wait for it.
-pub(super) fn next(jobs: &[Job], has_python: bool) -> Option<usize> {
-    jobs.iter()
-        .position(|job| has_python || !job.waits_for_python())
+/// The next to be built while `beside` is being downloaded; `None` where all wait for a download.
+pub(super) fn next(jobs: &[Job], beside: Option<&Job>) -> Option<usize> {
+    let lacks_libtorch = jobs.iter().chain(beside).any(Job::will_bring_libtorch);
+    let waits = |job: &Job| {
+        beside.is_some() && job.is_environment()
+            || lacks_libtorch && job.how.needs().contains(&Need::Libtorch)
+    };
+    jobs.iter().position(|job| !waits(job))
 }
 
 /// What all of these should take (s).
@@ -174,10 +186,26 @@ mod tests {
             150.0 + 20.0 + 120.0 + 400.0 + 210.0 + 300.0 + 30.0
         );
         jobs.drain(..2);
-        assert_eq!(next(&jobs, true), Some(0));
-        assert_eq!(next(&jobs, false), Some(2), "libtorch is being downloaded");
-        jobs.truncate(2);
-        assert_eq!(next(&jobs, false), None);
+        assert_eq!(
+            next(&jobs, None),
+            Some(1),
+            "what brings libtorch comes first"
+        );
+        let python = jobs.remove(1);
+        assert_eq!(next(&jobs, None), Some(0));
+        let beside = Some(&python);
+        assert_eq!(next(&jobs, beside), Some(1), "libtorch is being downloaded");
+        let mut other = python.clone();
+        if let Build::Python { environment, .. } = &mut other.how {
+            *environment = "venv-other".into();
+        }
+        assert_eq!(
+            next(&jobs, Some(&other)),
+            Some(0),
+            "that is no business of torch's"
+        );
+        jobs.truncate(1);
+        assert_eq!(next(&jobs, beside), None);
     }
 
     #[test]

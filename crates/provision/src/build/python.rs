@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The directory of the environment that libtorch is taken from, and that the flake's
 /// shells bring, under the build directory.
-const VENV: &str = "venv";
+pub(super) const VENV: &str = "venv";
 /// In an environment: the hash of the requirements it was made from.
 const STAMP: &str = "requirements.sha256";
 /// Where `python3` is to be found, for a test of a machine without one.

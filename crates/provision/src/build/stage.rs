@@ -147,8 +147,8 @@ impl<'a> Stage<'a> {
             let mut beside: Option<(Job, ScopedJoinHandle<Outcome>)> = None;
             while !self.jobs.is_empty() || beside.is_some() {
                 base::interrupt::check()?;
-                let is_over = |(_, thread): &(Job, ScopedJoinHandle<Outcome>)| {
-                    thread.is_finished() || order::next(&self.jobs, false).is_none()
+                let is_over = |(job, thread): &(Job, ScopedJoinHandle<Outcome>)| {
+                    thread.is_finished() || order::next(&self.jobs, Some(job)).is_none()
                 };
                 if let Some((job, thread)) = beside.take_if(|beside| is_over(beside)) {
                     watch::begin(Progress::GROUP, job.id.as_str());
@@ -168,15 +168,23 @@ impl<'a> Stage<'a> {
                     }
                 }
                 // One download after the other, each beside what compiles.
+                let downloads = self
+                    .jobs
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, job)| download(job));
+                // The longest first: others wait for it.
+                let longest = downloads.max_by(|a, b| a.1.expected_s.total_cmp(&b.1.expected_s));
                 if beside.is_none()
-                    && let Some(at) = self.jobs.iter().position(download)
+                    && let Some(at) = longest.map(|(at, _)| at)
                 {
                     let job = self.jobs.remove(at);
                     let (id, how) = (job.id.clone(), job.how.clone());
                     let work = move || python::beside(|| make(repo, registry, &id, &how));
                     beside = Some((job, scope.spawn(work)));
                 }
-                let Some(at) = order::next(&self.jobs, beside.is_none()) else {
+                let running = beside.as_ref().map(|(job, _)| job);
+                let Some(at) = order::next(&self.jobs, running) else {
                     continue;
                 };
                 let job = self.jobs.remove(at);

@@ -234,6 +234,7 @@ fn backwards_stamps_are_bad_timing() {
 fn looked_at(found: impl Fn(&mut Witnessed)) -> common::Made {
     let mut made = made(&[plain()], 1, 22);
     let mut witnessed = Witnessed {
+        batch: 1,
         looks: 1000,
         watched_ns: 1_000_000_000,
         ..Witnessed::default()
@@ -246,7 +247,12 @@ fn looked_at(found: impl Fn(&mut Witnessed)) -> common::Made {
 
 #[test]
 fn stamps_that_looks_contradict_are_bad_timing() {
-    let of = |sum| Sum { sum, squares: sum };
+    let of = |sum| Sum {
+        looks: sum,
+        most: 1,
+        sum,
+        squares: sum,
+    };
     // A first token in five is not there when it should be, over 1 s: 10 ms a token.
     let made = looked_at(|found| found.first.early = of(200));
     assert_refused(
@@ -258,7 +264,11 @@ fn stamps_that_looks_contradict_are_bad_timing() {
     let reason = "other tokens are stamped 3.333 ms after they are there";
     assert_refused(&made, Status::BadTiming, reason);
     let made = looked_at(|found| found.contradicted = 2);
-    assert_refused(&made, Status::BadTiming, "2 of 80 tokens had another id");
+    assert_refused(
+        &made,
+        Status::BadTiming,
+        "2 commits are not of the answer's tokens",
+    );
     let made = looked_at(|found| found.uncommitted = 1);
     assert_refused(&made, Status::BadTiming, "1 of 80 tokens were never");
 }
@@ -266,13 +276,16 @@ fn stamps_that_looks_contradict_are_bad_timing() {
 #[test]
 fn the_error_of_stamps_is_known_where_somebody_looked() {
     // Two looks of a thousand: an engine that was interrupted between a token and its commit.
-    let made = looked_at(|found| found.later.early = Sum { sum: 2, squares: 2 });
+    let made = looked_at(|found| (0..2).for_each(|_| found.later.early.add(1)));
     let cell = made.cell();
     assert_eq!(cell.status, Status::Ok, "{}", cell.reason);
     let audit = cell.audit.expect("somebody looked");
     assert_eq!(audit.looks, 1000);
     assert!((audit.later.early.mean_ns - 2e-3 / 60.0 * 1e9).abs() < 1.0);
-    assert!((audit.first.high_ns() - 3e-3 / 20.0 * 1e9).abs() < 1.0);
+    assert!((audit.first.high_ns() - -0.05f64.ln() / 1000.0 / 20.0 * 1e9).abs() < 1.0);
+    // A launch whose commits were lost says nothing.
+    let made = looked_at(|found| found.lost = true);
+    assert_eq!(made.cell().audit, None);
     // Nobody looked, or the engine commits nothing.
     assert_eq!(common::made(&[plain()], 1, 22).cell().audit, None);
     let made = looked_at(|found| found.uncommitted = 80);
