@@ -10,6 +10,7 @@ use protocol::clock::now_ns;
 use protocol::engine::EngineError;
 use protocol::scheduler::{Answer, Job, Scheduler};
 use protocol::wire::{Batching, Capabilities, Hello, Load, Loaded, PROTOCOL};
+use protocol::witness::Commits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
@@ -61,9 +62,13 @@ impl Handle {
     }
 
     /// A request from its turn to its last token.
-    async fn run(&self, job: &Job) -> Result<Answer, EngineError> {
-        let (prompt, new_tokens) = (job.prompt_ids(), job.new_tokens() as usize);
-        let recorder = Arc::new(Recorder::new(new_tokens, job.commits().clone()));
+    async fn run(
+        &self,
+        prompt: &[u32],
+        new_tokens: usize,
+        commits: Commits,
+    ) -> Result<Answer, EngineError> {
+        let recorder = Arc::new(Recorder::new(new_tokens, commits));
         let _turn = self.turns.acquire().await.map_err(EngineError::internal)?;
         let seat = self.in_flight.join();
         let started_ns = now_ns();
@@ -82,7 +87,9 @@ impl Handle {
 async fn answer(handle: Handle, job: Job) {
     // It has left before it is answered: what the answer sets off is not in flight
     // together with it.
-    match handle.run(&job).await {
+    let (prompt, new_tokens) = (job.prompt_ids(), job.new_tokens() as usize);
+    let commits = job.commits().clone();
+    match handle.run(prompt, new_tokens, commits).await {
         Ok(answer) => job.done(answer),
         Err(error) => job.failed(error),
     }
