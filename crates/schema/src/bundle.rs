@@ -57,23 +57,22 @@ mod tests {
 
     #[test]
     fn a_bundle_is_told_from_a_checkout_and_from_another_format() {
-        let dir = std::env::temp_dir().join(format!("bundle-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        assert_eq!(Bundle::load(&dir).unwrap(), None);
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        assert_eq!(Bundle::load(dir).unwrap(), None);
         let bundle = Bundle {
             format: FORMAT,
             cuda: true,
             ..Bundle::default()
         };
         std::fs::write(dir.join(FILE), serde_json::to_string(&bundle).unwrap()).unwrap();
-        assert_eq!(Bundle::load(&dir).unwrap().as_ref(), Some(&bundle));
+        assert_eq!(Bundle::load(dir).unwrap().as_ref(), Some(&bundle));
         let newer = Bundle {
             format: FORMAT + 1,
             ..bundle
         };
         std::fs::write(dir.join(FILE), serde_json::to_string(&newer).unwrap()).unwrap();
-        let error = Bundle::load(&dir).unwrap_err().to_string();
+        let error = Bundle::load(dir).unwrap_err().to_string();
         assert!(error.contains("has format 2"), "{error}");
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -20,15 +20,10 @@ target = [
 "#;
 
 fn load(text: &str) -> Result<Registry, DataError> {
-    let path = std::env::temp_dir().join(format!(
-        "registry-{}-{}.toml",
-        std::process::id(),
-        crate::hash::sha256_hex(text.as_bytes())
-    ));
-    std::fs::write(&path, text).expect("the temporary directory can be written");
-    let loaded = Registry::load(&path);
-    std::fs::remove_file(&path).expect("it was written");
-    loaded
+    let dir = tempfile::tempdir().expect("the temporary directory can be written");
+    let path = dir.path().join("engines.toml");
+    std::fs::write(&path, text).expect("a new directory can be written");
+    Registry::load(&path)
 }
 
 fn with(on: &str) -> Result<Registry, DataError> {
