@@ -155,7 +155,8 @@ def notes(precision: str) -> list[str]:
         )
         said.append(
             "a new inference request wherever the number of rows changes, because one that is used "
-            "again with more rows may give NaN with keys and values of 8 bits (OpenVINO 2026.4.1)"
+            "again with more rows may give logits that are no numbers where keys and values have "
+            "8 bits (OpenVINO 2026.4.1)"
         )
     if precision == "f16":
         said.append("f16 weights; computed in f32 where the processor has no f16")
