@@ -3,7 +3,7 @@
 //! words; what follows from a difference is decided by `compare`, `merge` and
 //! `reproduce`, by its kind.
 
-use crate::machine::Ceilings;
+use ceilings::Ceilings;
 use schema::launch_log::LaunchLog;
 use schema::pins::Pins;
 use schema::plan::Plan;

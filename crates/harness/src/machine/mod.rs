@@ -2,28 +2,23 @@
 //!
 //! Reading changes nothing and asks no network. Whatever can't be read is absent, never zero and
 //! never a failure. [`facts`] takes a few milliseconds and a few `--version`s; the ceilings take
-//! seconds and are measured only on demand ([`ceilings()`]).
+//! seconds and are measured only on demand ([`ceilings()`]), by the crate of that name.
 
-mod ceilings;
 mod cpu;
 mod cpuid;
-mod flops;
 mod gpu;
-mod int8;
 mod memory;
-mod parallel;
 pub mod system;
 mod tools;
 
-pub use ceilings::{Ceilings, ceilings};
 pub use cpu::{Cache, Cpu};
 pub use cpuid::{Palette, Processor};
 pub use gpu::{Gpu, GpuDevice};
 pub use memory::Memory;
-pub use parallel::Measured;
 pub use system::{PackageManager, System, install_command};
 pub use tools::{Tool, Tools, is_here};
 
+use ceilings::{Canary, Ceilings};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -37,6 +32,18 @@ pub fn facts(repo: &Path) -> BTreeMap<String, String> {
     Gpu::read().add_facts(&mut facts);
     Tools::read_compilers(repo).add_facts(&mut facts);
     facts
+}
+
+/// Measure what this machine can do at best: about three seconds on all cores.
+pub fn ceilings() -> Ceilings {
+    let cpu = Cpu::read();
+    let cache = cpu.last_level_cache_bytes();
+    ceilings::measure(cpu.threads_usable, cache, Memory::read().available_bytes)
+}
+
+/// A canary for engines of so many threads.
+pub fn canary(threads: u32) -> Canary {
+    Canary::new(threads, Memory::read().available_bytes)
 }
 
 /// Insert `key` where there is a value.

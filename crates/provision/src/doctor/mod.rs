@@ -13,9 +13,10 @@ pub use instructions::{Outcome, Tried};
 pub use provision::Provision;
 
 use crate::fetch::free_bytes;
+use ceilings::Ceilings;
 use harness::devices;
 use harness::engine::isa;
-use harness::machine::{self, Ceilings, Cpu, Gpu, Memory, Processor, System, Tools};
+use harness::machine::{self, Cpu, Gpu, Memory, Processor, System, Tools};
 use schema::registry::Registry;
 use serde::Serialize;
 use std::collections::BTreeMap;

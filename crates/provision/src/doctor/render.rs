@@ -2,7 +2,8 @@
 //! that it can be pasted into an issue as it is.
 
 use super::{Outcome, Provision, Report, Severity, instructions};
-use harness::machine::{Ceilings, Gpu, Measured, Tool};
+use ceilings::{Ceilings, Measured};
+use harness::machine::{Gpu, Tool};
 use std::fmt::Write;
 
 const UNKNOWN: &str = "unknown";

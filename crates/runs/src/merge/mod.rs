@@ -15,7 +15,7 @@ use crate::results::Results;
 use crate::summary::{Places, Summary};
 use anyhow::Result;
 use base::repo::Repo;
-use harness::machine::Ceilings;
+use ceilings::Ceilings;
 use schema::hash::sha256_hex;
 use schema::origin::{Origin, Source};
 use schema::pins::Pins;

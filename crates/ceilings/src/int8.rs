@@ -1,11 +1,12 @@
 //! The int8 peak: dot products of bytes into i32, in registers. Only vector units
 //! are measured; matrix units (AMX) reach several times this where they exist.
 
-use super::parallel::Measured;
+use crate::parallel::Measured;
+use std::hint::black_box;
 
 /// Threads each run the same chains; every multiply-add counts as two operations.
 /// `None` where there is no kernel for this CPU.
-pub(super) fn measure(threads: usize) -> Option<Measured> {
+pub(crate) fn measure(threads: usize) -> Option<Measured> {
     #[cfg(target_arch = "x86_64")]
     {
         x86::measure(threads, x86::STEPS)
@@ -18,20 +19,38 @@ pub(super) fn measure(threads: usize) -> Option<Measured> {
     }
 }
 
+/// So many steps of the same chains on the calling thread; of others, where there is no kernel.
+pub(crate) fn work(steps: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if x86::kernel().is_some() {
+            black_box(x86::run(black_box(steps)));
+            return;
+        }
+    }
+    let mut sums = [0_u32; 16];
+    for step in 0..black_box(steps as u32) {
+        for (lane, sum) in (1..).zip(&mut sums) {
+            *sum = sum.wrapping_add(step.wrapping_mul(lane));
+        }
+    }
+    black_box(sums);
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Measured;
-    use crate::machine::parallel;
+    use crate::parallel;
     use std::arch::x86_64::*;
     use std::hint::black_box;
 
     const REPETITIONS: usize = 200;
     /// Steps of a repetition: 1 to 3 ms of work, so that some repetitions go undisturbed.
-    pub(super) const STEPS: usize = 1 << 19;
+    pub(crate) const STEPS: usize = 1 << 19;
     /// Enough independent chains for latency 5 × 2 units a cycle, and registers left.
     const CHAINS: usize = 12;
 
-    pub(super) fn measure(threads: usize, steps: usize) -> Option<Measured> {
+    pub(crate) fn measure(threads: usize, steps: usize) -> Option<Measured> {
         let (kernel, bytes) = kernel()?;
         let seconds = parallel::time(threads, REPETITIONS, |_| {
             black_box(run(black_box(steps)));
@@ -41,7 +60,7 @@ mod x86 {
     }
 
     /// The kernel [`run`] takes, and the bytes of its vectors.
-    fn kernel() -> Option<(&'static str, usize)> {
+    pub(crate) fn kernel() -> Option<(&'static str, usize)> {
         if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
             Some(("avx512_vnni vpdpbusd", 64))
         } else if is_x86_feature_detected!("avxvnni") {
@@ -54,7 +73,7 @@ mod x86 {
     }
 
     /// Sum of all lanes after `steps` dot products of ones in every chain.
-    fn run(steps: usize) -> i64 {
+    pub(crate) fn run(steps: usize) -> i64 {
         if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
             // SAFETY: both features were just detected.
             unsafe { avx512_vnni(steps) }

@@ -2,21 +2,22 @@
 //! first start to the last end. What the kernel does is its own business.
 
 use serde::Serialize;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Seconds of each repetition of `work(thread)` on `threads` threads, after one
 /// repetition that doesn't count (page faults, clocks, caches).
-pub(super) fn time(threads: usize, repetitions: usize, work: impl Fn(usize) + Sync) -> Vec<f64> {
-    let barrier = Barrier::new(threads);
+pub(crate) fn time(threads: usize, repetitions: usize, work: impl Fn(usize) + Sync) -> Vec<f64> {
+    let arrived = AtomicUsize::new(0);
     let spans: Vec<Vec<(Instant, Instant)>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
             .map(|thread| {
-                let (barrier, work) = (&barrier, &work);
+                let (arrived, work) = (&arrived, &work);
                 scope.spawn(move || {
+                    pin(thread);
                     let mut spans = Vec::with_capacity(repetitions + 1);
-                    for _ in 0..=repetitions {
-                        barrier.wait();
+                    for repetition in 1..=repetitions + 1 {
+                        meet(arrived, repetition * threads);
                         let start = Instant::now();
                         work(thread);
                         spans.push((start, Instant::now()));
@@ -37,6 +38,48 @@ pub(super) fn time(threads: usize, repetitions: usize, work: impl Fn(usize) + Sy
         .collect()
 }
 
+/// Wait until so many arrivals are counted, this one among them. It looks all the time, because a
+/// thread that sleeps wakes a good part of a short work's length after the others.
+fn meet(arrived: &AtomicUsize, all: usize) {
+    /// Looks, after which another thread may have this CPU.
+    const LOOKS: u32 = 1 << 14;
+    arrived.fetch_add(1, Ordering::AcqRel);
+    let mut looks = 0_u32;
+    while arrived.load(Ordering::Acquire) < all {
+        looks += 1;
+        match looks.is_multiple_of(LOOKS) {
+            true => std::thread::yield_now(),
+            false => std::hint::spin_loop(),
+        }
+    }
+}
+
+/// Keep the calling thread, which is this one of several, on a CPU of its own: two that a scheduler
+/// puts on one CPU take turns for as long as a millisecond of work lasts. Of no effect where the
+/// system has no way to.
+pub(crate) fn pin(thread: usize) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the sets are valid for as long as the calls last, and these write no more than their size;
+    // CPU numbers come from the set itself, so they lie within it.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) != 0 {
+            return;
+        }
+        let cpus: Vec<usize> = (0..libc::CPU_SETSIZE as usize)
+            .filter(|&cpu| libc::CPU_ISSET(cpu, &allowed))
+            .collect();
+        let Some(&cpu) = cpus.get(thread % cpus.len().max(1)) else {
+            return;
+        };
+        let mut own: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut own);
+        libc::sched_setaffinity(0, size_of_val(&own), &own);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = thread;
+}
+
 /// One measured rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
@@ -54,7 +97,7 @@ pub struct Measured {
 
 impl Measured {
     /// Rates from the seconds each repetition of `work` units took.
-    pub(super) fn new(work: f64, seconds: &[f64], threads: usize, kernel: &str) -> Self {
+    pub(crate) fn new(work: f64, seconds: &[f64], threads: usize, kernel: &str) -> Self {
         let mut rates: Vec<f64> = seconds.iter().map(|s| work / s.max(1e-9)).collect();
         rates.sort_by(f64::total_cmp);
         let middle = rates.len() / 2;
@@ -76,7 +119,6 @@ impl Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn every_thread_runs_every_repetition_and_the_first_is_not_counted() {

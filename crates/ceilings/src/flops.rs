@@ -1,8 +1,7 @@
 //! The f32 peak: independent chains of fused multiply-adds in registers, so that
 //! neither memory nor latency limits. What a matrix product can't exceed.
 
-use super::parallel;
-use super::parallel::Measured;
+use crate::parallel::{self, Measured};
 use std::hint::black_box;
 
 const REPETITIONS: usize = 200;
@@ -12,7 +11,7 @@ const STEPS: usize = 1 << 19;
 const CHAINS: usize = 12;
 
 /// Threads each run the same chains; every multiply-add counts as two operations.
-pub(super) fn measure(threads: usize) -> Measured {
+pub(crate) fn measure(threads: usize) -> Measured {
     measure_steps(threads, STEPS)
 }
 
@@ -73,7 +72,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "avx512f")]
-    pub(super) fn avx512(steps: usize) -> f32 {
+    pub(crate) fn avx512(steps: usize) -> f32 {
         let (a, b) = (_mm512_set1_ps(A), _mm512_set1_ps(B));
         let mut x = [_mm512_setzero_ps(); CHAINS];
         for _ in 0..steps {
@@ -85,7 +84,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn avx2(steps: usize) -> f32 {
+    pub(crate) fn avx2(steps: usize) -> f32 {
         let (a, b) = (_mm256_set1_ps(A), _mm256_set1_ps(B));
         let mut x = [_mm256_setzero_ps(); CHAINS];
         for _ in 0..steps {
@@ -109,7 +108,7 @@ mod arm {
     use super::{A, B, CHAINS};
     use std::arch::aarch64::*;
 
-    pub(super) fn neon(steps: usize) -> f32 {
+    pub(crate) fn neon(steps: usize) -> f32 {
         // SAFETY: NEON is part of every aarch64 Rust runs on.
         unsafe {
             let (a, b) = (vdupq_n_f32(A), vdupq_n_f32(B));

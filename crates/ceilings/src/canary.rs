@@ -1,0 +1,183 @@
+//! Known work of less than a millisecond, done beside what is measured while the engine is
+//! stopped: what it takes tells how fast the machine is at that moment.
+//!
+//! A virtual machine has no clock to read, and `steal` stays zero where a neighbour shares a core,
+//! a cache or the memory. Such a neighbour makes one of four kinds of work slower: products on one
+//! core, on all cores at once (two of them may be two threads of one), a cache line that goes to
+//! and fro between two cores, and memory that no cache holds.
+
+use crate::memory::{self, Buffer};
+use crate::{int8, parallel};
+use schema::record::CanaryReading;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Repetitions of each kind of work, after one that doesn't count; the median is kept, so that one
+/// interrupt says nothing.
+const REPETITIONS: usize = 3;
+/// Steps of products: about 50 µs.
+const STEPS: usize = 1 << 14;
+/// Memory read in a repetition, about 60 µs.
+const READ_BYTES: usize = 1 << 20;
+/// Caches hold less than this, where they are no larger than that of a desktop's.
+const BUFFER_BYTES: usize = 128 << 20;
+/// How often a cache line goes to and fro.
+const BOUNCES: u32 = 200;
+/// For how long the two sides of a cache line may take in all; longer where one of them isn't running.
+const BOUNCES_MAX: Duration = Duration::from_millis(2);
+/// Looks at a cache line between two at the clock.
+const LOOKS: u32 = 1 << 10;
+/// Turns follow each other faster than machines change; so looks take a hundredth of the time.
+const DUE: Duration = Duration::from_millis(200);
+
+/// Does the work.
+pub struct Canary {
+    threads: usize,
+    memory: Buffer,
+    /// Where the next repetition reads, in parts of `READ_BYTES`.
+    at: AtomicUsize,
+    /// When it was last done.
+    done: Mutex<Option<Instant>>,
+}
+
+impl Canary {
+    /// For engines of so many threads. Takes 128 MB, or a sixteenth of the memory that is `available`
+    /// (bytes).
+    pub fn new(threads: u32, available: Option<u64>) -> Self {
+        let bytes = available.map_or(BUFFER_BYTES, |bytes| (bytes / 16) as usize);
+        let parts = (bytes.min(BUFFER_BYTES) / READ_BYTES).max(1);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let memory = Buffer::new(parts * READ_BYTES / size_of::<u64>());
+        memory.touched();
+        Self {
+            threads: (threads.max(1) as usize).min(cpus),
+            memory,
+            at: AtomicUsize::new(0),
+            done: Mutex::new(None),
+        }
+    }
+
+    /// Whether the last look is so long ago that the machine may have changed since.
+    pub fn is_due(&self) -> bool {
+        self.done().is_none_or(|done| done.elapsed() >= DUE)
+    }
+
+    /// Do all of it once.
+    pub fn look(&self) -> CanaryReading {
+        let products = |threads| {
+            nanoseconds(&parallel::time(threads, REPETITIONS, |_| {
+                int8::work(STEPS);
+            }))
+        };
+        let several = self.threads > 1;
+        let reading = CanaryReading {
+            one_core_ns: products(1),
+            all_cores_ns: several.then(|| products(self.threads)).flatten(),
+            cache_line_ns: several.then(bounce).flatten(),
+            memory_ns: nanoseconds(&parallel::time(1, REPETITIONS, |_| self.read())),
+        };
+        *self.done() = Some(Instant::now());
+        reading
+    }
+
+    fn done(&self) -> MutexGuard<'_, Option<Instant>> {
+        // An `Instant` is never half written.
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self) {
+        let part = READ_BYTES / size_of::<u64>();
+        let all = self.memory.touched();
+        let at = self.at.fetch_add(1, Ordering::Relaxed) % (all.len() / part);
+        black_box(memory::sum(&all[at * part..][..part]));
+    }
+}
+
+/// The median.
+fn nanoseconds(seconds: &[f64]) -> Option<u32> {
+    let mut sorted = seconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+        .get(sorted.len() / 2)
+        .map(|seconds| (seconds * 1e9) as u32)
+}
+
+/// What one way of a cache line takes between two threads that write it in turns (ns). `None` where
+/// they don't run at once.
+fn bounce() -> Option<u32> {
+    let line = AtomicU32::new(0);
+    let began = Instant::now();
+    // Even numbers are one side's to raise, odd ones the other's.
+    let raise = |number: u32| {
+        let mut looks = 0_u32;
+        while line.load(Ordering::Acquire) != number {
+            looks += 1;
+            if looks.is_multiple_of(LOOKS) && began.elapsed() > BOUNCES_MAX {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+        line.store(number + 1, Ordering::Release);
+        Some(())
+    };
+    let numbers = |repetition: u32| {
+        let first = repetition * 2 * BOUNCES;
+        first..first + 2 * BOUNCES
+    };
+    let last = numbers(REPETITIONS as u32).end;
+    let other_side = || {
+        parallel::pin(1);
+        (1..last).step_by(2).try_for_each(raise)
+    };
+    let this_side = || {
+        parallel::pin(0);
+        let repetition = |repetition| {
+            let start = Instant::now();
+            numbers(repetition).step_by(2).try_for_each(raise)?;
+            Some(start.elapsed().as_secs_f64() / f64::from(2 * BOUNCES))
+        };
+        let seconds: Option<Vec<f64>> = (0..=REPETITIONS as u32).map(repetition).collect();
+        nanoseconds(&seconds?[1..]) // the first waited until the other side was there
+    };
+    // Threads of their own, as each is kept on one CPU.
+    std::thread::scope(|scope| {
+        let (other, this) = (scope.spawn(other_side), scope.spawn(this_side));
+        other.join().ok().flatten()?;
+        this.join().ok().flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_work_takes_its_time() {
+        let reading = Canary::new(2, None).look();
+        let took = |ns: Option<u32>| ns.is_some_and(|ns| ns > 0);
+        assert!(
+            took(reading.one_core_ns) && took(reading.memory_ns),
+            "{reading:?}"
+        );
+        let alone = Canary::new(1, None).look();
+        assert_eq!((alone.all_cores_ns, alone.cache_line_ns), (None, None));
+    }
+
+    #[test]
+    fn memory_is_read_part_after_part_and_round() {
+        let canary = Canary::new(1, None);
+        let parts = canary.memory.touched().len() / (READ_BYTES / size_of::<u64>());
+        for _ in 0..=parts {
+            canary.read();
+        }
+        assert_eq!(canary.at.load(Ordering::Relaxed), parts + 1);
+    }
+
+    #[test]
+    fn the_middle_of_three_is_kept() {
+        assert_eq!(nanoseconds(&[3e-6, 1e-3, 2e-6]), Some(3000));
+        assert_eq!(nanoseconds(&[]), None);
+    }
+}
