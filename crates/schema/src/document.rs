@@ -173,6 +173,7 @@ mod tests {
                 end_ns: 0,
                 peak_rss_bytes: Some(1),
                 witnessed: None,
+                canary: vec![],
             },
         );
         check(

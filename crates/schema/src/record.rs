@@ -184,6 +184,26 @@ pub struct CaseEnd {
     /// What became of the stamps of its requests under audit; absent: nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witnessed: Option<Witnessed>,
+    /// How fast the machine was at its edges, or before its turns; empty: nobody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub canary: Vec<CanaryReading>,
+}
+
+/// What known work took while no engine ran (ns). What a machine can't do is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CanaryReading {
+    /// Integer products on one core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_core_ns: Option<u32>,
+    /// The same on as many cores at once as engines have threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_cores_ns: Option<u32>,
+    /// One way of a cache line between two cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_line_ns: Option<u32>,
+    /// A read of memory that caches of a desktop don't hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_ns: Option<u32>,
 }
 
 /// What looks at the tokens that an engine had committed found, beside what the stamps of a case's

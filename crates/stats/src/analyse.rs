@@ -3,6 +3,7 @@
 //! give equal bytes.
 
 use crate::analysis::{Analysis, Cell, Course, Metric, MetricId, Shape};
+use crate::canary::Bands;
 use crate::ci::{mean_interval, percentile_interval};
 use crate::compare::{Contender, Contest};
 use crate::describe::{cv, describe_sorted, mean, median};
@@ -34,6 +35,7 @@ use schema::scenario::Scenario;
 pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     let plan = &run.header.plan;
     let limits = Limits::of(&run.header.provenance.facts);
+    let bands = Bands::of(run);
     let mut analysis = Analysis {
         cells: Vec::new(),
         comparisons: Vec::new(),
@@ -56,8 +58,9 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
                     precision: &target.precision,
                     limits,
                 };
-                let (cell, contender) = measure(run, &target.id, scenario, case, leading, &setting);
-                twins.extend(twin_of(run, target, scenario, case, &setting));
+                let (cell, contender) =
+                    measure(run, &bands, &target.id, scenario, case, leading, &setting);
+                twins.extend(twin_of(run, &bands, target, scenario, case, &setting));
                 analysis.cells.push(cell);
                 contenders.extend(contender);
             }
@@ -96,6 +99,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
 /// The cell of a target's second launches, if it ran twice.
 fn twin_of(
     run: &Run,
+    bands: &Bands,
     target: &Target,
     scenario: &PlannedScenario,
     case: &Case,
@@ -103,13 +107,25 @@ fn twin_of(
 ) -> Option<Cell> {
     let mut twins = run.budget.iter().flat_map(|budget| &budget.twins);
     twins.find(|twin| twin.target == target.id)?;
-    Some(measure(run, &twin_name(&target.id), scenario, case, None, setting).0)
+    Some(
+        measure(
+            run,
+            bands,
+            &twin_name(&target.id),
+            scenario,
+            case,
+            None,
+            setting,
+        )
+        .0,
+    )
 }
 
 /// One cell, and what it brings to the contest on the leading metric. `target` is an
 /// id, or a twin's name.
 fn measure(
     run: &Run,
+    bands: &Bands,
     target: &str,
     scenario: &PlannedScenario,
     case: &Case,
@@ -130,6 +146,7 @@ fn measure(
         rank: None,
         disturbances: Vec::new(),
         unwatched: 0,
+        unseen: 0,
         audit: None,
     };
     if let Err((status, reason)) = judge(run, target, scenario, case, &evidence) {
@@ -137,7 +154,10 @@ fn measure(
         cell.reason = reason;
         return (cell, None);
     }
-    (cell.disturbances, cell.unwatched) = disturbance::judge(&evidence.complete);
+    let judged = disturbance::judge(&evidence.complete, bands);
+    cell.disturbances = judged.disturbances;
+    cell.unwatched = judged.unwatched;
+    cell.unseen = judged.unseen;
     cell.audit = witness::audit(&evidence.complete);
     let mut contender = None;
     for id in MetricId::ALL {

@@ -127,6 +127,8 @@ pub struct Cell {
     pub disturbances: Vec<Disturbance>,
     /// Complete invocations whose readings don't suffice to tell.
     pub unwatched: u32,
+    /// Complete invocations beside which nobody looked how fast the machine was.
+    pub unseen: u32,
     /// What looks at committed tokens found of its stamps; `None`: nobody looked.
     pub audit: Option<Audit>,
 }

@@ -173,6 +173,7 @@ mod tests {
             rank: None,
             disturbances: vec![],
             unwatched: 0,
+            unseen: 0,
             audit: None,
         }
     }

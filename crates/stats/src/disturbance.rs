@@ -6,6 +6,7 @@
 //! engine. What the engine does to itself (its own load, a power limit that it
 //! runs into) is no disturbance: that is what is measured.
 
+use crate::canary::{Bands, Slow};
 use crate::counters::Readings;
 use crate::describe::{mean, median};
 use crate::evidence::Attempt;
@@ -67,6 +68,8 @@ pub enum Cause {
     },
     /// The CPUs' clock was not the usual one.
     CpuClock(Clock),
+    /// Known work beside it took longer than usual: a neighbour on the processor or the memory.
+    Slow(Slow),
     /// The GPU's clock was not the usual one.
     GpuClock(Clock),
     /// The GPU's clock was held down.
@@ -113,6 +116,12 @@ impl fmt::Display for Cause {
                 write!(f, "the CPUs lowered their clock for heat {times} times")
             }
             Cause::CpuClock(clock) => write!(f, "the CPU clock was {clock}"),
+            Cause::Slow(slow) => write!(
+                f,
+                "beside it {} took {} longer than usual",
+                slow.work.words(),
+                percent(slow.ns / slow.usual_ns - 1.0)
+            ),
             Cause::GpuClock(clock) => write!(f, "the GPU clock was {clock}"),
             Cause::GpuThrottled { share, reasons } => {
                 let names: Vec<&str> = THROTTLE_REASONS
@@ -152,9 +161,19 @@ impl fmt::Display for Clock {
     }
 }
 
-/// The disturbed ones among a cell's invocations, and how many can't be judged for
-/// lack of readings.
-pub(crate) fn judge(attempts: &[Attempt]) -> (Vec<Disturbance>, u32) {
+/// A cell's invocations, judged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Judgement {
+    /// The disturbed ones.
+    pub(crate) disturbances: Vec<Disturbance>,
+    /// How many have too few readings to tell what else was at work.
+    pub(crate) unwatched: u32,
+    /// Beside how many nobody looked how fast the machine was.
+    pub(crate) unseen: u32,
+}
+
+/// Judge a cell's invocations; `bands` are those of the run.
+pub(crate) fn judge(attempts: &[Attempt], bands: &Bands) -> Judgement {
     let readings: Vec<Readings> = attempts
         .iter()
         .map(|attempt| {
@@ -170,28 +189,30 @@ pub(crate) fn judge(attempts: &[Attempt]) -> (Vec<Disturbance>, u32) {
     };
     let cpu_clocks = unusual(&clocks(|t| t.cpu_clock_mhz));
     let gpu_clocks = unusual(&clocks(|t| t.gpu_sm_clock_mhz));
-    let mut disturbances = Vec::new();
-    let mut unwatched = 0;
+    let mut judgement = Judgement::default();
     for (index, attempt) in attempts.iter().enumerate() {
         let readings = &readings[index];
         let work = Work::of(readings);
-        unwatched += u32::from(work.is_none());
+        let slow = bands.slow(attempt);
+        judgement.unwatched += u32::from(work.is_none());
+        judgement.unseen += u32::from(slow.is_none());
         let mut causes: Vec<Cause> = work.and_then(Work::cause).into_iter().collect();
         causes.extend(cpu_throttled(readings));
         causes.extend(cpu_clocks[index].map(Cause::CpuClock));
+        causes.extend(slow.into_iter().flatten().map(Cause::Slow));
         causes.extend(gpu_clocks[index].map(Cause::GpuClock));
         causes.extend(gpu_throttled(readings));
         causes.extend(gpu_shared(readings));
         causes.extend(gpu_memory_errors(readings));
         causes.extend(gpu_lost(readings));
         if !causes.is_empty() {
-            disturbances.push(Disturbance {
+            judgement.disturbances.push(Disturbance {
                 invocation: attempt.invocation,
                 causes,
             });
         }
     }
-    (disturbances, unwatched)
+    judgement
 }
 
 /// What the engine's CPUs did between two readings, ns.

@@ -11,6 +11,7 @@ pub mod analyse;
 pub mod analysis;
 pub mod between;
 pub mod calibration;
+pub mod canary;
 pub mod ci;
 mod compare;
 pub mod cost;

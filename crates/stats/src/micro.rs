@@ -190,6 +190,7 @@ impl<'a> Evidence<'a> {
             rank: None,
             disturbances: Vec::new(),
             unwatched: 0,
+            unseen: 0,
             audit: None,
         };
         if let Err((status, reason)) = self.judge() {

@@ -96,6 +96,7 @@ mod tests {
             rank: None,
             disturbances: vec![],
             unwatched: 0,
+            unseen: 0,
             audit: None,
         }
     }

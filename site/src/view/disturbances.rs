@@ -33,16 +33,38 @@ pub fn view(shown: &Shown) -> Disturbances {
         .filter(|cell| !cell.metrics.is_empty())
         .map(|cell| u64::from(cell.invocations))
         .sum();
-    let unwatched: u64 = cells.iter().map(|cell| u64::from(cell.unwatched)).sum();
+    let sum = |of: fn(&Cell) -> u32| cells.iter().map(|cell| u64::from(of(cell))).sum();
     Disturbances {
-        finding: finding(measured, unwatched, rows.len() as u64),
+        finding: finding(Counts {
+            measured,
+            unwatched: sum(|cell| cell.unwatched),
+            unseen: sum(|cell| cell.unseen),
+            disturbed: rows.len() as u64,
+        }),
         rows,
         overhead: largest(shown, MetricId::SamplerCpuPercent),
     }
 }
 
-fn finding(measured: u64, unwatched: u64, disturbed: u64) -> String {
-    if measured == unwatched && disturbed == 0 {
+/// Measured cases, counted once a launch, and how many of them…
+struct Counts {
+    measured: u64,
+    /// …have too few readings of the processors' time,
+    unwatched: u64,
+    /// …had nobody look how fast the machine was,
+    unseen: u64,
+    /// …were disturbed.
+    disturbed: u64,
+}
+
+fn finding(counts: Counts) -> String {
+    let Counts {
+        measured,
+        unwatched,
+        unseen,
+        disturbed,
+    } = counts;
+    if measured == unwatched && measured == unseen && disturbed == 0 {
         return "The records have no readings of what else the machine did, so nothing can be \
                 said of it."
             .into();
@@ -51,6 +73,7 @@ fn finding(measured: u64, unwatched: u64, disturbed: u64) -> String {
         "Of {}, counted once a launch, {} disturbed by something that is not the engine.",
         plural(measured, "measured case", "measured cases"),
         match disturbed {
+            0 if unseen > 0 => "none was seen to be".to_owned(),
             0 => "none was".to_owned(),
             n => plural(n, "was", "were"),
         }
@@ -60,6 +83,18 @@ fn finding(measured: u64, unwatched: u64, disturbed: u64) -> String {
             " What other processes did can't be said of {}: too few readings.",
             fmt::count(unwatched)
         ));
+    }
+    match measured - unseen.min(measured) {
+        0 => text.push_str(
+            " Nobody measured how fast the machine was beside them, so another guest of a \
+             hypervisor that shares a core, a cache or the memory would not have been noticed.",
+        ),
+        seen => text.push_str(&format!(
+            " Beside {} of them the harness did a millisecond of known work (products on one core \
+             and on all, a cache line between two cores, a read of memory), which shows another \
+             guest of a hypervisor that shares one of these.",
+            fmt::count(seen)
+        )),
     }
     if disturbed > 0 {
         text.push_str(
@@ -136,11 +171,23 @@ mod tests {
 
     #[test]
     fn findings_say_what_was_watched() {
-        assert!(finding(10, 10, 0).contains("no readings"));
-        let quiet = finding(10, 0, 0);
+        let finding = |measured, unwatched, unseen, disturbed| {
+            finding(Counts {
+                measured,
+                unwatched,
+                unseen,
+                disturbed,
+            })
+        };
+        assert!(finding(10, 10, 10, 0).contains("no readings"));
+        let quiet = finding(10, 0, 0, 0);
         assert!(quiet.starts_with("Of 10 measured cases") && quiet.contains("none was disturbed"));
-        let some = finding(10, 1, 2);
+        assert!(quiet.contains("Beside 10 of them"));
+        let blind = finding(10, 0, 10, 0);
+        assert!(blind.contains("none was seen to be") && blind.contains("would not have been"));
+        let some = finding(10, 1, 2, 2);
         assert!(some.contains("2 were disturbed") && some.contains("said of 1:"));
-        assert!(finding(10, 10, 1).contains("1 was disturbed"));
+        assert!(some.contains("Beside 8 of them"));
+        assert!(finding(10, 10, 10, 1).contains("1 was disturbed"));
     }
 }

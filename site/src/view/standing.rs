@@ -276,6 +276,7 @@ mod tests {
             rank: None,
             disturbances: Vec::new(),
             unwatched: 0,
+            unseen: 0,
             audit: None,
         }
     }

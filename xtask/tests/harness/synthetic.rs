@@ -184,6 +184,7 @@ impl Synthetic {
             end_ns: now,
             peak_rss_bytes: None,
             witnessed: None,
+            canary: vec![],
         }));
         events.push(RecordEvent::End(End {
             status: Status::Ok,

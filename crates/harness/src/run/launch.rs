@@ -8,17 +8,18 @@ use super::load::{CasePrompts, Stop, Window};
 use super::open_loop::Offered;
 use super::pending::Pending;
 use super::residents::{serves, shares};
+use super::watched::Engine;
 use super::weights::Weights;
 use super::{scenario, told};
 use crate::engine::life::Fallen;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
-use crate::gpu;
 use crate::prompts::Prompts;
-use crate::telemetry::{Sampler, peak_rss_bytes, reset_peak_rss};
+use crate::telemetry::peak_rss_bytes;
 use crate::verify::question::load_for_cases;
 use anyhow::Result;
 use base::files::{Appender, launch_file};
+use ceilings::Canary;
 use protocol::clock::now_ns;
 use protocol::wire::Load;
 use schema::capacity::{self, Capacity};
@@ -52,6 +53,8 @@ pub struct Context<'a> {
     pub prompts: &'a Prompts,
     /// The weights as the run began with them.
     pub weights: &'a Weights,
+    /// What tells how fast the machine is.
+    pub canary: &'a Canary,
     /// The longest context (tokens) that the target is verified for.
     pub positions: u32,
     /// What scales the open loops.
@@ -73,40 +76,6 @@ pub(super) struct Running<'a> {
     end: Option<End>,
     /// The process that goes on to another launch.
     stays: Option<Session>,
-}
-
-/// A process that has loaded its model, and who watches it.
-pub(super) struct Engine {
-    pub(super) session: Session,
-    pub(super) sampler: Sampler,
-    /// Holds its stamps against what it commits.
-    pub(super) audit: Audit,
-    /// Whether the process serves other launches too, so that a peak of memory is one of a
-    /// case.
-    shared: bool,
-    /// Whether the peak is known: of the process, or since the case began.
-    knows_peak: bool,
-}
-
-impl Engine {
-    /// A case begins, with a reading.
-    fn begin(&mut self, case: &Case) {
-        self.reset_peak();
-        self.sampler.begin(&case.id);
-        self.audit.begin();
-        self.audit.watch();
-    }
-
-    /// A case in turns begins.
-    pub(super) fn begin_turns(&mut self, case: &Case) {
-        self.reset_peak();
-        self.sampler.begin_turns(&case.id);
-        self.audit.begin();
-    }
-
-    fn reset_peak(&mut self) {
-        self.knows_peak = !self.shared || reset_peak_rss(self.session.pid());
-    }
 }
 
 impl<'a> Running<'a> {
@@ -173,15 +142,13 @@ impl<'a> Running<'a> {
             Err(fallen) => running.fallen = Some(fallen),
             Ok(session) => {
                 running.record.event(RecordEvent::Ready(session.ready()))?;
-                let device = gpu::device_of(&context.target.backend);
-                let seed = context.plan.seed ^ session.start_ns();
-                running.engine = Some(Engine {
-                    sampler: Sampler::start(session.pid(), device),
-                    audit: Audit::of(&session, seed),
+                let shared = shares(context.plan, scenario, context.target);
+                running.engine = Some(Engine::new(
                     session,
-                    shared: shares(context.plan, scenario, context.target),
-                    knows_peak: false,
-                });
+                    &context.target.backend,
+                    context.plan.seed,
+                    shared,
+                ));
             }
         }
         Ok(running)
@@ -250,7 +217,7 @@ impl<'a> Running<'a> {
             let Some((engine, record)) = self.at_work() else {
                 return Ok(());
             };
-            engine.begin(case);
+            engine.begin(case, context.canary);
             told::case(case);
             let result = issue(
                 &mut engine.session,
@@ -261,6 +228,9 @@ impl<'a> Running<'a> {
                 prompts,
                 &mut kept(record, &mut engine.audit),
             );
+            if result.is_ok() {
+                engine.look(context.canary);
+            }
             self.case_over(case, result)?;
         }
         Ok(())
@@ -275,10 +245,7 @@ impl<'a> Running<'a> {
         let Some(engine) = &mut self.engine else {
             return result.map(drop);
         };
-        let peak_rss_bytes = match engine.knows_peak {
-            true => peak_rss_bytes(engine.session.pid()),
-            false => None,
-        };
+        let peak_rss_bytes = engine.peak_rss_bytes();
         let witnessed = engine.audit.end();
         // Of a case that failed, too: they may tell why.
         let readings = schema::telemetry::kept(engine.sampler.take());
@@ -294,6 +261,7 @@ impl<'a> Running<'a> {
             end_ns: window.end_ns,
             peak_rss_bytes,
             witnessed,
+            canary: std::mem::take(&mut engine.canary),
         };
         self.record
             .event(RecordEvent::CaseEnd(end))

@@ -3,7 +3,7 @@
 //!
 //! `pilot` learns each target's pace, `capacity` what it serves when kept busy, `issue` offers a
 //! load (`load`, `closed_loop`, `open_loop`), `case_prompts` cuts what they send, `launch` is one
-//! process from start to end, `residents` are those that stay for the next launch, `turns` are
+//! process from start to end, `watched` what looks at it meanwhile, `residents` are those that stay for the next launch, `turns` are
 //! several that alternate, as many as `memory` has room for, `pending` says what is left to do, `expected` how long each launch should take,
 //! `weights` sees that the model stays, `told` is what all this tells, `check` judges the timed
 //! outputs afterwards, `trace` looks at the kernels of CUDA targets in launches that nobody times.
@@ -25,9 +25,11 @@ mod residents;
 pub mod told;
 pub mod trace;
 pub mod turns;
+mod watched;
 pub mod weights;
 
 use crate::gpu;
+use crate::machine;
 use crate::programs::Programs;
 use crate::prompts::Prompts;
 use anyhow::Result;
@@ -67,6 +69,7 @@ pub fn run(
 ) -> Result<()> {
     let weights = Weights::of(plan, model_dir);
     let mut lost = Lost::default();
+    let canary = machine::canary(plan.threads);
     let mut residents = Residents::default();
     let rounds = rounds(plan, &pending);
     for (at, round) in rounds.iter().enumerate() {
@@ -94,6 +97,7 @@ pub fn run(
                 target,
                 prompts,
                 weights: &weights,
+                canary: &canary,
                 positions: positions(known.verify, &target.id),
                 capacities: known.capacities,
             };

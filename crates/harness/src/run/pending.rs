@@ -163,6 +163,7 @@ pub(crate) mod tests {
                     end_ns: 1,
                     peak_rss_bytes: None,
                     witnessed: None,
+                    canary: vec![],
                 })
                 .collect(),
             end: status.map(|status| End {

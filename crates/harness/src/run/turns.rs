@@ -92,9 +92,11 @@ impl<'r, 'a> Player<'r, 'a> {
 
     fn turn(&mut self) -> Result<(), Stop> {
         told::turn(self.running.launch());
+        let canary = self.running.context().canary;
         let Some((engine, record)) = self.running.at_work() else {
             return Ok(());
         };
+        engine.look_before_turn(canary);
         // Before it goes on, so that nothing stands between its requests.
         engine.sampler.begin_turn(self.turns);
         engine.audit.watch();

@@ -152,6 +152,7 @@ fn cell(target: &str, case: &str, status: Status, reason: &str) -> Cell {
         rank: (status == Status::Ok && target != "slow").then_some(1),
         disturbances: vec![],
         unwatched: 0,
+        unseen: 0,
         audit: None,
     }
 }

@@ -135,6 +135,7 @@ fn cell(target: &str, scenario: &str, case: &str, tok: f64, itl_ms: f64, ttft_ms
         rank: None,
         disturbances: vec![],
         unwatched: 0,
+        unseen: 0,
         audit: None,
     }
 }

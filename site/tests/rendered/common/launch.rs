@@ -178,6 +178,7 @@ pub fn launch(
                 ((weights_mib * 1.15 * noise.factor(0.01)) * 1048576.0 + kv * 9.0) as u64,
             ),
             witnessed: None,
+            canary: vec![],
         });
         now += 1_000_000;
     }

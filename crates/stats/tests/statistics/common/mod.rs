@@ -360,6 +360,7 @@ pub fn log(engine: &Engine, invocation: u32, requests: u32, seed: u64) -> Launch
             end_ns: now,
             peak_rss_bytes: Some(50_000_000),
             witnessed: None,
+            canary: vec![],
         }],
         end: Some(End {
             status: Status::Ok,

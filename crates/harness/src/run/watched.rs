@@ -1,0 +1,83 @@
+//! A process that has loaded its model, and everything that watches it while it works.
+
+use super::audit::Audit;
+use crate::engine::session::Session;
+use crate::gpu;
+use crate::telemetry::{Sampler, peak_rss_bytes, reset_peak_rss};
+use ceilings::Canary;
+use schema::plan::Case;
+use schema::record::CanaryReading;
+
+/// A process that has loaded its model, and who watches it.
+pub(super) struct Engine {
+    pub(super) session: Session,
+    pub(super) sampler: Sampler,
+    /// Holds its stamps against what it commits.
+    pub(super) audit: Audit,
+    /// How fast the machine was beside the case.
+    pub(super) canary: Vec<CanaryReading>,
+    /// Whether the process serves other launches too, so that a peak of memory is one of a
+    /// case.
+    shared: bool,
+    /// Whether the peak is known: of the process, or since the case began.
+    knows_peak: bool,
+}
+
+impl Engine {
+    /// Watch a process of this backend from now on, at moments drawn from `seed`; `shared`: it serves
+    /// several scenarios.
+    pub(super) fn new(session: Session, backend: &str, seed: u64, shared: bool) -> Self {
+        Self {
+            sampler: Sampler::start(session.pid(), gpu::device_of(backend)),
+            audit: Audit::of(&session, seed ^ session.start_ns()),
+            canary: Vec::new(),
+            session,
+            shared,
+            knows_peak: false,
+        }
+    }
+
+    /// A case begins, with a reading.
+    pub(super) fn begin(&mut self, case: &Case, canary: &Canary) {
+        self.canary.clear();
+        self.look(canary);
+        self.reset_peak();
+        self.sampler.begin(&case.id);
+        self.audit.begin();
+        self.audit.watch();
+    }
+
+    /// A case in turns begins.
+    pub(super) fn begin_turns(&mut self, case: &Case) {
+        self.canary.clear();
+        self.reset_peak();
+        self.sampler.begin_turns(&case.id);
+        self.audit.begin();
+    }
+
+    /// Look how fast the machine is while the process is stopped: a library's threads may spin
+    /// for a while after a request.
+    pub(super) fn look(&mut self, canary: &Canary) {
+        self.session.pause();
+        self.canary.push(canary.look());
+        self.session.resume();
+    }
+
+    /// A turn begins with the process stopped: look how fast the machine is, where that hasn't been
+    /// seen just now.
+    pub(super) fn look_before_turn(&mut self, canary: &Canary) {
+        if self.canary.is_empty() || canary.is_due() {
+            self.canary.push(canary.look());
+        }
+    }
+
+    fn reset_peak(&mut self) {
+        self.knows_peak = !self.shared || reset_peak_rss(self.session.pid());
+    }
+
+    /// The most memory that the process had since it was started or, where it serves several
+    /// scenarios, since the case began (bytes), if that is known.
+    pub(super) fn peak_rss_bytes(&self) -> Option<u64> {
+        peak_rss_bytes(self.session.pid()).filter(|_| self.knows_peak)
+    }
+}

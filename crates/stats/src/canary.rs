@@ -1,0 +1,172 @@
+//! Whether the machine was slower beside an invocation than it usually was in its run, by known work
+//! that the harness did there ([`CanaryReading`]).
+//!
+//! Of each kind of work an invocation's value is the median of its readings. Usual is the median
+//! over all of a run's invocations; their spread around it (1.4826 times the median absolute deviation,
+//! which for a normal distribution is its standard deviation) says how far chance and the
+//! machine's common states go. A kind of work is out of its band where it took longer than usual by both
+//! [`SLOWER_MIN`] and [`SPREADS`] of these. Faster is no disturbance.
+
+use crate::describe::{describe, median};
+use crate::evidence::Attempt;
+use schema::record::{CanaryReading, CaseEnd};
+use schema::run::Run;
+
+/// How much longer than usual work must take, as a fraction: what two invocations may differ by and
+/// count as reproducible (see [`crate::describe`]).
+pub const SLOWER_MIN: f64 = 0.05;
+/// And in spreads of the run's invocations. One in 30 000 of a normal distribution lies further up, and
+/// there are four kinds of work.
+pub const SPREADS: f64 = 4.0;
+/// Invocations from which a band can be told.
+const INVOCATIONS_MIN: usize = 20;
+/// A median absolute deviation in standard deviations of a normal distribution.
+const MAD_TO_STDDEV: f64 = 1.4826;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Products on one core.
+    OneCore,
+    /// Products on all cores at once.
+    AllCores,
+    /// A cache line between two cores.
+    CacheLine,
+    /// A read of memory.
+    Memory,
+}
+
+impl Work {
+    const ALL: [Work; 4] = [Work::OneCore, Work::AllCores, Work::CacheLine, Work::Memory];
+
+    fn of(self, reading: &CanaryReading) -> Option<u32> {
+        match self {
+            Work::OneCore => reading.one_core_ns,
+            Work::AllCores => reading.all_cores_ns,
+            Work::CacheLine => reading.cache_line_ns,
+            Work::Memory => reading.memory_ns,
+        }
+    }
+
+    /// `a read of memory`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Work::OneCore => "products on one core",
+            Work::AllCores => "products on all cores",
+            Work::CacheLine => "a cache line between two cores",
+            Work::Memory => "a read of memory",
+        }
+    }
+}
+
+/// Work that took longer than usual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slow {
+    /// Which.
+    pub work: Work,
+    /// How long (ns).
+    pub ns: f64,
+    /// How long it usually took in this run (ns).
+    pub usual_ns: f64,
+}
+
+/// A run's bands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bands(Vec<Band>);
+
+#[derive(Clone, Copy, Debug)]
+struct Band {
+    work: Work,
+    usual_ns: f64,
+    most_ns: f64,
+}
+
+impl Bands {
+    /// Of all invocations of all cases.
+    pub(crate) fn of(run: &Run) -> Self {
+        let logs = run.launches.iter().chain(&run.twins);
+        let ends: Vec<&CaseEnd> = logs.flat_map(|log| &log.case_ends).collect();
+        let band = |&work: &Work| {
+            let all: Vec<f64> = ends.iter().filter_map(|end| value(work, end)).collect();
+            Band::of(work, &all)
+        };
+        Self(Work::ALL.iter().filter_map(band).collect())
+    }
+
+    /// What was slow beside an invocation; `None`: nobody looked, or there is nothing to hold it
+    /// against.
+    pub(crate) fn slow(&self, attempt: &Attempt) -> Option<Vec<Slow>> {
+        let seen = |band: &Band| Some((*band, value(band.work, attempt.end)?));
+        let seen: Vec<(Band, f64)> = self.0.iter().filter_map(seen).collect();
+        (!seen.is_empty()).then(|| {
+            seen.into_iter()
+                .filter(|(band, ns)| *ns > band.most_ns)
+                .map(|(band, ns)| Slow {
+                    work: band.work,
+                    ns,
+                    usual_ns: band.usual_ns,
+                })
+                .collect()
+        })
+    }
+}
+
+impl Band {
+    fn of(work: Work, all: &[f64]) -> Option<Self> {
+        let described = describe(all).filter(|d| d.n >= INVOCATIONS_MIN)?;
+        let spread = MAD_TO_STDDEV * described.mad;
+        let usual_ns = described.median;
+        Some(Self {
+            work,
+            usual_ns,
+            most_ns: usual_ns + (SPREADS * spread).max(SLOWER_MIN * usual_ns),
+        })
+    }
+}
+
+fn value(work: Work, end: &CaseEnd) -> Option<f64> {
+    let readings: Vec<f64> = end
+        .canary
+        .iter()
+        .filter_map(|reading| work.of(reading).map(f64::from))
+        .collect();
+    median(&readings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn band(all: &[f64]) -> Option<Band> {
+        Band::of(Work::OneCore, all)
+    }
+
+    #[test]
+    fn a_band_reaches_as_far_as_the_runs_own_spread() {
+        let alike = vec![100.0; 30];
+        assert_eq!(band(&alike).unwrap().most_ns, 105.0);
+        // Half of them 10 % slower: that is a state which the machine is often in.
+        let two: Vec<f64> = (0..30).map(|i| 100.0 + 10.0 * f64::from(i % 2)).collect();
+        let two = band(&two).unwrap();
+        assert!((two.usual_ns, two.most_ns) == (105.0, 105.0 + 4.0 * 1.4826 * 5.0));
+        assert!(band(&alike[..19]).is_none());
+    }
+
+    #[test]
+    fn an_invocation_has_the_median_of_its_readings() {
+        let reading = |ns| CanaryReading {
+            memory_ns: Some(ns),
+            ..CanaryReading::default()
+        };
+        let end = CaseEnd {
+            case: "p50".into(),
+            start_ns: 0,
+            end_ns: 1,
+            peak_rss_bytes: None,
+            witnessed: None,
+            canary: vec![reading(10), reading(1000), reading(12)],
+        };
+        assert_eq!(value(Work::Memory, &end), Some(12.0));
+        assert_eq!(value(Work::AllCores, &end), None);
+    }
+}
