@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Facts for a run's provenance: `model_params_per_token` (weights that every token is
-/// multiplied with, the output head aside), `model_params_head`, and
-/// `model_attention_width` (layers × query heads × head size).
+/// multiplied with, the output head aside), `model_params_head`,
+/// `model_attention_width` (layers × query heads × head size) and `model_kv_values_per_token` (keys and
+/// values that a cache keeps of a token).
 pub fn facts(model_dir: &Path) -> BTreeMap<String, String> {
     let text = std::fs::read(model_dir.join("config.json")).unwrap_or_default();
     let config: Value = serde_json::from_slice(&text).unwrap_or_default();
@@ -35,6 +36,7 @@ fn of(config: &Value) -> Option<BTreeMap<String, String>> {
         ),
         ("model_params_head", hidden * number("vocab_size")?),
         ("model_attention_width", layers * heads * head),
+        ("model_kv_values_per_token", 2 * layers * kv_heads * head),
     ];
     let facts = facts.map(|(key, value)| (key.to_owned(), value.to_string()));
     Some(facts.into())
@@ -62,6 +64,7 @@ mod tests {
         );
         assert_eq!(per_token + head + 33 * 2048, 1_235_814_400);
         assert_eq!(number("model_attention_width"), 16 * 2048);
+        assert_eq!(number("model_kv_values_per_token"), 2 * 16 * 8 * 64);
     }
 
     #[test]

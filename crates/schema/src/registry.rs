@@ -144,6 +144,10 @@ pub struct TargetEntry {
     /// As [`Engine::hidden`], for one target.
     #[serde(default)]
     pub hidden: bool,
+    /// Of one that is deliberately wrong: the precisions under whose limits the gate must see it. Empty:
+    /// its own, and of an f32 one all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen_by: Vec<String>,
 }
 
 /// A target with its engine resolved.
@@ -334,6 +338,21 @@ impl Registry {
         let mut targets = self.targets();
         targets.retain(|t| t.hidden && !hidden_engine(&t.engine) && Some(&t.id) != slow);
         targets
+    }
+
+    /// Whether the gate must see that mutant under a precision's limits. At f32 a mutant's error is the
+    /// mutation's alone, so it must be over the limits of every precision, unless it says which. At
+    /// a coarser one it carries that precision's noise too, and is judged by that precision's own.
+    pub fn is_seen_by(&self, mutant: &Target, precision: &str) -> bool {
+        let entries = self.engine(&mutant.engine).map_or(&[][..], |e| &e.targets);
+        let is_it = |entry: &&TargetEntry| {
+            (&entry.variant, &entry.backend, &entry.precision)
+                == (&mutant.variant, &mutant.backend, &mutant.precision)
+        };
+        match entries.iter().find(is_it).map(|entry| &entry.seen_by) {
+            Some(named) if !named.is_empty() => named.iter().any(|name| name == precision),
+            _ => mutant.precision == "f32" || mutant.precision == precision,
+        }
     }
 
     /// Who may judge others: the reference, then the target it is checked against.

@@ -100,6 +100,7 @@ impl Model {
         let mut positions = max_context;
         match mutation {
             Some(Mutation::RopeBase) => config.rope.theta *= 10.0,
+            Some(Mutation::RmsEpsilon) => config.eps *= 10.0,
             Some(Mutation::RopeScaling) if config.rope.scaling == Scaling::None => {
                 return Err(EngineError::unsupported(
                     "variant `rope_scaling`: this model has no RoPE scaling to drop",

@@ -1,7 +1,7 @@
 //! The engine made worse on purpose: wrong, or slower.
 //!
-//! Wrong: ten deliberate faults, each of a kind that real engines ship, to prove that
-//! the parity gate would catch them.
+//! Wrong: deliberate faults, each of a kind that real engines ship, and work that is left out for speed,
+//! to prove that the parity gate would catch them.
 //!
 //! A fault is chosen by the target's variant and changes one marked place
 //! (search for `Mutation::`). It deliberately can never be on by accident: only
@@ -41,11 +41,17 @@ pub enum Mutation {
     /// A prompt that begins like the one before it keeps one position too many of it. Only where
     /// the harness asks for a prefix cache.
     PrefixLength,
+    /// Keys and values are rounded to 8 bits.
+    KvInt8,
+    /// The smallest 30 % of a token's activations in the MLP are left out.
+    SparseMlp,
+    /// The epsilon of the norms is ten times too large.
+    RmsEpsilon,
 }
 
 impl Mutation {
     /// Every fault with the variant that selects it.
-    pub const ALL: [(&str, Mutation); 10] = [
+    pub const ALL: [(&str, Mutation); 13] = [
         ("rope_base", Mutation::RopeBase),
         ("rope_scaling", Mutation::RopeScaling),
         ("swapped_heads", Mutation::SwappedHeads),
@@ -56,6 +62,9 @@ impl Mutation {
         ("rope_far", Mutation::RopeFar),
         ("prompt_length", Mutation::PromptLength),
         ("prefix_length", Mutation::PrefixLength),
+        ("kv_int8", Mutation::KvInt8),
+        ("sparse_mlp", Mutation::SparseMlp),
+        ("rms_epsilon", Mutation::RmsEpsilon),
     ];
 
     /// The fault of a variant; none for the empty one.
@@ -76,6 +85,28 @@ impl Mutation {
                 ))
             }
         }
+    }
+}
+
+/// Round to 8 bits: 127 steps either way of the largest.
+pub fn round_to_int8(values: &mut [f32]) {
+    let largest = values.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+    if largest > 0.0 {
+        let step = largest / 127.0;
+        values
+            .iter_mut()
+            .for_each(|x| *x = (*x / step).round() * step);
+    }
+}
+
+/// Leave out the smallest 30 %.
+pub fn drop_smallest(values: &mut [f32]) {
+    let mut sizes: Vec<f32> = values.iter().map(|x| x.abs()).collect();
+    let at = sizes.len() * 3 / 10;
+    if at < sizes.len() {
+        let (_, &mut least, _) = sizes.select_nth_unstable_by(at, f32::total_cmp);
+        let small = values.iter_mut().filter(|x| x.abs() < least);
+        small.for_each(|x| *x = 0.0);
     }
 }
 
@@ -138,6 +169,16 @@ mod tests {
             message.contains("`opt`") && message.contains("stale_kv"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn less_work_is_less_exact() {
+        let mut values = [1.27, -0.004, 0.006, 0.0];
+        round_to_int8(&mut values);
+        assert_eq!(values.map(|x| (x * 100.0).round()), [127.0, 0.0, 1.0, 0.0]);
+        let mut values: Vec<f32> = (1..=10).map(|x| x as f32).collect();
+        drop_smallest(&mut values);
+        assert_eq!(values[..5], [0.0, 0.0, 0.0, 4.0, 5.0]);
     }
 
     #[test]

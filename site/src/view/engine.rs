@@ -45,6 +45,7 @@ struct TargetView {
     backend: String,
     precision: String,
     weights: String,
+    kv_bits: Option<String>,
     verified: String,
     verified_ok: bool,
     reason: String,
@@ -177,6 +178,7 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
         backend: target.backend.clone(),
         precision: target.precision.clone(),
         weights: target.weights.clone(),
+        kv_bits: kv_bits(shown, &target.id),
         verified: match verify {
             Some(record) => verified_scope(record),
             None => "not verified in this run".into(),
@@ -186,6 +188,21 @@ fn target_view(shown: &Shown, target: &Target) -> TargetView {
         isa: pins::of_target(shown, &target.id),
         results,
     }
+}
+
+/// Bits of a key or a value in the target's cache, by its own word, scales counted in; `None` where
+/// it gives no word or the model isn't known.
+fn kv_bits(shown: &Shown, target: &str) -> Option<String> {
+    let facts = &shown.run.header.provenance.facts;
+    let values: f64 = facts.get("model_kv_values_per_token")?.parse().ok()?;
+    let mut logs = shown.run.launches.iter();
+    let log = logs.find(|log| log.launch.target == target && log.ready.is_some())?;
+    let bytes = log.ready.as_ref()?.kv_bytes_per_token;
+    let bits = 8.0 * bytes as f64 / values;
+    (bytes > 0 && values > 0.0).then(|| match bits.fract() < 0.05 {
+        true => format!("{bits:.0}"),
+        false => format!("{bits:.1}"),
+    })
 }
 
 /// Within which scope a target's output was checked to be the reference's.

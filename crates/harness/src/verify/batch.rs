@@ -1,5 +1,6 @@
 //! Requests in company: what a target generates alone must be what the reference
-//! generates, and what it generates in a batch must be what it generates alone.
+//! generates and what its own scores say, and what it generates in a batch must be what it
+//! generates alone.
 //!
 //! A batch is judged against the target's own single outputs, not against the
 //! golden: the tie width of a coarse precision is so wide that a wrong mask could
@@ -45,6 +46,11 @@ pub fn check(
         let output = Output::from(done);
         let within = prompt.prompt_ids.len() as u32 + NEW_TOKENS <= verified_positions;
         if let (true, Err(reason)) = (within, judge(prompt, &output)) {
+            return Ok(Some(format!("alone: {reason}")));
+        }
+        if let (true, Output::Ids(ids)) = (session.hello.capabilities.score, &output)
+            && let Some(reason) = unlike_scores(session, question, prompt, ids)?
+        {
             return Ok(Some(format!("alone: {reason}")));
         }
         alone.push(output);
@@ -142,6 +148,45 @@ fn generate(
     Ok(outputs)
 }
 
+/// Where an output is not what the target's own scores say, unless they hold the two ids for equal
+/// there. Only scores are held against the reference position by position, and an engine may answer by
+/// another way than it scores: with a smaller cache, say.
+fn unlike_scores(
+    session: &mut Session,
+    question: &Question,
+    prompt: &GoldenPrompt,
+    output: &[u32],
+) -> Result<Option<String>, EngineFailure> {
+    let Some((_, fed)) = output.split_last() else {
+        return Ok(None);
+    };
+    let ids = [&prompt.prompt_ids, fed].concat();
+    let said: Vec<Vec<u32>> = output.iter().map(|id| vec![*id]).collect();
+    let best = session.score(ids.clone(), said, 0, false)?.argmax;
+    if best == output {
+        return Ok(None);
+    }
+    let both = output
+        .iter()
+        .zip(&best)
+        .map(|(said, best)| vec![*said, *best]);
+    let scored = session.score(ids, both.collect(), 0, false)?;
+    let behind: Vec<f64> = scored.logprobs.iter().map(|of| of[1] - of[0]).collect();
+    let wrong = first_beyond(&behind, question.limit.batch_tie_nats);
+    Ok(wrong.map(|position| {
+        format!(
+            "prompt {:?}: output token {position} is {}, its own scores say {} by {:.2} nats",
+            prompt.name, output[position], best[position], behind[position]
+        )
+    }))
+}
+
+/// The first position whose token is further behind the best than a tie, or can't be told.
+fn first_beyond(behind_nats: &[f64], tie_nats: f64) -> Option<usize> {
+    let is_tie = |behind: &f64| *behind <= tie_nats;
+    behind_nats.iter().position(|behind| !is_tie(behind))
+}
+
 /// Where an output leaves what the target generated alone, unless the target
 /// itself holds the two ids for equal there.
 fn differs(
@@ -183,6 +228,13 @@ pub(super) fn equal_length_prompts(prompts: &[GoldenPrompt]) -> Vec<&GoldenPromp
 mod tests {
     use super::*;
     use crate::verify::output::Agreement;
+
+    #[test]
+    fn an_answer_is_what_its_own_scores_say() {
+        assert_eq!(first_beyond(&[0.0, 0.1, 0.0], 0.1), None);
+        assert_eq!(first_beyond(&[0.0, 0.05, 1.5, 2.0], 0.1), Some(2));
+        assert_eq!(first_beyond(&[f64::NAN], 0.1), Some(0));
+    }
 
     #[test]
     fn without_scores_a_tie_passes_and_many_do_not() {

@@ -1,6 +1,6 @@
 //! `cargo xtask verify --mutants`: the gate itself under test. A mutant is a target
 //! that is deliberately wrong in one way; each must fail under the limits of *every*
-//! precision. And the audit of stamps, on engines whose stamps are not true.
+//! precision, or of those that the registry names. And the audit of stamps, on engines whose stamps are not true.
 
 use anyhow::{Result, bail};
 use base::repo::Repo;
@@ -45,13 +45,8 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
         let program = programs
             .get(mutant)
             .map_err(|failure| anyhow::anyhow!("{}: {failure}", mutant.id))?;
-        // At f32 a mutant's error is the mutation's alone: it must be over the
-        // limits of every precision. At a coarser one it carries that precision's
-        // noise too, and is judged by that precision's own.
-        let judged_by = limits
-            .precision
-            .iter()
-            .filter(|(precision, _)| mutant.precision == "f32" || **precision == mutant.precision);
+        let limits = limits.precision.iter();
+        let judged_by = limits.filter(|(precision, _)| registry.is_seen_by(mutant, precision));
         for (precision, limit) in judged_by {
             base::interrupt::check()?;
             let verdict = match seen(repo, mutant, program, limit)? {

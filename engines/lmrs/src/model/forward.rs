@@ -9,7 +9,7 @@
 use super::Model;
 use crate::kernels::attention::{Attend, KEY_BLOCK};
 use crate::matrix::matmul;
-use crate::mutation::Mutation;
+use crate::mutation::{Mutation, drop_smallest, round_to_int8};
 use crate::pool::SharedMut;
 use shape::Shape;
 
@@ -113,6 +113,12 @@ impl Model {
                     let (first, last) = qk[..q_dim].split_at_mut(q_dim - head_dim);
                     first[..head_dim].swap_with_slice(last);
                 }
+                if mutation == Some(Mutation::KvInt8) {
+                    let heads = qk[q_dim..].chunks_exact_mut(head_dim);
+                    heads
+                        .chain(values.chunks_exact_mut(head_dim))
+                        .for_each(round_to_int8);
+                }
                 let keys = qk[q_dim..].chunks_exact(head_dim);
                 for (head, (key, value)) in keys.zip(values.chunks_exact(head_dim)).enumerate() {
                     // SAFETY: each token has a row and position of its own.
@@ -186,6 +192,9 @@ impl Model {
                 let (gate, up) = gate_up[t * 2 * hidden..][..2 * hidden].split_at(hidden);
                 out.copy_from_slice(gate);
                 kernels.silu_mul(out, up);
+                if mutation == Some(Mutation::SparseMlp) {
+                    drop_smallest(out);
+                }
             });
             matmul(pool, kernels, &[&layer.down], input, n, delta);
             kernels.add(x, delta);

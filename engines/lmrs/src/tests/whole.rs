@@ -227,6 +227,11 @@ fn every_fault_shows_at_every_precision() {
                 Mutation::RopeFar => assert_eq!(divergence, 0.0, "nothing is that far"),
                 Mutation::PromptLength => assert_eq!(divergence, 0.0, "prompts of 30 tokens"),
                 Mutation::PrefixLength => assert_eq!(divergence, 0.0, "nothing is kept"),
+                // Work left out is a small error.
+                Mutation::KvInt8 | Mutation::SparseMlp | Mutation::RmsEpsilon => assert!(
+                    (1e-7..1e-1).contains(&divergence),
+                    "{precision:?} {name}: {divergence:e}"
+                ),
                 _ => assert!(divergence > 2e-2, "{precision:?} {name}: {divergence:e}"),
             }
         }
