@@ -17,6 +17,7 @@ use provision::{dist, doctor, fetch, train};
 use runs::results::Results;
 use runs::{compare, export, merge, page, publish};
 use schema::origin::Shard;
+use schema::plan::Until;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -44,7 +45,7 @@ enum Verb {
     BenchAll(BenchArgs),
     /// The same for a part, without rendering the report.
     #[command(
-        after_help = "Example:\n  cargo xtask bench --engines lmrs,candle --scenarios single_request\n  cargo xtask bench --shard 1/2"
+        after_help = "Example:\n  cargo xtask bench --engines lmrs,candle --scenarios single_request\n  cargo xtask bench --engines lmrs --until 5%\n  cargo xtask bench --shard 1/2"
     )]
     Bench(BenchArgs),
     /// What our adapters cost: each engine through its adapter and driven directly, in
@@ -232,6 +233,12 @@ struct BenchArgs {
     /// More launches of each target than the profile's: smaller differences are found.
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     invocations: Option<u32>,
+    /// Go on block by block until no leading interval is wider than ± so many percent.
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["resume", "shard"])]
+    until: Option<f64>,
+    /// Blocks after which --until gives up.
+    #[arg(long, value_name = "BLOCKS", default_value_t = 40, requires = "until")]
+    at_most: u32,
     /// Complete an interrupted run: its id, or `latest`.
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
@@ -273,7 +280,7 @@ struct VerifyArgs {
     /// Whose targets: cpu, cpu-1b, gpu or smoke.
     #[arg(long, default_value = "cpu")]
     profile: String,
-    /// Test the checks themselves: ten mutants must fail the gate at every precision, and forged
+    /// Test the checks themselves: mutants must fail the gate, and forged
     /// stamps the audit.
     #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless", "context"])]
     mutants: bool,
@@ -397,6 +404,10 @@ impl BenchArgs {
             invocations: self.invocations,
             out: self.out,
             resume: self.resume,
+            until: self.until.map(|percent| Until {
+                percent,
+                blocks_max: self.at_most,
+            }),
             shard: self.shard,
             budget_from: self.budget_from,
             stop_after: self
@@ -408,6 +419,15 @@ impl BenchArgs {
             dry_run: self.dry_run,
         }
     }
+}
+
+/// `5` or `5%`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
+    let fits = |percent: &f64| *percent > 0.0 && *percent <= 100.0;
+    number
+        .filter(fits)
+        .ok_or_else(|| format!("{text:?} is no percentage over 0 and up to 100: say 5%"))
 }
 
 impl VerifyArgs {

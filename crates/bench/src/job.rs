@@ -9,6 +9,7 @@ mod forecast;
 mod judging;
 mod opening;
 mod preflight;
+mod until;
 
 pub use opening::planned;
 pub(crate) use opening::{begin, create, reopen};
@@ -33,6 +34,7 @@ use runs::results::Results;
 use runs::summary::{Places, Summary};
 use runs::{page, results, shard};
 use schema::origin::Shard;
+use schema::plan::Until;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
 use std::fs::File;
@@ -55,6 +57,8 @@ pub struct Options {
     pub prompts: Option<PathBuf>,
     /// More launches of each target than the profile's.
     pub invocations: Option<u32>,
+    /// As many more as it takes.
+    pub until: Option<Until>,
     /// Directory that runs are recorded in; `None` = `runs`.
     pub out: Option<PathBuf>,
     /// Run id (or `latest`) to complete.
@@ -115,7 +119,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let _only_one = exclusive::machine()?;
-    let opened = match asked {
+    let mut opened = match asked {
         Asked::Earlier(run_dir) => reopen(repo, &registry, &run_dir)?,
         Asked::New(planned) => create(repo, &registry, results.dir(), options, *planned)?,
     };
@@ -123,7 +127,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         // Only now: who is told to go on with a run must find one.
         interrupt::set(began + after);
     }
-    let done = to_the_end(repo, &registry, &results, options, &opened);
+    let done = to_the_end(repo, &registry, &results, options, &mut opened);
     if done.is_err() && interrupt::has_stopped() {
         let verb = if options.site { "bench-all" } else { "bench" };
         let save = options.save.iter();
@@ -167,10 +171,13 @@ fn to_the_end(
     registry: &Registry,
     results: &Results,
     options: &Options,
-    opened: &Opened,
+    opened: &mut Opened,
 ) -> Result<ExitCode> {
     let (run_dir, shard) = (opened.run_dir.clone(), opened.header.origin.shard);
     let mut run = measure(repo, registry, opened)?;
+    while until::go_on(repo, registry, opened, &run)? {
+        run = measure(repo, registry, opened)?;
+    }
     // One part of a plan traces for all.
     if options.site && shard.is_none_or(|shard| shard.has(0)) {
         // Last, and in launches of its own: tracing slows down what it looks at.

@@ -68,6 +68,7 @@ pub fn plan(
             profile.threads
         },
         invocations: profile.invocations,
+        until: None,
         warmup_requests: profile.warmup_requests,
         request_timeout_s: profile.request_timeout_s,
         load_timeout_s: profile.load_timeout_s,
@@ -81,6 +82,16 @@ pub fn plan(
         launches,
         micro: MicroPlan::default(),
     })
+}
+
+/// The same with one block more: what was planned stays as it was, in front.
+pub fn with_another_block(plan: &Plan) -> Plan {
+    let invocations = plan.invocations + 1;
+    Plan {
+        invocations,
+        launches: order(&plan.targets, &plan.scenarios, invocations, plan.seed),
+        ..plan.clone()
+    }
 }
 
 /// The targets that a profile runs, unless `engines` names others.

@@ -167,6 +167,7 @@ mod tests {
             budget_s: 0.0,
             slo: None,
             aa_pairs: true,
+            until: None,
             one_process: false,
             micro: Default::default(),
             targets: vec![],

@@ -6,9 +6,10 @@ use anyhow::Result;
 use base::files::write_whole;
 use base::repo::Repo;
 use schema::profile::Profile;
-use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow};
+use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
 use stats::simulate::{
     DIFFERENCE, LAG1, LOG_STDDEV, SHAPES_DIFFERENCE, Setting, Shape, simulate, simulate_launches,
+    simulate_until,
 };
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -19,8 +20,17 @@ pub const SEED: u64 = 20_261_121;
 const ICCS: [f64; 4] = [0.0, 0.1, 0.5, 0.9];
 /// Spreads of launches for the power.
 const LAUNCH_SPREADS: [f64; 6] = [0.005, 0.01, 0.015, 0.02, 0.03, 0.05];
+/// Widths (percent) that runs go on for, each with spreads of launches that make them wait.
+const UNTIL: [(f64, f64); 4] = [(5.0, 0.02), (5.0, 0.05), (5.0, 0.1), (1.0, 0.01)];
+/// Cells of such a run.
+const CELLS: [u32; 2] = [1, 10];
+/// Most blocks of such a run.
+const BLOCKS_MAX: u32 = 40;
 /// What a 95 % interval's coverage must lie in.
 const COVERAGE: std::ops::RangeInclusive<f64> = 0.93..=0.97;
+/// The same of a run of one cell that goes on until it is narrow enough: it stops where the launches
+/// happen to agree. The page says what that costs.
+const COVERAGE_ALONE: std::ops::RangeInclusive<f64> = 0.90..=0.97;
 /// How often equal targets may be called different.
 const FALSE_POSITIVE_MAX: f64 = 0.05;
 
@@ -94,6 +104,7 @@ pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
     invocations.dedup();
     let mut power = Vec::new();
     let mut shapes = Vec::new();
+    let mut until = Vec::new();
     for invocations in invocations {
         let simulate = |shape, difference| {
             simulate_launches(invocations, shape, difference, experiments, SEED)
@@ -102,6 +113,19 @@ pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
             if let Some(found) = simulate(Shape::Spread(spread), DIFFERENCE) {
                 power.push(PowerRow {
                     invocations,
+                    launch_log_stddev: spread,
+                    found,
+                });
+            }
+        }
+        for (cells, (percent, spread)) in CELLS.iter().flat_map(|n| UNTIL.map(|of| (*n, of))) {
+            let blocks = (invocations, BLOCKS_MAX);
+            let found = simulate_until(cells, blocks, percent, spread, experiments, SEED);
+            if let Some(found) = found {
+                until.push(UntilRow {
+                    cells,
+                    invocations,
+                    percent,
                     launch_log_stddev: spread,
                     found,
                 });
@@ -127,6 +151,7 @@ pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
         power,
         shapes_difference: SHAPES_DIFFERENCE,
         shapes,
+        until,
     }
 }
 
@@ -146,6 +171,23 @@ pub fn broken(result: &Simulation) -> Vec<String> {
             ));
         }
         broken.extend(false_verdicts(&place, &found));
+    }
+    for row in &result.until {
+        let promised = if row.cells == 1 {
+            COVERAGE_ALONE
+        } else {
+            COVERAGE
+        };
+        if !promised.contains(&row.found.coverage) {
+            broken.push(format!(
+                "{} cells from {} blocks until ±{} %, launches that vary by {} %: the 95 % intervals cover {:.1} %",
+                row.cells,
+                row.invocations,
+                row.percent,
+                100.0 * row.launch_log_stddev,
+                100.0 * row.found.coverage
+            ));
+        }
     }
     // Awkward launches spoil the intervals of means, and the page says so; verdicts stand.
     for row in &result.shapes {
@@ -227,6 +269,20 @@ fn table(result: &Simulation) -> String {
         let found = line(&row.found);
         text.push_str(&format!("{:>8}  {found}  {}\n", row.invocations, row.shape));
     }
+    text.push_str("\nUntil all cells are narrow enough.\n\ncells  from  until  CV of launches  blocks  gave up  coverage  of the widest\n");
+    for row in &result.until {
+        text.push_str(&format!(
+            "{:>5}  {:>4}  ±{:>2} %  {:>14}  {:>6.1}  {:>7}  {:>8}  {:>13}\n",
+            row.cells,
+            row.invocations,
+            row.percent,
+            percent(row.launch_log_stddev),
+            row.found.blocks,
+            percent(row.found.gave_up),
+            percent(row.found.coverage),
+            percent(row.found.coverage_widest)
+        ));
+    }
     for line in broken(result) {
         text.push_str(&format!("\nNot kept: {line}"));
     }
@@ -300,6 +356,24 @@ mod tests {
                 |old: &&ShapeRow| (old.invocations, &old.shape) == (row.invocations, &row.shape);
             let old = file.shapes.iter().find(same).expect(again);
             assert!(near(row.found, old.found), "{row:?} {old:?}: {again}");
+        }
+        for row in &rerun.until {
+            let same = |old: &&UntilRow| {
+                (
+                    old.cells,
+                    old.invocations,
+                    old.percent,
+                    old.launch_log_stddev,
+                ) == (
+                    row.cells,
+                    row.invocations,
+                    row.percent,
+                    row.launch_log_stddev,
+                )
+            };
+            let old = file.until.iter().find(same).expect(again);
+            let apart = (row.found.coverage - old.found.coverage).abs();
+            assert!(apart <= 0.002, "{row:?} {old:?}: {again}");
         }
     }
 

@@ -13,7 +13,6 @@ pub mod capacity;
 pub mod document;
 pub mod error;
 pub mod golden;
-pub mod hash;
 pub mod hypothesis;
 pub mod kernels;
 pub mod key;
@@ -39,3 +38,15 @@ pub mod telemetry;
 pub mod train;
 
 pub use error::DataError;
+
+/// Hashes, as they stand in records and locks.
+pub mod hash {
+    /// sha256 of some bytes, lower-case hex.
+    pub fn sha256_hex(bytes: &[u8]) -> String {
+        use sha2::Digest;
+        sha2::Sha256::digest(bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}

@@ -25,6 +25,9 @@ pub struct Plan {
     pub threads: u32,
     /// Process launches per target and scenario.
     pub invocations: u32,
+    /// How narrow intervals must be before no more launches are added; absent: as many as planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
     /// Untimed requests at the start of each case.
     pub warmup_requests: u32,
     /// See the profile.
@@ -59,6 +62,16 @@ pub struct Plan {
     /// The suites below the engines.
     #[serde(default, skip_serializing_if = "MicroPlan::is_empty")]
     pub micro: MicroPlan,
+}
+
+/// When a run ends that goes on block by block.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Until {
+    /// Half the width of a leading metric's 95 % interval, in percent of the value: wide enough.
+    pub percent: f64,
+    /// Most blocks.
+    pub blocks_max: u32,
 }
 
 /// A scenario with its sizes resolved.

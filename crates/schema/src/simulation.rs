@@ -27,6 +27,8 @@ pub struct Simulation {
     pub shapes_difference: f64,
     /// A row for every number of invocations and kind of disturbance.
     pub shapes: Vec<ShapeRow>,
+    /// A row for every width that runs go on for, and variation between launches.
+    pub until: Vec<UntilRow>,
 }
 
 /// One size of experiment at one intraclass correlation.
@@ -65,6 +67,36 @@ pub struct Found {
     pub equal: f64,
     /// Two targets that are 5 % apart were called equal within 5 %.
     pub false_equal: f64,
+}
+
+/// How intervals fare where blocks are added until all cells of a run are narrow enough.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UntilRow {
+    /// Cells that must all be narrow enough.
+    pub cells: u32,
+    /// Blocks before the first look.
+    pub invocations: u32,
+    /// Half the width that is narrow enough, in percent of the value.
+    pub percent: f64,
+    /// Standard deviation of the logarithm of a launch's statistic.
+    pub launch_log_stddev: f64,
+    /// What was found.
+    pub found: Stopped,
+}
+
+/// Where runs ended, and what their intervals held.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stopped {
+    /// Blocks at the end, in the mean.
+    pub blocks: f64,
+    /// Share of the runs that ended because more blocks were not allowed, 0…1.
+    pub gave_up: f64,
+    /// Share of all intervals that held the truth.
+    pub coverage: f64,
+    /// The same of the cell that was the widest at the end.
+    pub coverage_widest: f64,
 }
 
 /// How the verdict fares where launches are not what the test assumes.

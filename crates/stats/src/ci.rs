@@ -148,7 +148,7 @@ pub fn percentile_interval(launches: &[Vec<f64>], ascending: &[f64], p: f64) -> 
 mod tests {
     use super::*;
     use crate::percentile::sorted;
-    use crate::simulate::Random;
+    use crate::random::Random;
 
     #[test]
     fn ranks_are_those_of_exact_arithmetic() {

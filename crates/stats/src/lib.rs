@@ -33,6 +33,7 @@ pub mod pairs;
 pub mod percentile;
 pub mod power_law;
 pub mod prefix;
+pub mod random;
 pub mod ratio;
 mod sameness;
 mod samples;

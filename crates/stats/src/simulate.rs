@@ -15,13 +15,14 @@
 //! the same numbers anywhere, but for the last bit of a logarithm or a cosine.
 
 use crate::analysis::Verdict;
-use crate::ci::{CONFIDENCE, mean_interval};
+use crate::ci::{CONFIDENCE, Interval, mean_interval};
 use crate::compare::verdict;
 use crate::describe::{mean, median};
 use crate::noise::inflation;
+use crate::random::Random;
 use crate::ratio::{PairedRatio, paired_ratio, paired_ratio_at};
 use crate::tie::{EQUAL_WITHIN, apart_at_most};
-use schema::simulation::Found;
+use schema::simulation::{Found, Stopped};
 
 /// Standard deviation of a sample's logarithm. In the first published `cpu` run, on a
 /// shared machine, that of the end-to-end latency was 0.18 in the median cell and
@@ -181,6 +182,59 @@ pub fn simulate_launches(
     )
 }
 
+/// Runs of so many `cells` that go on from `invocations` blocks until no interval is wider than
+/// ±`percent`, or there are `blocks_max`; launches are log-normal. `None` without an interval to begin with.
+pub fn simulate_until(
+    cells: u32,
+    (invocations, blocks_max): (u32, u32),
+    percent: f64,
+    spread: f64,
+    experiments: u32,
+    seed: u64,
+) -> Option<Stopped> {
+    let salt = (percent * 1e3) as u64
+        ^ ((spread * 1e4) as u64) << 20
+        ^ u64::from(invocations) << 40
+        ^ u64::from(cells) << 48;
+    let mut random = Random::new(seed ^ salt);
+    let truth = Shape::Spread(spread).truth();
+    let holds = |i: &Interval| i.low <= truth && truth <= i.high;
+    let percent_of = |i: &Interval| 50.0 * (i.high - i.low) / i.mean;
+    let mut ended = [0_u32; 4];
+    for _ in 0..experiments {
+        let mut drawn = vec![Vec::new(); cells as usize];
+        let mut blocks = 0;
+        let intervals = loop {
+            for cell in &mut drawn {
+                cell.push((spread * random.normal()).exp());
+            }
+            blocks += 1;
+            if blocks < invocations {
+                continue;
+            }
+            let intervals: Option<Vec<Interval>> =
+                drawn.iter().map(|cell| mean_interval(cell)).collect();
+            let intervals = intervals?;
+            let narrow = intervals.iter().all(|i| percent_of(i) <= percent);
+            if narrow || blocks >= blocks_max {
+                ended[1] += u32::from(!narrow);
+                break intervals;
+            }
+        };
+        let by_width = |a: &&Interval, b: &&Interval| percent_of(a).total_cmp(&percent_of(b));
+        ended[0] += blocks;
+        ended[2] += intervals.iter().filter(|i| holds(i)).count() as u32;
+        ended[3] += u32::from(intervals.iter().max_by(by_width).is_some_and(holds));
+    }
+    let mean = |index: usize| f64::from(ended[index]) / f64::from(experiments);
+    (experiments > 0).then(|| Stopped {
+        blocks: mean(0),
+        gave_up: mean(1),
+        coverage: mean(2) / f64::from(cells),
+        coverage_widest: mean(3),
+    })
+}
+
 /// Draw experiments and judge them: two targets to compare, and others that run
 /// twice, whose pairs say how large errors are.
 fn count(
@@ -283,48 +337,6 @@ fn key(setting: &Setting) -> u64 {
     size ^ setting.icc.to_bits()
 }
 
-/// A stream of random numbers.
-pub struct Random {
-    state: u64,
-    spare: Option<f64>,
-}
-
-impl Random {
-    /// The stream of a seed.
-    pub fn new(seed: u64) -> Self {
-        Self {
-            state: seed,
-            spare: None,
-        }
-    }
-
-    /// The next 64 bits: SplitMix64 (Steele, Lea & Flood, "Fast splittable
-    /// pseudorandom number generators", 2014).
-    pub fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in (0, 1], so that it has a logarithm.
-    pub fn unit(&mut self) -> f64 {
-        ((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Standard normal (Box & Muller 1958), two at a time.
-    pub fn normal(&mut self) -> f64 {
-        if let Some(spare) = self.spare.take() {
-            return spare;
-        }
-        let radius = (-2.0 * self.unit().ln()).sqrt();
-        let (sin, cos) = (std::f64::consts::TAU * self.unit()).sin_cos();
-        self.spare = Some(radius * sin);
-        radius * cos
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,33 +386,5 @@ mod tests {
     #[test]
     fn one_launch_says_nothing() {
         assert_eq!(simulate(&setting(1, 0.5), 10, 1), None);
-    }
-
-    #[test]
-    fn normals_have_the_moments_of_the_normal() {
-        let mut random = Random::new(1);
-        let n = 200_000;
-        let mut sums = [0.0; 4];
-        for _ in 0..n {
-            let x = random.normal();
-            for (power, sum) in sums.iter_mut().enumerate() {
-                *sum += x.powi(power as i32 + 1) / f64::from(n);
-            }
-        }
-        // 0, 1, 0, 3, with errors of √(1, 2, 15, 96)/√n; five of them allowed.
-        let limits = [(0.0, 1.0), (1.0, 2.0), (0.0, 15.0), (3.0, 96.0)];
-        for (sum, (want, variance)) in sums.into_iter().zip(limits) {
-            assert!((sum - want).abs() < 5.0 * f64::sqrt(variance / f64::from(n)));
-        }
-    }
-
-    #[test]
-    fn a_seed_is_a_stream() {
-        let draw = |seed| {
-            let mut random = Random::new(seed);
-            [random.normal(), random.normal(), random.unit()]
-        };
-        assert_eq!(draw(3), draw(3));
-        assert_ne!(draw(3), draw(4));
     }
 }

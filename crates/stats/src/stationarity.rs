@@ -171,7 +171,7 @@ fn mser(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::Random;
+    use crate::random::Random;
 
     /// 20 samples about 100, the first four `factor` times as long.
     fn invocation(factor: f64, random: &mut Random) -> Vec<f64> {

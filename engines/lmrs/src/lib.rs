@@ -28,5 +28,14 @@ pub mod safetensors;
 pub mod state;
 pub mod weights;
 
+/// Tests of whole models, on tiny ones that the tests make themselves or let the generator make.
 #[cfg(test)]
-mod tests;
+mod tests {
+    mod architectures;
+    mod damaged;
+    mod fixture;
+    mod prefix;
+    mod whole;
+
+    pub use fixture::Random;
+}

@@ -7,7 +7,7 @@ use super::scenario::{MetricWords, words};
 use super::{paths, place};
 use crate::authored::{CHANGELOG, METHODOLOGY};
 use crate::{Input, fmt, markdown};
-use schema::simulation::{PowerRow, ShapeRow, Simulation, SimulationRow};
+use schema::simulation::{PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
 use schema::train::{Shipped, Written};
 use serde::Serialize;
 use stats::analysis::MetricId;
@@ -135,6 +135,7 @@ pub struct Trial {
     power: Vec<Power>,
     shapes_difference: String,
     shapes: Vec<Shape>,
+    until: Vec<Until>,
 }
 
 #[derive(Serialize)]
@@ -167,6 +168,18 @@ struct Shape {
     power: String,
 }
 
+#[derive(Serialize)]
+struct Until {
+    cells: u32,
+    percent: String,
+    cv: String,
+    from: u32,
+    blocks: String,
+    gave_up: String,
+    coverage: String,
+    coverage_widest: String,
+}
+
 /// In words and rows.
 pub fn trial(simulation: &Simulation) -> Trial {
     Trial {
@@ -177,6 +190,7 @@ pub fn trial(simulation: &Simulation) -> Trial {
         power: simulation.power.iter().map(power).collect(),
         shapes_difference: fmt::percent(simulation.shapes_difference),
         shapes: simulation.shapes.iter().map(shape).collect(),
+        until: simulation.until.iter().map(until).collect(),
     }
 }
 
@@ -236,6 +250,19 @@ fn shape(row: &ShapeRow) -> Shape {
         false_positive_test: fmt::percent(row.found.false_positive_test),
         false_positive: fmt::percent(row.found.false_positive),
         power: fmt::percent(row.found.power),
+    }
+}
+
+fn until(row: &UntilRow) -> Until {
+    Until {
+        cells: row.cells,
+        percent: format!("±{} %", row.percent),
+        cv: fmt::percent(row.launch_log_stddev),
+        from: row.invocations,
+        blocks: format!("{:.1}", row.found.blocks),
+        gave_up: fmt::percent(row.found.gave_up),
+        coverage: fmt::percent(row.found.coverage),
+        coverage_widest: fmt::percent(row.found.coverage_widest),
     }
 }
 

@@ -6,7 +6,10 @@
 
 use crate::checkout::{Checkout, PROFILE, text};
 use crate::faults::{Samples, row};
+use runs::shard::plan_sha256;
+use schema::plan::Plan;
 use schema::record::Status;
+use schema::run::Run;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -236,4 +239,45 @@ fn goes_of_no_time_at_all_finish_a_run() {
         after: timed_requests(&before),
     };
     row("time is up, many times", "stopped, resumes", &samples);
+}
+
+/// The run after `--until` so much, from the two blocks of the profile on, and what was said.
+fn until(percent: &str) -> (Run, String) {
+    let checkout = Checkout::with(&[]);
+    let options = [
+        "bench",
+        "--profile",
+        "test",
+        "--until",
+        percent,
+        "--at-most",
+        "4",
+    ];
+    let output = checkout.xtask(&options, &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let run = checkout.latest().expect("the run is there");
+    for (target, cell, status, reason, _) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+    }
+    (run, text(&output))
+}
+
+#[test]
+fn blocks_are_added_until_intervals_are_narrow_or_no_more_are_allowed() {
+    let (wide, said) = until("100%");
+    assert_eq!(wide.header.plan.invocations, 2, "{said}");
+    assert!(
+        said.contains("After 2 blocks no interval is wider than ±100 %"),
+        "{said}"
+    );
+
+    let (narrow, said) = until("0.0001");
+    assert!(said.contains("more blocks were not allowed"), "{said}");
+    let plan = &narrow.header.plan;
+    assert_eq!(plan.invocations, 4, "{said}");
+    let launches = |plan: &Plan| plan.launches.iter().map(|l| l.invocation).max();
+    assert_eq!(launches(plan), Some(3));
+    // What was planned first stands in front, as it was.
+    assert!(plan.launches.starts_with(&wide.header.plan.launches));
+    assert_eq!(narrow.header.plan_sha256, plan_sha256(plan).unwrap());
 }

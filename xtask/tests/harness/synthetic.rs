@@ -224,6 +224,7 @@ fn plan(targets: &[&str]) -> Plan {
         prompts: None,
         slo: None,
         aa_pairs: false,
+        until: None,
         one_process: false,
         micro: Default::default(),
         profile: "cpu".into(),

@@ -20,7 +20,7 @@ use schema::budget::Budget;
 use schema::hash::sha256_hex;
 use schema::micro::MicroRegistry;
 use schema::origin::Origin;
-use schema::plan::Plan;
+use schema::plan::{Plan, Until};
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, Run, RunHeader};
@@ -71,6 +71,7 @@ pub fn planned(
     if plan.targets.is_empty() {
         check_contenders(&choice.engines, &targets, &programs)?;
     }
+    plan.until = until(&plan, options)?;
     plan.micro = micro::plan(&profile, &repo.suites()?, &programs, choice)?;
     let decided = shard::prepare(
         &plan,
@@ -83,6 +84,25 @@ pub fn planned(
         plan,
         decided,
     })
+}
+
+/// How narrow intervals must be, where that is asked of a plan that can go on block by block.
+fn until(plan: &Plan, options: &Options) -> Result<Option<Until>> {
+    let Some(until) = options.until else {
+        return Ok(None);
+    };
+    if options.shard.is_some() {
+        bail!("--until and --shard: how many blocks there are must be known to share them out");
+    }
+    if until.blocks_max < plan.invocations {
+        bail!(
+            "--at-most {}: profile {} has {} blocks to begin with",
+            until.blocks_max,
+            plan.profile,
+            plan.invocations
+        );
+    }
+    Ok(Some(until))
 }
 
 /// The model is one of data/models.toml. That a profile names another is no mistake of the

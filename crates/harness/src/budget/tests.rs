@@ -43,6 +43,7 @@ fn plan() -> Plan {
         budget_s: 100.0,
         slo: None,
         aa_pairs: false,
+        until: None,
         one_process: false,
         micro: Default::default(),
         targets: vec![],

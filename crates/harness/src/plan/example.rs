@@ -37,6 +37,7 @@ pub fn plan() -> Plan {
         budget_s: 0.0,
         slo: None,
         aa_pairs: false,
+        until: None,
         one_process: false,
         micro: Default::default(),
         targets: vec![],

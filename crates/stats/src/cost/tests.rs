@@ -170,6 +170,7 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
         budget_s: 0.0,
         slo: None,
         aa_pairs: false,
+        until: None,
         one_process: false,
         micro: Default::default(),
         targets: vec![],

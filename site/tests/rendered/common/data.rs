@@ -12,7 +12,7 @@ use super::launch::SPEEDS;
 use schema::prices::{Api, Dated, Electricity, Kind, Offer, Prices, Source};
 use schema::registry::{Build, Engine, Registry, Target, TargetEntry};
 use schema::scenario::{Axis, LoadShape, Scenario};
-use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow};
+use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow, Stopped, UntilRow};
 use std::collections::BTreeMap;
 
 pub fn registry() -> Registry {
@@ -25,6 +25,7 @@ pub fn registry() -> Registry {
             weights: target.weights,
             architectures: Vec::new(),
             hidden: false,
+            seen_by: Vec::new(),
         };
         match engines.iter_mut().find(|engine| engine.id == target.engine) {
             Some(engine) => engine.targets.push(entry),
@@ -59,6 +60,7 @@ pub fn registry() -> Registry {
         weights: "model.safetensors".into(),
         architectures: Vec::new(),
         hidden: false,
+        seen_by: Vec::new(),
     });
     Registry {
         baseline: "pytorch.cpu.f32".into(),
@@ -280,6 +282,18 @@ pub fn simulation() -> Simulation {
             invocations: 5,
             shape: "10 % of launches take 1.7 times as long".into(),
             found,
+        }],
+        until: vec![UntilRow {
+            cells: 10,
+            invocations: 5,
+            percent: 5.0,
+            launch_log_stddev: 0.05,
+            found: Stopped {
+                blocks: 9.1,
+                gave_up: 0.0,
+                coverage: 0.94,
+                coverage_widest: 0.9,
+            },
         }],
     }
 }

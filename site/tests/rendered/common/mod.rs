@@ -156,6 +156,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 budget_s: 0.0,
                 slo: None,
                 aa_pairs: false,
+                until: None,
                 one_process: false,
                 micro: Default::default(),
                 targets: targets(),

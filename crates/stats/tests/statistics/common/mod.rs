@@ -233,6 +233,7 @@ fn header(
             budget_s: 0.0,
             slo: None,
             aa_pairs: false,
+            until: None,
             one_process: false,
             micro: Default::default(),
             targets,
