@@ -72,6 +72,29 @@ pub enum Point {
 }
 
 impl Point {
+    /// The same with losses of four decimals and rates of four digits: what is looked at, and half the
+    /// bytes.
+    pub fn rounded(self) -> Self {
+        let decimals = |x: f64| (x * 1e4).round() / 1e4;
+        let digits = |x: f64| format!("{x:.3e}").parse().unwrap_or(x);
+        match self {
+            Point::Step { step, loss, lr } => Point::Step {
+                step,
+                loss: decimals(loss),
+                lr: digits(lr),
+            },
+            Point::Validation {
+                step,
+                valid_loss,
+                perplexity,
+            } => Point::Validation {
+                step,
+                valid_loss: decimals(valid_loss),
+                perplexity: decimals(perplexity),
+            },
+        }
+    }
+
     /// The step it was taken at.
     pub fn step(&self) -> usize {
         match *self {
@@ -394,5 +417,18 @@ mod tests {
     fn an_opening_is_one_sentence() {
         assert_eq!(opening("One. Two. Three."), "One.");
         assert_eq!(opening("One."), "One.");
+    }
+
+    #[test]
+    fn a_point_is_rounded_for_the_eye() {
+        let point = Point::Step {
+            step: 2,
+            loss: 9.187_664_031,
+            lr: 0.000_012_345_6,
+        };
+        let Point::Step { loss, lr, .. } = point.rounded() else {
+            panic!("a step stays one");
+        };
+        assert_eq!((loss, lr), (9.1877, 0.000_012_35));
     }
 }

@@ -122,7 +122,9 @@ pub fn install(repo: &Repo, job: &Job, run: &RunDir, made: &Made) -> Result<()> 
             .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))
     };
     put(&made.dir.join(ModelFile::Safetensors.name()), weights)?;
-    put(&run.curve(), &dir.join("curve.jsonl"))?;
+    let points = run.read_curve()?.into_iter().map(Point::rounded);
+    let lines: Result<Vec<String>, _> = points.map(|p| serde_json::to_string(&p)).collect();
+    base::files::write_whole(&dir.join("curve.jsonl"), &(lines?.join("\n") + "\n"))?;
     let training = Training {
         model: job.model.clone(),
         command: command_line(job),
