@@ -10,7 +10,7 @@ use schema::record::Status;
 use schema::run::Run;
 use schema::scenario::Scenario;
 use site::fmt;
-use stats::analysis::{Analysis, Cell, Role};
+use stats::analysis::{Analysis, Cell, Exceeded, Role};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,6 +41,8 @@ pub struct Summary {
     baseline: String,
     /// Reasons for no numbers, by status: those that nobody expected first.
     gaps: Vec<Gap>,
+    /// Limits of the machine that a target was seen beyond, and who.
+    exceeded: Vec<Exceeded>,
 }
 
 /// Who leads a scenario.
@@ -122,6 +124,7 @@ impl Summary {
                 false => String::new(),
             },
             gaps: gaps(&cells),
+            exceeded: analysis.exceeded.clone(),
         }
     }
 
@@ -151,6 +154,14 @@ impl Summary {
         lines.extend(shown.iter().map(Gap::line));
         if !rest.is_empty() {
             lines.push(format!("  and {} more statuses", rest.len()));
+        }
+        for limit in &self.exceeded {
+            lines.push(format!(
+                "Not given: {}, as {} would have {:.0} % of what the machine was measured to do at best",
+                limit.metric.describe().name,
+                limit.target,
+                limit.percent
+            ));
         }
         lines.push(format!("Records: {}", places.records.display()));
         if let Some(report) = places.report {

@@ -16,7 +16,7 @@ use crate::percentile::{percentile_of_sorted, printable, quantiles_of_sorted, so
 use crate::samples::{Setting, samples};
 use crate::scaling::scaling;
 use crate::stationarity::{drift, effective_size, lag1};
-use crate::utilization::Limits;
+use crate::utilization::{Limits, withdraw};
 use crate::witness;
 use schema::key::twin_name;
 use schema::plan::{Case, PlannedScenario};
@@ -41,6 +41,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
         comparisons: Vec::new(),
         scalings: Vec::new(),
         noise: Vec::new(),
+        exceeded: Vec::new(),
     };
     let mut twins = Vec::new();
     let mut contests = Vec::new();
@@ -83,6 +84,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
         });
         analysis.scalings.extend(scalings);
     }
+    analysis.exceeded = withdraw(&mut analysis.cells);
     // Only now is known what the pairs of all cases say of a metric's errors.
     analysis.noise = noise(&analysis.cells, &twins);
     for (cells, mut contest) in contests {

@@ -24,6 +24,19 @@ pub struct Analysis {
     /// What targets that ran twice say of errors, by metric; none where no target did, or
     /// not in two blocks.
     pub noise: Vec<Noise>,
+    /// Limits of the machine that a target was seen beyond: no cell has a share of these.
+    pub exceeded: Vec<Exceeded>,
+}
+
+/// A limit of the machine, as the run measured it, that cannot be one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exceeded {
+    /// The metric that is a share of it.
+    pub metric: MetricId,
+    /// The target that went furthest beyond.
+    pub target: String,
+    /// How far (percent of the limit).
+    pub percent: f64,
 }
 
 impl Analysis {

@@ -217,6 +217,7 @@ mod tests {
             cells,
             comparisons: vec![],
             scalings: vec![],
+            exceeded: vec![],
             noise: inflation
                 .map(|inflation| Noise {
                     metric: MetricId::TtftNs,

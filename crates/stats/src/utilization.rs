@@ -4,12 +4,43 @@
 //! One request at a time only: what a step of a shared batch read or computed for
 //! whom is the engine's secret. A number that can't be had honestly is absent.
 
+use crate::analysis::{Cell, Exceeded, MetricId};
 use crate::timing::ns_between;
 use schema::record::{Ready, RequestRecord};
 use std::collections::BTreeMap;
 
 /// Weights that fit in so many caches may never be read from memory.
 const CACHES: f64 = 4.0;
+
+/// A share of a limit (percent) beyond which the limit is no limit, a twentieth of it left for launches that
+/// met a faster machine than the measurement of the limit did.
+pub const BELIEVABLE_MAX: f64 = 105.0;
+
+/// Take back all shares of a limit that a cell was seen beyond: it was measured wrongly, or while the machine
+/// was slow, so each of its shares is too large. Which limits these are.
+pub(crate) fn withdraw(cells: &mut [Cell]) -> Vec<Exceeded> {
+    let shares = [MetricId::DecodeMbuPercent, MetricId::PrefillMfuPercent];
+    let furthest = |cells: &[Cell], metric: MetricId| {
+        let values = cells
+            .iter()
+            .filter_map(|cell| Some((cell, cell.metric(metric)?.value)));
+        let (cell, percent) = values.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (percent > BELIEVABLE_MAX).then(|| Exceeded {
+            metric,
+            target: cell.target.clone(),
+            percent,
+        })
+    };
+    let exceeded: Vec<Exceeded> = shares
+        .iter()
+        .filter_map(|id| furthest(cells, *id))
+        .collect();
+    for cell in cells {
+        cell.metrics
+            .retain(|metric| exceeded.iter().all(|limit| limit.metric != metric.id));
+    }
+    exceeded
+}
 
 /// Ceilings of the machine and the work of the model, as the run recorded them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -126,6 +157,8 @@ fn share(amount: f64, ns: f64, per_s: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::Metric;
+    use schema::record::Status;
 
     fn request(started_ns: u64, token_ns: &[u64]) -> RequestRecord {
         RequestRecord {
@@ -220,5 +253,48 @@ mod tests {
         ]));
         assert_eq!(limits.bandwidth_bytes_per_s, Some(33e9));
         assert_eq!((limits.flops_f32_per_s, limits.work), (None, None));
+    }
+
+    #[test]
+    fn a_limit_that_one_target_is_beyond_is_no_limit_for_any() {
+        let metric = |(id, value): &(MetricId, f64)| Metric {
+            id: *id,
+            n: 5,
+            value: *value,
+            ci95: None,
+            cv_invocations: None,
+            by_invocation: vec![],
+            shape: None,
+            course: None,
+        };
+        let cell = |target: &str, metrics: &[(MetricId, f64)]| Cell {
+            target: target.into(),
+            scenario: "s".into(),
+            case: "p10".into(),
+            axis_value: 10,
+            status: Status::Ok,
+            reason: String::new(),
+            requests: 100,
+            invocations: 5,
+            metrics: metrics.iter().map(metric).collect(),
+            rank: None,
+            disturbances: vec![],
+            unwatched: 0,
+            unseen: 0,
+            audit: None,
+        };
+        let (mbu, mfu) = (MetricId::DecodeMbuPercent, MetricId::PrefillMfuPercent);
+        let mut cells = [
+            cell("a", &[(MetricId::TtftNs, 1e6), (mbu, 80.0), (mfu, 104.0)]),
+            cell("b", &[(mbu, 1190.0)]),
+        ];
+        let exceeded = withdraw(&mut cells);
+        let [limit] = exceeded.as_slice() else {
+            panic!("one of the two: {exceeded:?}");
+        };
+        assert_eq!((limit.metric, limit.target.as_str()), (mbu, "b"));
+        let left = |cell: &Cell| cell.metrics.iter().map(|m| m.id).collect::<Vec<_>>();
+        assert_eq!(left(&cells[0]), [MetricId::TtftNs, mfu]);
+        assert_eq!(left(&cells[1]), []);
     }
 }

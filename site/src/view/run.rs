@@ -13,7 +13,7 @@ use crate::words::plural;
 use schema::launch_log::LaunchLog;
 use schema::record::{CheckRecord, Status};
 use serde::Serialize;
-use stats::analysis::MetricId;
+use stats::analysis::{Exceeded, MetricId};
 
 /// The page.
 #[derive(Serialize)]
@@ -33,6 +33,7 @@ pub struct RunPage {
     coverage: Figure,
     lag: Vec<(String, String)>,
     disturbances: Disturbances,
+    exceeded: Vec<String>,
     instrument: Option<InstrumentError>,
     capacities: Vec<(String, String)>,
     isa: Vec<(String, String)>,
@@ -127,6 +128,7 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         coverage: coverage::map(shown),
         lag: disturbances::largest(shown, MetricId::ReportLagNs),
         disturbances: disturbances::view(shown),
+        exceeded: shown.analysis.exceeded.iter().map(exceeded).collect(),
         instrument: shown.run.calibration.as_ref().map(InstrumentError::of),
         capacities: capacities(shown.run),
         isa: pins::withheld(shown),
@@ -135,6 +137,15 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         files: records().map(file_row).collect(),
         files_summary: plural(records().count() as u64, "record file", "record files"),
     }
+}
+
+/// Why no share of a limit is given.
+fn exceeded(limit: &Exceeded) -> String {
+    let title = limit.metric.describe().title;
+    format!(
+        "{title} is not given: {} would have {:.0} % of what this machine was measured to do at best, so that measurement is wrong, or was made while the machine was slow.",
+        limit.target, limit.percent
+    )
 }
 
 fn identity(shown: &Shown) -> Vec<(&'static str, String)> {

@@ -45,8 +45,8 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
     assert!(!without.contains("fig-roofline"));
     let mut measured = run("cpu", 5, 22);
     for (fact, value) in [
-        ("memory_bandwidth_bytes_per_s", "33000000000"),
-        ("flops_f32_per_s", "62000000000"),
+        ("memory_bandwidth_bytes_per_s", "3300000000000"),
+        ("flops_f32_per_s", "6200000000000"),
         ("last_level_cache_bytes", "1000"),
         ("model_params_per_token", "7864320"),
         ("model_params_head", "2097152"),

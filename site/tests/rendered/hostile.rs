@@ -232,6 +232,7 @@ fn nothing_measured_is_still_a_site() {
         cells: Vec::new(),
         scalings: vec![],
         noise: vec![],
+        exceeded: vec![],
         comparisons: Vec::new(),
     };
     check(&world, &[nothing]);

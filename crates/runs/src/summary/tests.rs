@@ -45,6 +45,7 @@ fn a_run_ends_with_what_was_measured_who_leads_and_what_is_missing() {
             gap(Status::Crashed, &[("killed by signal 6", 2)]),
             gap(Status::Unavailable, &[("no device", 12), ("no cmake", 2)]),
         ],
+        exceeded: vec![],
     };
     let report = Some(Path::new("target/site/index.html"));
     assert_eq!(
@@ -231,6 +232,7 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
         comparisons: vec![comparison("other", 2.0), comparison("quick", 2.5)],
         scalings: vec![],
         noise: vec![],
+        exceeded: vec![],
     };
     let all = [scenario];
     let wanted = Lead {

@@ -213,6 +213,7 @@ fn the_best_load_is_the_one_that_keeps_the_limits() {
         comparisons: vec![],
         scalings: vec![],
         noise: vec![],
+        exceeded: vec![],
     };
     let slo = Slo {
         ttft_p90_ms: 450.0,
@@ -263,6 +264,7 @@ fn prompts_of_mixed_lengths_are_no_load_that_a_price_is_of() {
         comparisons: vec![],
         scalings: vec![],
         noise: vec![],
+        exceeded: vec![],
     };
     assert_eq!(super::work(&plan, &analysis, None), Work::default());
 }

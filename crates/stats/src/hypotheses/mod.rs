@@ -263,6 +263,7 @@ fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
             comparisons: suite.comparisons,
             scalings: Vec::new(),
             noise: suite.noise,
+            exceeded: Vec::new(),
         },
     }
 }
