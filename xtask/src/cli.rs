@@ -424,10 +424,10 @@ impl BenchArgs {
 /// `5` or `5%`.
 fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
-    let fits = |percent: &f64| *percent > 0.0 && *percent <= 100.0;
+    let fits = |percent: &f64| *percent > 0.0 && percent.is_finite();
     number
         .filter(fits)
-        .ok_or_else(|| format!("{text:?} is no percentage over 0 and up to 100: say 5%"))
+        .ok_or_else(|| format!("{text:?} is no percentage over 0: say 5%"))
 }
 
 impl VerifyArgs {
