@@ -57,7 +57,7 @@ pub struct Options {
     pub prompts: Option<PathBuf>,
     /// More launches of each target than the profile's.
     pub invocations: Option<u32>,
-    /// As many more as it takes.
+    /// As many more as it takes; not with a shard, since blocks are shared out beforehand.
     pub until: Option<Until>,
     /// Directory that runs are recorded in; `None` = `runs`.
     pub out: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Known work of less than a millisecond, done beside what is measured while the engine is
+//! Known work of one to two milliseconds, done beside what is measured while the engine is
 //! stopped: what it takes tells how fast the machine is at that moment.
 //!
 //! A virtual machine has no clock to read, and `steal` stays zero where a neighbour shares a core,
@@ -21,13 +21,14 @@ const REPETITIONS: usize = 3;
 const STEPS: usize = 1 << 14;
 /// Memory read in a repetition, about 60 µs.
 const READ_BYTES: usize = 1 << 20;
-/// Caches hold less than this, where they are no larger than that of a desktop's.
+/// More than the caches of a desktop hold.
 const BUFFER_BYTES: usize = 128 << 20;
 /// How often a cache line goes to and fro.
 const BOUNCES: u32 = 200;
-/// For how long the two sides of a cache line may take in all; longer where one of them isn't running.
+/// How long the two sides of a cache line may take in all. They take longer only where one of them isn't
+/// running.
 const BOUNCES_MAX: Duration = Duration::from_millis(2);
-/// Looks at a cache line between two at the clock.
+/// How many looks at a cache line there are between two looks at the clock.
 const LOOKS: u32 = 1 << 10;
 /// Turns follow each other faster than machines change; so looks take a hundredth of the time.
 const DUE: Duration = Duration::from_millis(200);
@@ -49,11 +50,9 @@ impl Canary {
         let bytes = available.map_or(BUFFER_BYTES, |bytes| (bytes / 16) as usize);
         let parts = (bytes.min(BUFFER_BYTES) / READ_BYTES).max(1);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let memory = Buffer::new(parts * READ_BYTES / size_of::<u64>());
-        memory.touched();
         Self {
             threads: (threads.max(1) as usize).min(cpus),
-            memory,
+            memory: Buffer::new(parts * READ_BYTES / size_of::<u64>()),
             at: AtomicUsize::new(0),
             done: Mutex::new(None),
         }
@@ -97,11 +96,7 @@ impl Canary {
 
 /// The median.
 fn nanoseconds(seconds: &[f64]) -> Option<u32> {
-    let mut sorted = seconds.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted
-        .get(sorted.len() / 2)
-        .map(|seconds| (seconds * 1e9) as u32)
+    parallel::median(seconds).map(|seconds| (seconds * 1e9) as u32)
 }
 
 /// What one way of a cache line takes between two threads that write it in turns (ns). `None` where

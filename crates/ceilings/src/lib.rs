@@ -4,7 +4,6 @@
 //! Not measured: GPUs (no kernel without a CUDA toolchain) and the matrix units of
 //! some CPUs (AMX): a number that isn't here must not be replaced by one for other
 //! arithmetic, so utilisation in those formats is left out.
-
 //!
 //! This is a crate of its own because it is the only part of the harness that must be optimised: built
 //! without, it measures a tenth of the machine (see `profile.dev.package.ceilings` in Cargo.toml).

@@ -80,6 +80,15 @@ pub(crate) fn pin(thread: usize) {
     let _ = thread;
 }
 
+/// The middle of some numbers, or the mean of the two in the middle; `None` of none.
+pub(crate) fn median(numbers: &[f64]) -> Option<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let high = *sorted.get(sorted.len() / 2)?;
+    let low = sorted[(sorted.len() - 1) / 2];
+    Some((low + high) / 2.0)
+}
+
 /// One measured rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
@@ -100,15 +109,9 @@ impl Measured {
     pub(crate) fn new(work: f64, seconds: &[f64], threads: usize, kernel: &str) -> Self {
         let mut rates: Vec<f64> = seconds.iter().map(|s| work / s.max(1e-9)).collect();
         rates.sort_by(f64::total_cmp);
-        let middle = rates.len() / 2;
-        let median = match rates.len() {
-            0 => f64::NAN,
-            n if n % 2 == 1 => rates[middle],
-            _ => (rates[middle - 1] + rates[middle]) / 2.0,
-        };
         Self {
             best: rates.last().copied().unwrap_or(f64::NAN),
-            median,
+            median: median(&rates).unwrap_or(f64::NAN),
             repetitions: rates.len(),
             threads,
             kernel: kernel.to_owned(),

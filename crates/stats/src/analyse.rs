@@ -20,7 +20,6 @@ use crate::utilization::{Limits, withdraw};
 use crate::witness;
 use schema::key::twin_name;
 use schema::plan::{Case, PlannedScenario};
-use schema::record::Status;
 use schema::registry::Target;
 use schema::run::Run;
 use schema::scenario::Scenario;
@@ -136,20 +135,12 @@ fn measure(
 ) -> (Cell, Option<Contender>) {
     let evidence = Evidence::gather(run, target, scenario, case);
     let mut cell = Cell {
-        target: target.to_owned(),
-        scenario: scenario.id.clone(),
-        case: case.id.clone(),
-        axis_value: case.axis_value(scenario.axis),
-        status: Status::Ok,
-        reason: String::new(),
         requests: evidence.requests(),
         invocations: evidence.complete.len() as u32,
-        metrics: Vec::new(),
-        rank: None,
-        disturbances: Vec::new(),
-        unwatched: 0,
-        unseen: 0,
-        audit: None,
+        ..Cell::new(
+            scenario.cell_key(case, target),
+            case.axis_value(scenario.axis),
+        )
     };
     if let Err((status, reason)) = judge(run, target, scenario, case, &evidence) {
         cell.status = status;

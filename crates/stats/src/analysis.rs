@@ -1,6 +1,7 @@
 //! What a run says, cell by cell: the types that the site and `export` read.
 //! Everything here is derived from records and can be made again at any time.
 
+use crate::ci::Interval;
 use crate::disturbance::Disturbance;
 use crate::ratio::PairedRatio;
 use crate::usl::Usl;
@@ -147,6 +148,26 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// One that nothing is known of yet: ok, without metrics, and nothing was disturbed.
+    pub fn new(key: CellKey, axis_value: u32) -> Self {
+        Self {
+            target: key.target,
+            scenario: key.scenario,
+            case: key.case,
+            axis_value,
+            status: Status::Ok,
+            reason: String::new(),
+            requests: 0,
+            invocations: 0,
+            metrics: Vec::new(),
+            rank: None,
+            disturbances: Vec::new(),
+            unwatched: 0,
+            unseen: 0,
+            audit: None,
+        }
+    }
+
     /// Which cell it is.
     pub fn key(&self) -> CellKey {
         self.case_key().of(&self.target)
@@ -229,6 +250,16 @@ pub struct Metric {
 }
 
 impl Metric {
+    /// Its interval around its value; `None` with one invocation.
+    pub fn interval(&self) -> Option<Interval> {
+        let (low, high) = self.ci95?;
+        Some(Interval {
+            mean: self.value,
+            low,
+            high,
+        })
+    }
+
     /// Whether the invocations agree: their coefficient of variation is under
     /// [`crate::describe::REPRODUCIBLE_MAX`]. `None` with one invocation.
     pub fn reproducible(&self) -> Option<bool> {

@@ -31,6 +31,13 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// Half its width, in percent of the mean.
+    pub fn half_width_percent(&self) -> f64 {
+        50.0 * (self.high - self.low) / self.mean
+    }
+}
+
 /// 95 % interval of the mean of `k` independent values:
 /// `mean ± t(0.975, k−1) · s/√k` (Student 1908). `None` with fewer than two
 /// values or where one isn't finite. Equal values give an interval of width 0:

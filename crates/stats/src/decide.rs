@@ -136,7 +136,7 @@ fn contest<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::record::Status;
+    use schema::key::CellKey;
 
     fn cell(target: &str, throughput: f64, shake: f64) -> Cell {
         // Launches shake in turn, so that equal means are no equal launches.
@@ -152,12 +152,6 @@ mod tests {
             .map(|i| throughput * factors[(i + turn) % 5])
             .collect();
         Cell {
-            target: target.into(),
-            scenario: "sustained".into(),
-            case: "c8".into(),
-            axis_value: 8,
-            status: Status::Ok,
-            reason: String::new(),
             requests: 100,
             invocations: 5,
             metrics: vec![Metric {
@@ -170,11 +164,14 @@ mod tests {
                 shape: None,
                 course: None,
             }],
-            rank: None,
-            disturbances: vec![],
-            unwatched: 0,
-            unseen: 0,
-            audit: None,
+            ..Cell::new(
+                CellKey {
+                    target: target.into(),
+                    scenario: "sustained".into(),
+                    case: "c8".into(),
+                },
+                8,
+            )
         }
     }
 

@@ -178,20 +178,9 @@ impl<'a> Evidence<'a> {
     fn cell(&self, key: CellKey) -> (Cell, Option<Contender>) {
         let readings = self.complete.values().map(|s| s.ns.len() as u64).sum();
         let mut cell = Cell {
-            target: key.target,
-            scenario: key.scenario,
-            case: key.case,
-            axis_value: 0,
-            status: Status::Ok,
-            reason: String::new(),
             requests: readings,
             invocations: self.complete.len() as u32,
-            metrics: Vec::new(),
-            rank: None,
-            disturbances: Vec::new(),
-            unwatched: 0,
-            unseen: 0,
-            audit: None,
+            ..Cell::new(key, 0)
         };
         if let Err((status, reason)) = self.judge() {
             cell.status = status;

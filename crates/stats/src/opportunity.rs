@@ -177,7 +177,7 @@ fn make(
 mod tests {
     use super::*;
     use crate::analysis::Metric;
-    use schema::record::Status;
+    use schema::key::CellKey;
 
     fn cell(axis_value: u32, metrics: &[(MetricId, [f64; 3])]) -> Cell {
         let metric = |(id, values): &(MetricId, [f64; 3])| Metric {
@@ -191,20 +191,17 @@ mod tests {
             course: None,
         };
         Cell {
-            target: "t".into(),
-            scenario: "long_context".into(),
-            case: format!("p{axis_value}"),
-            axis_value,
-            status: Status::Ok,
-            reason: String::new(),
             requests: 100,
             invocations: 3,
             metrics: metrics.iter().map(metric).collect(),
-            rank: None,
-            disturbances: vec![],
-            unwatched: 0,
-            unseen: 0,
-            audit: None,
+            ..Cell::new(
+                CellKey {
+                    target: "t".into(),
+                    scenario: "long_context".into(),
+                    case: format!("p{axis_value}"),
+                },
+                axis_value,
+            )
         }
     }
 

@@ -168,19 +168,15 @@ mod tests {
     use super::*;
     use crate::analysis::Noise;
     use crate::ratio::paired_ratio;
+    use schema::key::CellKey;
 
     fn cell(target: &str, values: &[f64]) -> Cell {
         Cell {
-            target: target.into(),
-            scenario: "s".into(),
-            case: "c".into(),
-            axis_value: 1,
             status: if values.is_empty() {
                 Status::Oom
             } else {
                 Status::Ok
             },
-            reason: String::new(),
             requests: 100,
             invocations: values.len() as u32,
             metrics: if values.is_empty() {
@@ -197,11 +193,14 @@ mod tests {
                     course: None,
                 }]
             },
-            rank: None,
-            disturbances: vec![],
-            unwatched: 0,
-            unseen: 0,
-            audit: None,
+            ..Cell::new(
+                CellKey {
+                    target: target.into(),
+                    scenario: "s".into(),
+                    case: "c".into(),
+                },
+                1,
+            )
         }
     }
 

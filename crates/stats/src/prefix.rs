@@ -45,7 +45,7 @@ pub fn sooner(cells: &[&Cell]) -> Vec<Sooner> {
 mod tests {
     use super::*;
     use crate::analysis::Metric;
-    use schema::record::Status;
+    use schema::key::CellKey;
 
     fn cell(shared: u32, ttft: &[f64]) -> Cell {
         let metric = Metric {
@@ -59,20 +59,17 @@ mod tests {
             course: None,
         };
         Cell {
-            target: "t".into(),
-            scenario: "prefix".into(),
-            case: format!("s{shared}"),
-            axis_value: shared,
-            status: Status::Ok,
-            reason: String::new(),
             requests: 100,
             invocations: 3,
             metrics: vec![metric],
-            rank: None,
-            disturbances: vec![],
-            unwatched: 0,
-            unseen: 0,
-            audit: None,
+            ..Cell::new(
+                CellKey {
+                    target: "t".into(),
+                    scenario: "prefix".into(),
+                    case: format!("s{shared}"),
+                },
+                shared,
+            )
         }
     }
 

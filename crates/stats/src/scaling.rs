@@ -55,7 +55,7 @@ fn of_linear(load: f64, at_load: &[f64], at_one: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::record::Status;
+    use schema::key::CellKey;
     use schema::scenario::LoadShape;
 
     fn scenario(axis: Axis) -> PlannedScenario {
@@ -84,20 +84,17 @@ mod tests {
             course: None,
         };
         Cell {
-            target: "t".into(),
-            scenario: "concurrent".into(),
-            case: format!("u{load}"),
-            axis_value: load,
-            status: Status::Ok,
-            reason: String::new(),
             requests: 100,
             invocations: 3,
             metrics: vec![metric],
-            rank: None,
-            disturbances: vec![],
-            unwatched: 0,
-            unseen: 0,
-            audit: None,
+            ..Cell::new(
+                CellKey {
+                    target: "t".into(),
+                    scenario: "concurrent".into(),
+                    case: format!("u{load}"),
+                },
+                load,
+            )
         }
     }
 

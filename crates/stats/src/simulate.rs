@@ -199,7 +199,6 @@ pub fn simulate_until(
     let mut random = Random::new(seed ^ salt);
     let truth = Shape::Spread(spread).truth();
     let holds = |i: &Interval| i.low <= truth && truth <= i.high;
-    let percent_of = |i: &Interval| 50.0 * (i.high - i.low) / i.mean;
     let mut ended = [0_u32; 4];
     for _ in 0..experiments {
         let mut drawn = vec![Vec::new(); cells as usize];
@@ -215,16 +214,18 @@ pub fn simulate_until(
             let intervals: Option<Vec<Interval>> =
                 drawn.iter().map(|cell| mean_interval(cell)).collect();
             let intervals = intervals?;
-            let narrow = intervals.iter().all(|i| percent_of(i) <= percent);
+            let narrow = intervals.iter().all(|i| i.half_width_percent() <= percent);
             if narrow || blocks >= blocks_max {
                 ended[1] += u32::from(!narrow);
                 break intervals;
             }
         };
-        let by_width = |a: &&Interval, b: &&Interval| percent_of(a).total_cmp(&percent_of(b));
+        let wider = |a: &&Interval, b: &&Interval| {
+            a.half_width_percent().total_cmp(&b.half_width_percent())
+        };
         ended[0] += blocks;
         ended[2] += intervals.iter().filter(|i| holds(i)).count() as u32;
-        ended[3] += u32::from(intervals.iter().max_by(by_width).is_some_and(holds));
+        ended[3] += u32::from(intervals.iter().max_by(wider).is_some_and(holds));
     }
     let mean = |index: usize| f64::from(ended[index]) / f64::from(experiments);
     (experiments > 0).then(|| Stopped {

@@ -158,7 +158,7 @@ fn share(amount: f64, ns: f64, per_s: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::analysis::Metric;
-    use schema::record::Status;
+    use schema::key::CellKey;
 
     fn request(started_ns: u64, token_ns: &[u64]) -> RequestRecord {
         RequestRecord {
@@ -268,20 +268,17 @@ mod tests {
             course: None,
         };
         let cell = |target: &str, metrics: &[(MetricId, f64)]| Cell {
-            target: target.into(),
-            scenario: "s".into(),
-            case: "p10".into(),
-            axis_value: 10,
-            status: Status::Ok,
-            reason: String::new(),
             requests: 100,
             invocations: 5,
             metrics: metrics.iter().map(metric).collect(),
-            rank: None,
-            disturbances: vec![],
-            unwatched: 0,
-            unseen: 0,
-            audit: None,
+            ..Cell::new(
+                CellKey {
+                    target: target.into(),
+                    scenario: "s".into(),
+                    case: "p10".into(),
+                },
+                10,
+            )
         };
         let (mbu, mfu) = (MetricId::DecodeMbuPercent, MetricId::PrefillMfuPercent);
         let mut cells = [

@@ -84,13 +84,13 @@ fn finding(counts: Counts) -> String {
             fmt::count(unwatched)
         ));
     }
-    match measured - unseen.min(measured) {
+    match measured.saturating_sub(unseen) {
         0 => text.push_str(
             " Nobody measured how fast the machine was beside them, so another guest of a \
              hypervisor that shares a core, a cache or the memory would not have been noticed.",
         ),
         seen => text.push_str(&format!(
-            " Beside {} of them the harness did a millisecond of known work (products on one core \
+            " Beside {} of them the harness did one to two milliseconds of known work (products on one core \
              and on all, a cache line between two cores, a read of memory), which shows another \
              guest of a hypervisor that shares one of these.",
             fmt::count(seen)

@@ -91,9 +91,6 @@ fn until(plan: &Plan, options: &Options) -> Result<Option<Until>> {
     let Some(until) = options.until else {
         return Ok(None);
     };
-    if options.shard.is_some() {
-        bail!("--until and --shard: how many blocks there are must be known to share them out");
-    }
     if until.blocks_max < plan.invocations {
         bail!(
             "--at-most {}: profile {} has {} blocks to begin with",

@@ -12,6 +12,7 @@ use runs::shard::plan_sha256;
 use schema::plan::Until;
 use schema::registry::Registry;
 use schema::run::Run;
+use stats::analysis::Metric;
 use stats::metrics::leading_metric;
 
 /// The cell whose interval is the widest.
@@ -44,23 +45,25 @@ pub(super) fn go_on(
         percent,
         open,
         of,
-    } = &widest;
-    let found = format!(
-        "After {blocks} blocks {open} of {of} intervals are wider than ±{} %, the widest ±{percent:.1} % ({cell})",
-        until.percent
-    );
-    if *open == 0 {
+    } = widest;
+    let wanted = until.percent;
+    if open == 0 {
         eprintln!(
-            "After {blocks} blocks no interval is wider than ±{} %: the widest is ±{percent:.1} % ({cell})",
-            until.percent
+            "After {blocks} blocks no interval is wider than ±{wanted} %: the widest is ±{percent:.1} % ({cell})"
         );
         return Ok(false);
     }
-    if blocks >= until.blocks_max {
-        eprintln!("{found}, and more blocks were not allowed");
+    let is_last = blocks >= until.blocks_max;
+    eprintln!(
+        "After {blocks} blocks {open} of {of} intervals are wider than ±{wanted} %, the widest ±{percent:.1} % ({cell}){}",
+        match is_last {
+            true => ", and more blocks were not allowed",
+            false => ": another block",
+        }
+    );
+    if is_last {
         return Ok(false);
     }
-    eprintln!("{found}: another block");
     let header = &mut opened.header;
     header.plan = with_another_block(&header.plan);
     header.plan_sha256 = plan_sha256(&header.plan)?;
@@ -78,11 +81,8 @@ fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<O
         let scenario = scenarios.iter().find(|s| s.id == cell.scenario);
         let leading = scenario.and_then(leading_metric);
         let metric = leading.and_then(|id| cell.metric(id));
-        let Some((low, high)) = metric.and_then(|metric| metric.ci95) else {
-            continue;
-        };
-        let value = metric.map_or(f64::NAN, |metric| metric.value);
-        widths.push((cell.key(), 50.0 * (high - low) / value));
+        let interval = metric.and_then(Metric::interval);
+        widths.extend(interval.map(|interval| (cell.key(), interval.half_width_percent())));
     }
     let open = widths.iter().filter(|(_, p)| *p > until.percent).count();
     let of = widths.len();

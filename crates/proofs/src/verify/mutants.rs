@@ -64,7 +64,9 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
         watch::error(format!("{survivors} mutants passed"));
         return Ok(ExitCode::from(3));
     }
-    println!("the gate sees every mutant at every precision, the audit every forged stamp");
+    println!(
+        "the gate sees every mutant under every limit that must see it, the audit every forged stamp"
+    );
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::Shape;
+use schema::key::CellKey;
 use schema::plan::Case;
 use schema::scenario::Axis;
 
@@ -113,12 +114,6 @@ fn metric(id: MetricId, value: f64, p90: f64) -> Metric {
 /// answer of 16 tokens takes what both say.
 fn cell(target: &str, scenario: &str, case: &str, tok: f64, itl_ms: f64, ttft_ms: f64) -> Cell {
     Cell {
-        target: target.into(),
-        scenario: scenario.into(),
-        case: case.into(),
-        axis_value: 4,
-        status: Status::Ok,
-        reason: String::new(),
         requests: 100,
         invocations: 5,
         metrics: vec![
@@ -132,11 +127,14 @@ fn cell(target: &str, scenario: &str, case: &str, tok: f64, itl_ms: f64, ttft_ms
             metric(MetricId::OutputTokPerS, tok, tok),
             metric(MetricId::RequestsPerS, tok / 16.0, tok),
         ],
-        rank: None,
-        disturbances: vec![],
-        unwatched: 0,
-        unseen: 0,
-        audit: None,
+        ..Cell::new(
+            CellKey {
+                target: target.into(),
+                scenario: scenario.into(),
+                case: case.into(),
+            },
+            4,
+        )
     }
 }
 
