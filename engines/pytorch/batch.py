@@ -29,20 +29,18 @@ def time_batch(
     requests: list[int],
     commit: Commit = commit_nothing,
 ) -> Timeline:
-    """Prefill `prompts`, decode until every row has `new_tokens`. Between two stamps stands one
-    call into the engine, and its result is stored and committed under the requests' ids."""
+    """Generate until every row has `new_tokens`. Between two stamps stands one step of the engine,
+    and its result is stored and committed under the requests' ids."""
     token_ns = [0] * new_tokens
     steps: list[list[int]] = [[]] * new_tokens
+    count = 0
     started_ns = now_ns()
-    tokens = engine.prefill(prompts)
-    token_ns[0] = now_ns()
-    commit(requests, 0, tokens)
-    steps[0] = tokens
-    for step in range(1, new_tokens):
-        tokens = engine.decode(tokens)
-        token_ns[step] = now_ns()
-        commit(requests, step, tokens)
-        steps[step] = tokens
+    for count, tokens in enumerate(engine.generate(prompts, new_tokens), 1):
+        token_ns[count - 1] = now_ns()
+        commit(requests, count - 1, tokens)
+        steps[count - 1] = tokens
+    if count != new_tokens:
+        raise EngineError("internal", f"the engine ended after {count} of {new_tokens} tokens")
     if any(len(step) != len(prompts) for step in steps):
         raise EngineError("internal", f"the engine did not give {len(prompts)} tokens a step")
     return Timeline(started_ns, token_ns, steps)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 
@@ -90,9 +90,38 @@ class Engine:
         """Feed one token per row; the greedy next token of each row."""
         raise NotImplementedError
 
+    def generate(self, prompts: list[list[int]], new_tokens: int) -> Iterator[list[int]]:
+        """The greedy tokens of each row, a step at a time, each as soon as it is known on the host.
+        An engine that decodes by a loop of its own overrides this and has no use for `prefill` and
+        `decode`."""
+        tokens = self.prefill(prompts)
+        yield tokens
+        for _ in range(1, new_tokens):
+            tokens = self.decode(tokens)
+            yield tokens
+
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
         """Of `row`, after the last `prefill` or `decode`. Only the gate asks; never timed."""
         raise NotImplementedError
+
+    def score(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
+        """The opinions at the last positions of `ids`, as many as `asks`. Out of the same `prefill`
+        and `decode` that are timed: a score that ran other code would verify other code."""
+        opinions = []
+        prefix = len(ids) - len(asks) + 1
+        choice = self.prefill([ids[:prefix]])
+        for position, ask in enumerate(asks):
+            if position > 0:
+                choice = self.decode([ids[prefix + position - 1]])
+            opinion = self.opinion(0, ask, top)
+            if choice != [opinion.argmax]:
+                raise EngineError(
+                    "internal",
+                    f"at position {position} the engine chose {choice}, but its logits say "
+                    f"{opinion.argmax}",
+                )
+            opinions.append(opinion)
+        return opinions
 
     def score_parallel(
         self, rows: list[list[int]], asks: list[list[list[int]]], top: int

@@ -12,30 +12,10 @@ from wire import Score
 def run_scores(engine: Engine, batch: list[Score]) -> list[dict[str, Any]]:
     """Teacher-forced scoring of requests of one shape; their `scored` events."""
     if not batch[0].parallel:
-        return [scored(request, step_by_step(engine, request)) for request in batch]
+        return [scored(r, engine.score(r.ids, r.ask, r.top)) for r in batch]
     rows, asks = [request.ids for request in batch], [request.ask for request in batch]
     opinions = engine.score_parallel(rows, asks, batch[0].top)
     return [scored(request, of_row) for request, of_row in zip(batch, opinions, strict=True)]
-
-
-def step_by_step(engine: Engine, request: Score) -> list[Opinion]:
-    """Out of the same `prefill` and `decode` that are timed: a score that ran other code would
-    verify other code."""
-    opinions = []
-    prefix = len(request.ids) - len(request.ask) + 1
-    choice = engine.prefill([request.ids[:prefix]])
-    for position, ask in enumerate(request.ask):
-        if position > 0:
-            choice = engine.decode([request.ids[prefix + position - 1]])
-        opinion = engine.opinion(0, ask, request.top)
-        if choice != [opinion.argmax]:
-            raise EngineError(
-                "internal",
-                f"at position {position} the engine chose {choice}, but its logits say "
-                f"{opinion.argmax}",
-            )
-        opinions.append(opinion)
-    return opinions
 
 
 def scored(request: Score, opinions: list[Opinion]) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 //!
 //! The pilot's pace decides who they are, so the plan can't name them; the places
 //! of their launches come from the plan's seed alone. The fastest's cells are short, and
-//! noisy by clocks and schedulers; those of the target of median pace are as long as
+//! noisy by clocks and schedulers; those of a target of middling pace are as long as
 //! most, and noisy by what befalls the machine meanwhile. Not the slowest: its pairs
-//! say no more, and took a sixth of a run's time.
+//! say no more, and took a sixth of a run's time. Of those of middling pace it is the one
+//! that loads fastest, because a twin's loading measures nothing.
 //!
 //! What it costs is shared out like everything else (see `budget.rs`): a twin is
 //! one more target in the sharing, and gives up what its original gives up. A twin
@@ -18,9 +19,10 @@ use schema::plan::{Launch, Plan};
 /// Set apart from the plan's own draws from the same seed.
 const STREAM: u64 = 0x7477_696e_735f_6161;
 
-/// The fastest and the one of median pace (of an even number the slower of the middle two), by
-/// the geometric mean of their rounds, each shape counting alike. One twin where there is one
-/// target, none where no pilot succeeded. Their cost is filled in once the time is shared out.
+/// The fastest, and of the third around the median pace (of an even number the slower of the middle
+/// two) the one that loads fastest. Pace is the geometric mean of a target's rounds, each shape
+/// counting alike. One twin where there is one target, none where no pilot succeeded. Their cost is
+/// filled in once the time is shared out.
 pub fn choose(pilots: &[Pilot]) -> Vec<Twin> {
     let mut paces: Vec<(&Pilot, f64)> = pilots
         .iter()
@@ -28,7 +30,19 @@ pub fn choose(pilots: &[Pilot]) -> Vec<Twin> {
         .map(|pilot| (pilot, pace(pilot)))
         .collect();
     paces.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let roles = [(0, TwinRole::Fastest), (paces.len() / 2, TwinRole::Median)];
+    let (middle, reach) = (paces.len() / 2, paces.len() / 6);
+    let quickest = (middle - reach..=middle + reach).min_by(|&a, &b| {
+        let load_s = |at: usize| {
+            paces
+                .get(at)
+                .map_or(f64::INFINITY, |(pilot, _)| pilot.load_s)
+        };
+        load_s(a)
+            .total_cmp(&load_s(b))
+            .then(a.abs_diff(middle).cmp(&b.abs_diff(middle)))
+    });
+    let second = quickest.unwrap_or(middle);
+    let roles = [(0, TwinRole::Fastest), (second, TwinRole::Median)];
     let alone = paces.len() < 2;
     let twin = |(at, role): (usize, TwinRole)| {
         let (pilot, _) = paces.get(at)?;
@@ -114,6 +128,22 @@ mod tests {
 
     fn names(twins: &[Twin]) -> Vec<(&str, TwinRole)> {
         twins.iter().map(|t| (t.target.as_str(), t.role)).collect()
+    }
+
+    #[test]
+    fn of_those_of_middling_pace_the_quickest_to_load_runs_twice() {
+        let mut all: Vec<Pilot> = (1..=7)
+            .map(|pace| pilot(&format!("p{pace}"), &[f64::from(pace)]))
+            .collect();
+        let second = |all: &[Pilot]| names(&choose(all))[1].0.to_owned();
+        assert_eq!(second(&all), "p4", "all load alike");
+        all[4].load_s = 0.1;
+        all[5].load_s = 0.01;
+        assert_eq!(
+            second(&all),
+            "p5",
+            "p6 is not of the third around the median"
+        );
     }
 
     #[test]

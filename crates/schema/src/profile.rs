@@ -52,7 +52,7 @@ pub struct Profile {
     /// What a user still calls responsive; goodput counts requests within it.
     #[serde(default)]
     pub slo: Option<Slo>,
-    /// Whether the fastest target and that of median pace run twice in every block, so that what lies
+    /// Whether the fastest target and one of middling pace run twice in every block, so that what lies
     /// between a target and itself is known. A pilot says which they are.
     #[serde(default)]
     pub aa_pairs: bool,

@@ -120,7 +120,7 @@ pub fn who(shown: &Shown) -> String {
     let one = |twin: &Twin| {
         let role = match twin.role {
             TwinRole::Fastest => "the fastest",
-            TwinRole::Median => "of median pace",
+            TwinRole::Median => "of middling pace",
             TwinRole::Slowest => "the slowest",
         };
         format!(

@@ -35,7 +35,10 @@ fn precedence(scenario: &PlannedScenario) -> (Reverse<bool>, bool, u64) {
 
 fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at: usize) {
     let case = &scenarios[other].cases[at];
-    if case.measured_by.is_some() || scenarios[source].targets != scenarios[other].targets {
+    // None named are all.
+    let (measured, asked) = (&scenarios[source].targets, &scenarios[other].targets);
+    let includes = !asked.is_empty() && asked.iter().all(|target| measured.contains(target));
+    if case.measured_by.is_some() || !(measured.is_empty() || includes) {
         return;
     }
     let Some(load) = load(&scenarios[other], case) else {
@@ -122,6 +125,29 @@ mod tests {
     }
 
     #[test]
+    fn a_scenario_of_fewer_targets_is_served_and_one_of_more_is_not() {
+        let of = |single: &[&str], long: &[&str]| {
+            let mut all = vec![
+                scenario("single", LoadShape::Serial, &[(50, 1, 20, 0.0)]),
+                scenario("long", LoadShape::Serial, &[(50, 1, 20, 0.0)]),
+            ];
+            let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+            all[0].targets = owned(single);
+            all[1].targets = owned(long);
+            share(&mut all);
+            sharing(&all)
+        };
+        assert_eq!(of(&["a", "b"], &["b"]), ["long/p50 by single/p50"]);
+        assert_eq!(
+            of(&[], &["b"]),
+            ["long/p50 by single/p50"],
+            "none named are all"
+        );
+        assert!(of(&["a"], &["a", "b"]).is_empty());
+        assert!(of(&["a"], &[]).is_empty());
+    }
+
+    #[test]
     fn equal_loads_are_measured_once_and_as_long_as_the_longest_asks() {
         let mut all = vec![
             scenario(
@@ -189,6 +215,7 @@ mod tests {
             scenario("single", LoadShape::Serial, &[(50, 1, 20, 0.0)]),
         ];
         all[0].targets = vec!["a.cpu.f32".into()];
+        all[1].targets = vec!["b.cpu.f32".into()];
         share(&mut all);
         assert!(sharing(&all).is_empty());
     }

@@ -1,0 +1,240 @@
+"""`mistralrs-wheel`: mistral.rs as its newest release comes, the Python wheel.
+
+The crate registry ends at 0.8.1, which `mistralrs` measures; the releases since then are a wheel
+and a git repository. Token ids go in and come out by a tokenizer of their own (id_tokenizer.py);
+which token is next, and when, is mistral.rs' own loop.
+
+Run by the harness, or by hand:
+`echo '{"prompt_ids":[1,2,3],"precision":"q8_0","model_path":"…/model-q8_0.gguf"}' | python …`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+# The runtime that the engines in Python share lies there; what lies here comes first.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
+
+from engine import Engine, EngineError, Hello, Load, Loaded, Opinion
+from id_tokenizer import IdTokenizer
+from model_files import read_json
+from protocol import main
+from weights import GGUF, Weights, read_weights
+
+LOCK = Path(__file__).with_name("requirements.lock")
+# A prompt is a message of a chat, and nothing is put around it.
+TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+# By variant and precision: whether the file is GGUF, and what is made of it while loading.
+RUNS = {
+    ("", "f32"): (False, None),
+    ("", "q8_0"): (True, None),
+    ("", "q4_k_m"): (True, None),
+    ("isq", "q8_0"): (False, "Q8_0"),
+}
+
+
+class MistralRs(Engine):
+    """A runner, and one request at a time."""
+
+    def __init__(self, runner: Any, tokenizer: IdTokenizer, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+        self._runner = runner
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def hello(cls, load: Load) -> Hello:
+        """The version as pip knows it: importing the wheel takes a while."""
+        return Hello(
+            engine="mistralrs-wheel",
+            version=version(),
+            build={
+                "python": f"{platform.python_implementation()} {platform.python_version()}",
+                "lock_sha256": hashlib.sha256(LOCK.read_bytes()).hexdigest(),
+            },
+            capabilities={
+                "batching": "none",
+                "score": True,
+                "parallel_score": False,
+                "notes": notes(load),
+            },
+        )
+
+    @classmethod
+    def load(cls, load: Load) -> tuple[MistralRs, Loaded]:
+        if load.backend != "cpu":
+            raise EngineError("unsupported", f"the wheel has no backend {load.backend!r} here")
+        if (load.variant, load.precision) not in RUNS:
+            known = ", ".join("+".join(filter(None, run)) for run in RUNS)
+            raise EngineError(
+                "unsupported",
+                f"mistralrs-wheel runs {known}, not {load.precision} of variant {load.variant!r}",
+            )
+        is_gguf, quantise = RUNS[load.variant, load.precision]
+        directory = Path(load.model_dir)
+        config = read_json(directory / "config.json")
+        weights = read_weights(directory, load.weights, is_gguf, quantise is not None)
+        tokenizer = IdTokenizer.of_model(directory / "tokenizer.json")
+        # Read when they are first used. Keys and values in f16 are not what f32 means.
+        os.environ["RAYON_NUM_THREADS"] = str(load.threads)
+        if load.precision == "f32":
+            os.environ["MISTRALRS_CPU_KV_F32"] = "1"
+        mistralrs = import_mistralrs()
+        with tempfile.TemporaryDirectory() as made:
+            paths = Path(made)
+            tokenizer.write(paths / "tokenizer.json")
+            (paths / "template.jinja").write_text(TEMPLATE)
+            which = select(mistralrs, directory, load.weights, weights, paths / "tokenizer.json")
+            runner = mistralrs.Runner(
+                which,
+                max_seqs=1,
+                prefix_cache_n=0,
+                token_source="none",
+                jinja_explicit=str(paths / "template.jinja"),
+                in_situ_quant=quantise,
+            )
+        loaded = Loaded(
+            weight_bytes=weights.decode_bytes,
+            kv_bytes_per_token=kv_bytes_per_token(config, load.precision),
+            runtime={},
+        )
+        return cls(runner, tokenizer, config["vocab_size"]), loaded
+
+    @classmethod
+    def kind_of(cls, error: Exception) -> str:
+        return "oom" if "out of memory" in str(error).lower() else "internal"
+
+    def generate(self, prompts: list[list[int]], new_tokens: int) -> Iterator[list[int]]:
+        request = self._request(prompts[0], new_tokens, stream=True)
+        for chunk in self._ask(request):
+            yield [self._tokenizer.id(chunk.choices[0].delta.content)]
+
+    def score(self, ids: list[int], asks: list[list[int]], top: int) -> list[Opinion]:
+        """Out of the decode steps that are timed, with log-probabilities. The wheel can't be told
+        which token comes next, so where it chooses another than `ids` it is asked anew from there,
+        by a prefill."""
+        opinions: list[Opinion] = []
+        start = len(ids) - len(asks) + 1
+        while (done := len(opinions)) < len(asks):
+            request = self._request(
+                ids[: start + done],
+                len(asks) - done,
+                stream=True,
+                logprobs=True,
+                top_logprobs=self.vocabulary,
+            )
+            for chunk in self._ask(request):
+                said = chunk.choices[0].logprobs.top_logprobs
+                logprobs = {entry.token: entry.logprob for entry in said}
+                opinions.append(opinion_of(logprobs, asks[len(opinions)], top))
+                chosen = self._tokenizer.id(chunk.choices[0].delta.content)
+                if [chosen] != ids[start + len(opinions) - 1 :][:1]:
+                    break  # nobody hears the rest, so mistral.rs ends it
+        return opinions
+
+    def _request(self, ids: list[int], new_tokens: int, **more: Any) -> Any:
+        return import_mistralrs().ChatCompletionRequest(
+            messages=self._tokenizer.text(ids),
+            model="default",
+            max_tokens=new_tokens,
+            temperature=0.0,
+            ignore_eos=True,
+            **more,
+        )
+
+    def _ask(self, request: Any) -> Any:
+        try:
+            return self._runner.send_chat_completion_request(request)
+        except ValueError as error:  # with a trace of the stack under the first line
+            raise EngineError(self.kind_of(error), str(error).split("\n", 1)[0]) from None
+
+
+def opinion_of(logprobs: dict[int, float], ask: list[int], top: int) -> Opinion:
+    """Of log-probabilities of the whole vocabulary."""
+    # The lowest id wins a tie.
+    ranked = sorted(logprobs, key=lambda id: (-logprobs[id], id))
+    return Opinion(
+        argmax=ranked[0],
+        logprobs=[logprobs[id] for id in ask],
+        top_ids=ranked[:top],
+        top_logprobs=[logprobs[id] for id in ranked[:top]],
+    )
+
+
+def import_mistralrs() -> Any:
+    """The wheel."""
+    try:
+        import mistralrs
+    except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
+        raise EngineError(
+            "unavailable",
+            f"{sys.executable} cannot import what it needs ({error}): install {LOCK.name} "
+            "(`cargo xtask build` does) and run its python",
+        ) from None
+    return mistralrs
+
+
+def select(mistralrs: Any, directory: Path, file: str, weights: Weights, tokenizer: Path) -> Any:
+    """Which weights mistral.rs is to load, out of the directory alone."""
+    if weights.format == GGUF:
+        return mistralrs.Which.GGUF(
+            quantized_model_id=str(directory),
+            quantized_filename=file,
+            tok_model_id=str(directory),
+            tokenizer_json=str(tokenizer),
+        )
+    return mistralrs.Which.Plain(
+        model_id=str(directory),
+        tokenizer_json=str(tokenizer),
+        dtype=mistralrs.ModelDType.F32,
+    )
+
+
+def kv_bytes_per_token(config: dict[str, Any], precision: str) -> int:
+    """Keys and values of all layers for one position."""
+    heads = config["num_attention_heads"]
+    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    kv_heads = config.get("num_key_value_heads") or heads
+    element_bytes = 4 if precision == "f32" else 2
+    return 2 * config["num_hidden_layers"] * kv_heads * head_dim * element_bytes
+
+
+def notes(load: Load) -> list[str]:
+    """What a reader of the numbers must know."""
+    said = [
+        "The newest release of mistral.rs, which is not on the crate registry: a Rust project can "
+        "depend on its git repository. The wheel is built for any x86-64 processor of its class, "
+        "not for this one.",
+        "Token ids go in and come out through a tokenizer that the adapter makes of the model's "
+        "vocabulary, as part of loading. A token's time is when Python has it from the stream.",
+        "One request at a time, held back by the adapter: with a GGUF file, 0.9.5 fails on a "
+        "prefill of several prompts on the CPU (`input tensor is not contiguous`), and requests "
+        "that overlap otherwise are no faster together than one after the other.",
+        "Prefix cache off.",
+        "Keys and values are f32, by MISTRALRS_CPU_KV_F32=1: mistral.rs' own choice, f16, does not "
+        "pass the gate's limits of f32."
+        if load.precision == "f32"
+        else "Keys and values are f16, mistral.rs' own choice on the CPU.",
+    ]
+    if load.variant == "isq":
+        said.append("Quantised in place from safetensors while loading (ISQ).")
+    return said
+
+
+def version() -> str:
+    """The installed version."""
+    try:
+        return metadata.version("mistralrs")
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+if __name__ == "__main__":
+    sys.exit(main(MistralRs))

@@ -1,0 +1,86 @@
+"""A tokenizer with which text is token ids, and nothing is lost on the way.
+
+The wheel takes prompts as text and gives text. With the model's own tokenizer, a prompt that was
+cut between two tokens is read as others, and a token that is special or ends within a character has
+no text of its own, so its time can't be told. So the wheel is given the model's vocabulary under a
+tokenizer that looks up whole pieces between separators: what goes in and comes out is one piece a
+token. No engine here tokenises while it is timed; the harness has done it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from engine import EngineError
+from model_files import read_json, unusable
+
+# From the private use area, of which the first that occurs in no piece separates them.
+SEPARATORS = range(0xE000, 0xF8FF)
+
+
+class IdTokenizer:
+    """Pieces of the vocabulary, one for each id."""
+
+    def __init__(self, pieces: dict[str, int]) -> None:
+        self._ids = pieces
+        self._pieces = {id: piece for piece, id in pieces.items()}
+        used = set().union(*pieces)
+        self._separator = next(chr(code) for code in SEPARATORS if chr(code) not in used)
+
+    @classmethod
+    def of_model(cls, path: Path) -> IdTokenizer:
+        """The vocabulary of a tokenizer.json."""
+        tokenizer = read_json(path)
+        try:
+            pieces = dict(tokenizer["model"]["vocab"])
+            for added in tokenizer.get("added_tokens", []):
+                pieces[added["content"]] = added["id"]
+        except (KeyError, TypeError, ValueError):
+            raise unusable(path, "has no vocabulary that could be read") from None
+        if not pieces:
+            raise unusable(path, "has an empty vocabulary")
+        # The wheel decodes such pieces into bytes, and keeps back those that are no character yet.
+        if any(piece.startswith("<0x") and piece.endswith(">") for piece in pieces):
+            raise EngineError(
+                "unsupported",
+                f"{path} has tokens that are single bytes (byte fallback), which the wheel does "
+                "not give one by one",
+            )
+        return cls(pieces)
+
+    def write(self, path: Path) -> None:
+        """As a tokenizer.json."""
+        tokenizer = {
+            "version": "1.0",
+            "added_tokens": [],
+            "normalizer": None,
+            "pre_tokenizer": {
+                "type": "Split",
+                "pattern": {"String": self._separator},
+                "behavior": "Removed",
+                "invert": False,
+            },
+            "post_processor": None,
+            # One that mistral.rs knows; pieces without bytes pass through it as they are.
+            "decoder": {
+                "type": "Sequence",
+                "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}],
+            },
+            "model": {"type": "WordLevel", "vocab": self._ids, "unk_token": next(iter(self._ids))},
+        }
+        path.write_text(json.dumps(tokenizer), encoding="utf-8")
+
+    def text(self, ids: list[int]) -> str:
+        """A prompt that the wheel reads as `ids`."""
+        try:
+            return self._separator.join(self._pieces[id] for id in ids)
+        except KeyError as error:
+            raise EngineError("bad_request", f"the tokenizer has no token {error}") from None
+
+    def id(self, piece: str) -> int:
+        """The token that is written so."""
+        id = self._ids.get(piece)
+        if id is None:
+            raise EngineError("internal", f"mistral.rs gave {piece!r}, which is no single token")
+        return id

@@ -1,0 +1,54 @@
+"""How much of a model's weights a decode step reads, by the headers of their files."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+import gguf
+from engine import EngineError
+from model_files import WEIGHTS, check_safetensors, read_json, shards
+
+GGUF, SAFETENSORS = "gguf", "safetensors"
+# Weights and bytes of a q8_0 block.
+Q8_0 = (32, 34)
+
+
+class Weights(NamedTuple):
+    """What there is, and what of it is read for a token."""
+
+    format: str
+    decode_bytes: int
+
+
+def read_weights(directory: Path, name: str, is_gguf: bool, quantised: bool) -> Weights:
+    """Of the file `name`; `quantised`: its linear layers become q8_0 while loading."""
+    path = directory / name
+    if is_gguf != (path.suffix == ".gguf"):
+        wanted = "a GGUF file" if is_gguf else "safetensors"
+        raise EngineError(
+            "unsupported", f"{path} is not {wanted}, which this precision is read from"
+        )
+    if is_gguf:
+        return Weights(GGUF, gguf.weight_bytes(gguf.read_tensors(path)))
+    index = directory / WEIGHTS[1]
+    files = shards(index) if index.is_file() and not path.is_file() else [path]
+    tied = read_json(directory / "config.json").get("tie_word_embeddings") is True
+    unread = "lm_head.weight" if tied else "model.embed_tokens.weight"
+    total = 0
+    for file in files:
+        for tensor, shape in shapes(file).items():
+            linear = tensor.endswith("_proj.weight") or tensor == "lm_head.weight"
+            per, size = Q8_0 if quantised and linear else (1, 4)
+            total += prod(shape) // per * size if tensor != unread else 0
+    return Weights(SAFETENSORS, total)
+
+
+def shapes(path: Path) -> dict[str, list[int]]:
+    """The tensors of a safetensors file."""
+    check_safetensors(path)
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
