@@ -7,6 +7,7 @@
 //! [`between()`](between::between) holds two runs against each other.
 //! What may be said and how it is written down is the site's business, not ours.
 
+pub mod alone;
 pub mod analyse;
 pub mod analysis;
 pub mod between;

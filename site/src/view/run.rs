@@ -13,6 +13,7 @@ use crate::words::plural;
 use schema::launch_log::LaunchLog;
 use schema::record::{CheckRecord, Status};
 use serde::Serialize;
+use stats::alone::alone;
 use stats::analysis::{Exceeded, MetricId};
 
 /// The page.
@@ -34,6 +35,7 @@ pub struct RunPage {
     lag: Vec<(String, String)>,
     disturbances: Disturbances,
     exceeded: Vec<String>,
+    alone: Vec<(String, String)>,
     instrument: Option<InstrumentError>,
     capacities: Vec<(String, String)>,
     isa: Vec<(String, String)>,
@@ -129,6 +131,7 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         lag: disturbances::largest(shown, MetricId::ReportLagNs),
         disturbances: disturbances::view(shown),
         exceeded: shown.analysis.exceeded.iter().map(exceeded).collect(),
+        alone: alone_rows(shown),
         instrument: shown.run.calibration.as_ref().map(InstrumentError::of),
         capacities: capacities(shown.run),
         isa: pins::withheld(shown),
@@ -140,6 +143,19 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
 }
 
 /// Why no share of a limit is given.
+/// What each target took alone ÷ in turns for the same work.
+fn alone_rows(shown: &Shown) -> Vec<(String, String)> {
+    let all = alone(&shown.run.header.plan.scenarios, &shown.analysis.cells);
+    all.into_iter()
+        .map(|found| {
+            let (ratio, interval) = fmt::ratio(found.ratio.ratio, found.ratio.ci95);
+            let cases = format!("{} ÷ {}", found.alone, found.in_turns);
+            let label = format!("{} ({cases})", found.target);
+            (label, format!("{ratio} {}", interval.unwrap_or_default()))
+        })
+        .collect()
+}
+
 fn exceeded(limit: &Exceeded) -> String {
     let title = limit.metric.describe().title;
     format!(

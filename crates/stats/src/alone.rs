@@ -1,0 +1,164 @@
+//! The same work in turns and alone: a check that taking turns leaves what is measured as it is.
+//!
+//! Where targets take turns, each goes on with caches that others have filled and with a clock that
+//! may have changed. A batch of one request in a process that has the machine to itself is the same
+//! work without that. Deliberately no correction: the ratio is shown, and changes no number.
+
+use crate::analysis::{Cell, MetricId};
+use crate::ratio::{PairedRatio, paired_ratio};
+use schema::key::CaseKey;
+use schema::plan::{Case, PlannedScenario};
+use schema::scenario::LoadShape;
+
+/// What one target took alone ÷ in turns for the same work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alone {
+    /// Target id.
+    pub target: String,
+    /// The case that takes turns.
+    pub in_turns: CaseKey,
+    /// The case that has the machine to itself.
+    pub alone: CaseKey,
+    /// Time of a request from end to end, alone ÷ in turns, paired by block.
+    pub ratio: PairedRatio,
+}
+
+/// Of each target that was measured both ways, in the order of the plan; empty where no scenario
+/// takes turns or none has the same work alone.
+pub fn alone(scenarios: &[PlannedScenario], cells: &[Cell]) -> Vec<Alone> {
+    let mut all = Vec::new();
+    for turns in scenarios.iter().filter(|scenario| scenario.turns) {
+        for batch in scenarios.iter().filter(|s| s.load == LoadShape::Batch) {
+            for (case, other) in same_work(turns, batch) {
+                let (in_turns, alone) = (turns.case_key(case), batch.case_key(other));
+                let found = of_targets(cells, &in_turns, &alone);
+                all.extend(found.map(|(target, ratio)| Alone {
+                    target: target.to_owned(),
+                    in_turns: in_turns.clone(),
+                    alone: alone.clone(),
+                    ratio,
+                }));
+            }
+        }
+    }
+    all
+}
+
+/// Pairs of cases with prompts and outputs of one length, one request at a time. What is measured
+/// by another scenario's case is left to that one.
+fn same_work<'a>(
+    turns: &'a PlannedScenario,
+    batch: &'a PlannedScenario,
+) -> impl Iterator<Item = (&'a Case, &'a Case)> {
+    let own = |scenario: &'a PlannedScenario| {
+        scenario
+            .cases
+            .iter()
+            .filter(|case| case.measured_by.is_none() && case.concurrency == 1)
+    };
+    let size = |case: &Case| (case.prompt_tokens, case.new_tokens);
+    own(turns).flat_map(move |case| {
+        own(batch)
+            .filter(move |other| size(other) == size(case))
+            .map(move |other| (case, other))
+    })
+}
+
+/// The targets that have a value in each block of both cases.
+fn of_targets<'a>(
+    cells: &'a [Cell],
+    in_turns: &'a CaseKey,
+    alone: &'a CaseKey,
+) -> impl Iterator<Item = (&'a str, PairedRatio)> {
+    let of_case = move |key: &'a CaseKey| cells.iter().filter(move |cell| cell.case_key() == *key);
+    let values = |cell: &'a Cell| Some(&cell.metric(MetricId::E2eNs)?.by_invocation);
+    of_case(in_turns).filter_map(move |cell| {
+        let other = of_case(alone).find(|other| other.target == cell.target)?;
+        let ratio = paired_ratio(values(other)?, values(cell)?)?;
+        Some((cell.target.as_str(), ratio))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Metric;
+    use schema::scenario::Axis;
+
+    fn case(id: &str, prompt_tokens: u32, concurrency: u32) -> Case {
+        Case {
+            id: id.into(),
+            prompt_tokens,
+            prompt_tokens_mean: None,
+            new_tokens: 16,
+            concurrency,
+            load_percent: None,
+            shared_percent: None,
+            requests: 20,
+            duration_s: 0.0,
+            measured_by: None,
+        }
+    }
+
+    fn scenario(id: &str, load: LoadShape, turns: bool, cases: Vec<Case>) -> PlannedScenario {
+        PlannedScenario {
+            id: id.into(),
+            version: 1,
+            load,
+            prompts: Default::default(),
+            axis: Axis::PromptTokens,
+            targets: vec![],
+            turns,
+            cases,
+        }
+    }
+
+    fn cell(key: &CaseKey, target: &str, by_invocation: &[f64]) -> Cell {
+        Cell {
+            metrics: vec![Metric {
+                id: MetricId::E2eNs,
+                value: by_invocation[0],
+                by_invocation: by_invocation.to_vec(),
+                ci95: None,
+                cv_invocations: None,
+                n: 100,
+                shape: None,
+                course: None,
+            }],
+            ..Cell::new(key.of(target), 1)
+        }
+    }
+
+    #[test]
+    fn the_same_work_is_found_and_compared_block_by_block() {
+        let serial = vec![case("p10", 10, 1), case("p50", 50, 1)];
+        let batches = vec![case("b1", 50, 1), case("b4", 50, 4)];
+        let all = [
+            scenario("single", LoadShape::Serial, true, serial),
+            scenario("memory", LoadShape::Batch, false, batches),
+        ];
+        let (turns, batch) = (
+            all[0].case_key(&all[0].cases[1]),
+            all[1].case_key(&all[1].cases[0]),
+        );
+        let cells = [
+            cell(&turns, "a", &[10.0, 20.0]),
+            cell(&batch, "a", &[11.0, 22.0]),
+            cell(&turns, "b", &[10.0, 20.0]),
+            cell(&batch, "b", &[11.0]),
+            cell(&turns, "c", &[10.0]),
+        ];
+        let found = alone(&all, &cells);
+        // b lacks a block of one, c was not measured alone.
+        assert_eq!(found.len(), 1);
+        assert_eq!((&found[0].in_turns, &found[0].alone), (&turns, &batch));
+        assert!((found[0].ratio.ratio - 1.1).abs() < 1e-12);
+
+        let mut none = all.clone();
+        none[0].turns = false;
+        assert!(alone(&none, &cells).is_empty());
+        let mut elsewhere = all.clone();
+        elsewhere[0].cases[1].measured_by = Some(batch);
+        assert!(alone(&elsewhere, &cells).is_empty());
+    }
+}
