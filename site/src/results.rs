@@ -91,11 +91,11 @@ pub struct Metric<'a> {
     pub ci95: Option<(f64, f64)>,
     /// The statistic of every launch, in block order.
     pub by_invocation: &'a [f64],
-    /// Percentiles of the pooled samples that have at least 10 requests beyond them;
-    /// absent where n counts launches.
+    /// Percentiles of the pooled samples: the median, and of the tail those that have at least
+    /// 10 requests beyond them and a 95 % interval; absent where n counts launches.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub percentiles: BTreeMap<&'static str, f64>,
-    /// Their 95 % intervals, where there are any.
+    /// Their 95 % intervals; only the median may lack one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub percentiles_ci95: BTreeMap<&'static str, (f64, f64)>,
 }
@@ -222,9 +222,9 @@ fn metric(metric: &analysis::Metric) -> Metric<'_> {
         let [p50, p90, p95, p99] = shape.intervals;
         [
             ("p50", Some(shape.p50), p50),
-            ("p90", shape.p90, p90),
-            ("p95", shape.p95, p95),
-            ("p99", shape.p99, p99),
+            ("p90", shape.p90.filter(|_| p90.is_some()), p90),
+            ("p95", shape.p95.filter(|_| p95.is_some()), p95),
+            ("p99", shape.p99.filter(|_| p99.is_some()), p99),
         ]
     });
     let percentiles = percentiles.filter_map(|(name, value, ci95)| Some((name, value?, ci95)));
