@@ -88,7 +88,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
                 case_label(scenario.axis, case.axis_value(scenario.axis)),
                 noise::suffix(shown, id)
             ),
-            band: noise::BAND,
+            band: noise::band(shown.analysis.matters),
             rows: rows.into_iter().map(|(_, row)| row).collect(),
         });
     }
@@ -101,7 +101,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         finding: best.map_or("No comparison with the baseline could be made".into(), |b| b.1),
         reading: format!(
             "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better. {}{drawn} The axis is logarithmic: equal distances are equal ratios.",
-            noise::band_words()
+            noise::band_words(shown.analysis.matters)
         ),
         axis_label: "times better than the baseline".into(),
         unit: Unit::Ratio,
