@@ -270,3 +270,25 @@ pub struct Launch {
     /// Case ids, in order.
     pub cases: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_plan_that_does_not_say_what_matters_keeps_its_bytes() {
+        let mut value = json!({
+            "profile": "cpu", "publishable": true, "model": "m", "seed": 1, "threads": 1,
+            "invocations": 5, "warmup_requests": 1, "request_timeout_s": 1, "load_timeout_s": 1,
+            "budget_s": 0.0, "targets": [], "scenarios": [], "launches": [],
+        });
+        let plan: Plan = serde_json::from_value(value.clone()).expect("a plan");
+        assert_eq!(plan.matters(), 1.02);
+        assert_eq!(serde_json::to_value(&plan).expect("JSON"), value);
+        value["matters_percent"] = json!(5.0);
+        let plan: Plan = serde_json::from_value(value.clone()).expect("a plan");
+        assert_eq!(plan.matters(), 1.05);
+        assert_eq!(serde_json::to_value(&plan).expect("JSON"), value);
+    }
+}
