@@ -12,7 +12,7 @@ use stats::analysis::{self, Analysis, Role, Verdict};
 use std::collections::BTreeMap;
 
 /// The number in [`Results::format`], raised whenever a field changes its meaning.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// This file, from which its description is read.
 pub const SOURCE: &str = include_str!("results.rs");
@@ -20,7 +20,9 @@ pub const SOURCE: &str = include_str!("results.rs");
 /// The whole file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results<'a> {
-    /// Version of this format.
+    /// Version of this format. 2 has `noise` where 1 had `noise_floors`. 3 has the verdicts `equal`
+    /// and `undecided` where 2 had `no_detectable_difference`, and no percentile of the tail
+    /// without an interval.
     pub format: u32,
     /// Id of the run.
     pub run: &'a str,
@@ -36,6 +38,8 @@ pub struct Results<'a> {
     pub baseline: &'a str,
     /// Revision of the repository that measured, where known.
     pub git_revision: Option<&'a str>,
+    /// The smallest difference that matters to the verdicts (percent).
+    pub matters_percent: f64,
     /// Hash of the plan: equal plans do equal work.
     pub plan_sha256: &'a str,
     /// Machine and tools, as recorded.
@@ -91,11 +95,11 @@ pub struct Metric<'a> {
     pub ci95: Option<(f64, f64)>,
     /// The statistic of every launch, in block order.
     pub by_invocation: &'a [f64],
-    /// Percentiles of the pooled samples that have at least 10 requests beyond them;
-    /// absent where n counts launches.
+    /// Percentiles of the pooled samples: the median, and of the tail those that have at least
+    /// 10 requests beyond them and a 95 % interval; absent where n counts launches.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub percentiles: BTreeMap<&'static str, f64>,
-    /// Their 95 % intervals, where there are any.
+    /// Their 95 % intervals; only the median may lack one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub percentiles_ci95: BTreeMap<&'static str, (f64, f64)>,
 }
@@ -123,7 +127,8 @@ pub struct Comparison<'a> {
     /// Holm-adjusted p.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_holm: Option<f64>,
-    /// `better`, `worse`, `no_detectable_difference` or `too_few_invocations`.
+    /// `better` or `worse`: by more than matters; `equal`: the whole interval lies within what
+    /// matters; `undecided`: neither; or `too_few_invocations`.
     pub verdict: &'static str,
 }
 
@@ -168,6 +173,7 @@ pub fn results_json(run: &Run, analysis: &Analysis, baseline: &str) -> Result<St
         model: &header.plan.model,
         baseline,
         git_revision: header.provenance.git_revision.as_deref(),
+        matters_percent: header.plan.matters_percent,
         plan_sha256: &header.plan_sha256,
         facts: &header.provenance.facts,
         cells: analysis.cells.iter().map(cell).collect(),
@@ -222,9 +228,9 @@ fn metric(metric: &analysis::Metric) -> Metric<'_> {
         let [p50, p90, p95, p99] = shape.intervals;
         [
             ("p50", Some(shape.p50), p50),
-            ("p90", shape.p90, p90),
-            ("p95", shape.p95, p95),
-            ("p99", shape.p99, p99),
+            ("p90", shape.p90.filter(|_| p90.is_some()), p90),
+            ("p95", shape.p95.filter(|_| p95.is_some()), p95),
+            ("p99", shape.p99.filter(|_| p99.is_some()), p99),
         ]
     });
     let percentiles = percentiles.filter_map(|(name, value, ci95)| Some((name, value?, ci95)));
@@ -260,8 +266,46 @@ fn comparison(c: &analysis::Comparison) -> Comparison<'_> {
         verdict: match c.verdict {
             Verdict::Better => "better",
             Verdict::Worse => "worse",
-            Verdict::Tie => "no_detectable_difference",
+            Verdict::Equal => "equal",
+            Verdict::Undecided => "undecided",
             Verdict::Unknown => "too_few_invocations",
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stats::analysis::{Metric, MetricId, Shape};
+
+    #[test]
+    fn a_percentile_of_the_tail_has_an_interval_or_is_left_out() {
+        let shape = Shape {
+            mean: 1.0,
+            stddev: 0.1,
+            mad: 0.1,
+            min: 0.5,
+            p50: 1.0,
+            p90: Some(2.0),
+            p95: Some(3.0),
+            p99: None,
+            intervals: [None, Some((1.5, 2.5)), None, None],
+            max: 4.0,
+            quantiles: vec![],
+        };
+        let metric = Metric {
+            id: MetricId::TtftNs,
+            n: 200,
+            value: 1.0,
+            ci95: None,
+            cv_invocations: None,
+            by_invocation: vec![1.0],
+            shape: Some(shape),
+            course: None,
+        };
+        let printed = super::metric(&metric);
+        let names: Vec<&str> = printed.percentiles.into_keys().collect();
+        assert_eq!(names, ["p50", "p90"]);
+        let bounded: Vec<&str> = printed.percentiles_ci95.into_keys().collect();
+        assert_eq!(bounded, ["p90"]);
     }
 }

@@ -118,8 +118,8 @@ enum Verb {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Two runs, cell by cell: faster, slower, no detectable difference or not comparable; and
-    /// what differs around them. Exit status 1 where B is slower beyond chance and noise, or
+    /// Two runs, cell by cell: faster, slower, equal, undecided or not comparable; and what
+    /// differs around them. Exit status 1 where B is slower beyond chance and noise, or
     /// fails at what worked in A; 2 where it can't be said.
     #[command(
         after_help = "Example:\n  cargo xtask compare 20260101-120000-cpu-1a2b latest\n  cargo xtask bench --save main   # and, when the code has changed, once more without\n  cargo xtask compare main\n  cargo xtask compare A B --metric itl_ns --format json"

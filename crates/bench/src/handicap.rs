@@ -65,7 +65,8 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
         true => println!("{}", serde_json::to_string_pretty(&as_json(&findings))?),
         false => {
             print!("{}", table(&findings, handicap));
-            if let Some(enough) = enough(&findings, handicap, blocks) {
+            let matters = run.header.plan.matters();
+            if let Some(enough) = enough(&findings, handicap, blocks, matters) {
                 println!("{enough}");
             }
         }
@@ -136,7 +137,7 @@ fn table(findings: &[Finding], handicap: &Handicap) -> String {
                     enlarged.map_or("as seen".into(), |by| format!("× {by:.2}")),
                     match compared.verdict {
                         Verdict::Better => "found",
-                        Verdict::Tie => "NOT FOUND",
+                        Verdict::Equal | Verdict::Undecided => "NOT FOUND",
                         Verdict::Worse => "FOUND TO BE FASTER",
                         Verdict::Unknown => "one block can't tell",
                     }
@@ -153,9 +154,9 @@ fn table(findings: &[Finding], handicap: &Handicap) -> String {
 /// How many blocks would find all of them as they spread in these `blocks`; `None` where all are
 /// found.
 ///
-/// The interval must lie beyond the smallest difference that matters: with a half-width of two
+/// The interval must lie beyond the smallest difference that `matters` (a ratio): with a half-width of two
 /// thirds of what is between them it does in four runs of five. The half-width is t·s/√k.
-fn enough(findings: &[Finding], handicap: &Handicap, blocks: u32) -> Option<String> {
+fn enough(findings: &[Finding], handicap: &Handicap, blocks: u32, matters: f64) -> Option<String> {
     let t = stats::ci::t_quantile(0.975, f64::from(blocks) - 1.0)?;
     let missed = findings.iter().filter(|finding| !finding.is_found());
     let spreads = missed.filter_map(|finding| {
@@ -163,7 +164,7 @@ fn enough(findings: &[Finding], handicap: &Handicap, blocks: u32) -> Option<Stri
         Some((high / low).ln() / 2.0 / t * f64::from(blocks).sqrt())
     });
     let widest = spreads.fold(0.0, f64::max);
-    let room = (1.0 + f64::from(handicap.percent) / 100.0).ln() - stats::MATTERS.ln();
+    let room = (1.0 + f64::from(handicap.percent) / 100.0).ln() - matters.ln();
     let needed = ((Z95 + Z80) * widest / room).powi(2);
     if room <= 0.0 {
         return None;
@@ -210,6 +211,7 @@ mod tests {
                 p_holm: Some(0.002),
                 blocks: 5,
                 inflation: Some(1.2),
+                matters: 1.02,
                 verdict,
                 disturbed: vec![],
             }),
@@ -226,14 +228,15 @@ mod tests {
 
     #[test]
     fn the_widest_interval_that_missed_says_how_many_blocks_would_not() {
-        assert_eq!(enough(&[finding(Verdict::Better)], &handicap(), 5), None);
+        let enough = |findings: &[Finding]| enough(findings, &handicap(), 5, 1.02);
+        assert_eq!(enough(&[finding(Verdict::Better)]), None);
         // Half as wide as s·t/√5 of s = 0.3.
         let half = 2.776_445 * 0.3 / 5f64.sqrt();
-        let mut missed = finding(Verdict::Tie);
+        let mut missed = finding(Verdict::Undecided);
         if let Ok(compared) = &mut missed.outcome {
             compared.ci95 = Some(((0.1 - half).exp(), (0.1 + half).exp()));
         }
-        let said = enough(&[finding(Verdict::Tie), missed], &handicap(), 5).unwrap();
+        let said = enough(&[finding(Verdict::Undecided), missed]).unwrap();
         // ((1.96 + 0.84) · 0.3 / ln (1.1 ÷ 1.02))² = 123.7
         assert!(
             said.contains("`--invocations 124`") && said.contains("35 %"),
@@ -244,7 +247,13 @@ mod tests {
     #[test]
     fn only_a_verdict_in_the_right_direction_is_found() {
         assert!(finding(Verdict::Better).is_found());
-        for other in [Verdict::Worse, Verdict::Tie, Verdict::Unknown] {
+        let others = [
+            Verdict::Worse,
+            Verdict::Equal,
+            Verdict::Undecided,
+            Verdict::Unknown,
+        ];
+        for other in others {
             assert!(!finding(other).is_found());
         }
         let failed = Finding {
@@ -252,7 +261,11 @@ mod tests {
             ..finding(Verdict::Better)
         };
         assert!(!failed.is_found());
-        let findings = [finding(Verdict::Better), finding(Verdict::Tie), failed];
+        let findings = [
+            finding(Verdict::Better),
+            finding(Verdict::Undecided),
+            failed,
+        ];
         let text = table(&findings, &handicap());
         assert!(
             text.contains("10 % longer") && text.contains("1.1"),

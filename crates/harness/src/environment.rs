@@ -107,6 +107,7 @@ fn plans(a: &Plan, b: &Plan) -> Vec<Difference> {
             ("threads", plan.threads.to_string()),
             ("invocations", plan.invocations.to_string()),
             ("warmup_requests", plan.warmup_requests.to_string()),
+            ("matters_percent", plan.matters_percent.to_string()),
         ];
         let named = numbers.map(|(name, value)| (name.to_owned(), value));
         let own = plan.prompts.iter();

@@ -76,6 +76,7 @@ pub fn plan(
         slo: profile.slo,
         aa_pairs: profile.aa_pairs,
         one_process: profile.one_process,
+        matters_percent: profile.matters_percent,
         prompts: choice.prompts.clone(),
         targets,
         scenarios,

@@ -199,6 +199,7 @@ mod tests {
             aa_pairs: true,
             until: None,
             one_process: false,
+            matters_percent: 2.0,
             micro: Default::default(),
             targets: vec![],
             scenarios: vec![],

@@ -5,7 +5,7 @@
 use crate::key::{CaseKey, CellKey};
 use crate::micro::MicroPlan;
 use crate::own_prompts::OwnPrompts;
-use crate::profile::Slo;
+use crate::profile::{MATTERS_PERCENT, Slo, matters_percent};
 use crate::registry::Target;
 use crate::scenario::{Axis, LoadShape, PromptSource};
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,9 @@ pub struct Plan {
     /// See the profile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_process: bool,
+    /// See the profile. The usual one is left out, so that equal plans keep their hash.
+    #[serde(default = "matters_percent", skip_serializing_if = "is_usual")]
+    pub matters_percent: f64,
     /// The prompts that the user brought, for the scenarios that ask them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<OwnPrompts>,
@@ -62,6 +65,10 @@ pub struct Plan {
     /// The suites below the engines.
     #[serde(default, skip_serializing_if = "MicroPlan::is_empty")]
     pub micro: MicroPlan,
+}
+
+fn is_usual(percent: &f64) -> bool {
+    *percent == MATTERS_PERCENT
 }
 
 /// When a run ends that goes on block by block.
@@ -145,6 +152,11 @@ impl Plan {
         let source = self.scenarios.iter().find(|s| s.id == by.scenario);
         let found = source.and_then(|s| Some((s, s.cases.iter().find(|c| c.id == by.case)?)));
         found.unwrap_or((scenario, case))
+    }
+
+    /// The smallest difference that matters, as a ratio of 1 or more.
+    pub fn matters(&self) -> f64 {
+        (100.0 + self.matters_percent.max(0.0)) / 100.0
     }
 
     /// Least timed requests of a case over all invocations.
@@ -257,4 +269,26 @@ pub struct Launch {
     pub scenario: String,
     /// Case ids, in order.
     pub cases: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_plan_that_does_not_say_what_matters_keeps_its_bytes() {
+        let mut value = json!({
+            "profile": "cpu", "publishable": true, "model": "m", "seed": 1, "threads": 1,
+            "invocations": 5, "warmup_requests": 1, "request_timeout_s": 1, "load_timeout_s": 1,
+            "budget_s": 0.0, "targets": [], "scenarios": [], "launches": [],
+        });
+        let plan: Plan = serde_json::from_value(value.clone()).expect("a plan");
+        assert_eq!(plan.matters(), 1.02);
+        assert_eq!(serde_json::to_value(&plan).expect("JSON"), value);
+        value["matters_percent"] = json!(5.0);
+        let plan: Plan = serde_json::from_value(value.clone()).expect("a plan");
+        assert_eq!(plan.matters(), 1.05);
+        assert_eq!(serde_json::to_value(&plan).expect("JSON"), value);
+    }
 }

@@ -9,6 +9,9 @@ use std::path::Path;
 pub const SAMPLES_MIN: u32 = 100;
 /// Least invocations a publishable run has.
 pub const INVOCATIONS_MIN: u32 = 5;
+/// The smallest difference that matters, unless the profile says otherwise (percent): a place in
+/// memory makes smaller ones.
+pub const MATTERS_PERCENT: f64 = 2.0;
 
 /// One profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,11 +64,20 @@ pub struct Profile {
     /// the most requests in flight among them.
     #[serde(default)]
     pub one_process: bool,
+    /// The smallest difference that matters (percent): a verdict calls no smaller one a
+    /// difference, and two targets equal only where they are no further apart.
+    #[serde(default = "matters_percent")]
+    pub matters_percent: f64,
     /// Sizes by scenario id. A scenario that isn't named isn't run.
     pub scenarios: BTreeMap<String, Sizes>,
     /// How the micro suites are measured; absent = they aren't.
     #[serde(default)]
     pub micro: Option<MicroSizes>,
+}
+
+/// Of a profile or a plan that doesn't say.
+pub(crate) fn matters_percent() -> f64 {
+    MATTERS_PERCENT
 }
 
 /// How the micro suites are measured.
@@ -201,6 +213,9 @@ impl Profile {
         }
         if !profile.measure_min.is_finite() || profile.measure_min < 0.0 {
             return fail("measure_min must be a number of minutes, 0 (not known) or more".into());
+        }
+        if !(0.0..100.0).contains(&profile.matters_percent) {
+            return fail("matters_percent must be 0 or more, and under 100".into());
         }
         if profile.slo.is_some_and(|slo| !slo.is_valid()) {
             return fail("[slo]: both limits must be more than 0 ms".into());

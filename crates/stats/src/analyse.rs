@@ -41,6 +41,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
         scalings: Vec::new(),
         noise: Vec::new(),
         exceeded: Vec::new(),
+        matters: plan.matters(),
     };
     let mut twins = Vec::new();
     let mut contests = Vec::new();
@@ -72,6 +73,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
                 case: &case.id,
                 metric,
                 inflation: None,
+                matters: plan.matters(),
                 contenders,
             };
             contests.push((first..analysis.cells.len(), contest));
@@ -85,7 +87,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     }
     analysis.exceeded = withdraw(&mut analysis.cells);
     // Only now is known what the pairs of all cases say of a metric's errors.
-    analysis.noise = noise(&analysis.cells, &twins);
+    analysis.noise = noise(&analysis.cells, &twins, analysis.matters);
     for (cells, mut contest) in contests {
         contest.inflation = analysis.noise(contest.metric).map(|noise| noise.inflation);
         let ranks = contest.ranks();

@@ -27,6 +27,8 @@ pub struct Analysis {
     pub noise: Vec<Noise>,
     /// Limits of the machine that a target was seen beyond: no cell has a share of these.
     pub exceeded: Vec<Exceeded>,
+    /// The smallest difference that matters to the verdicts, as a ratio.
+    pub matters: f64,
 }
 
 /// A limit of the machine, as the run measured it, that cannot be one.
@@ -335,6 +337,8 @@ pub struct Comparison {
     pub cliffs_delta: Option<f64>,
     /// By how much the error is enlarged, as A/A pairs say; `None`: nobody ran twice.
     pub inflation: Option<f64>,
+    /// The smallest difference that matters to the verdict, as a ratio.
+    pub matters: f64,
     /// What may be said.
     pub verdict: Verdict,
     /// Blocks in which one of the two was disturbed. They are in the ratio all the same;
@@ -359,8 +363,12 @@ pub enum Verdict {
     Better,
     /// Worse, likewise.
     Worse,
-    /// No difference that matters was found.
-    Tie,
+    /// Equal but for what doesn't matter: the whole interval lies within the smallest
+    /// difference that matters, which is what two one-sided tests at 2.5 % ask (D. J.
+    /// Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+    Equal,
+    /// Neither a difference nor equality is shown; more blocks would decide.
+    Undecided,
     /// Too few invocations to say.
     Unknown,
 }
@@ -369,5 +377,10 @@ impl Verdict {
     /// Whether it says that two differ.
     pub fn is_difference(self) -> bool {
         matches!(self, Self::Better | Self::Worse)
+    }
+
+    /// Whether a difference was looked for and none was found.
+    pub fn is_tie(self) -> bool {
+        matches!(self, Self::Equal | Self::Undecided)
     }
 }

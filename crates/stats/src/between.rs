@@ -70,15 +70,26 @@ pub enum Verdict {
     Faster,
     /// Worse, beyond chance and noise.
     Slower,
-    /// A difference was looked for and none was found.
-    NoDetectableDifference,
+    /// Equal but for what doesn't matter: the whole interval lies within the smallest
+    /// difference that matters.
+    Equal,
+    /// Neither a difference nor equality is shown.
+    Undecided,
     /// There are no two numbers that answer the same question.
     NotComparable,
 }
 
+impl Verdict {
+    /// Whether a difference was looked for and none was found.
+    pub fn is_tie(self) -> bool {
+        matches!(self, Self::Equal | Self::Undecided)
+    }
+}
+
 /// Every cell that either run planned, in the first run's order, then the second's.
 ///
-/// `metric` replaces the scenarios' leading metrics.
+/// `metric` replaces the scenarios' leading metrics. The smallest difference that matters is the
+/// larger of the two runs'.
 pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Vec<Change> {
     let (before, after) = (Index::new(a, scenarios), Index::new(b, scenarios));
     let only_after = after.cells().filter(|cell| before.find(cell).is_none());
@@ -109,10 +120,11 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
         .collect();
     let p: Vec<f64> = tested.iter().filter_map(|(_, p)| *p).collect();
     let mut adjusted = holm(&p).unwrap_or_default().into_iter();
+    let matters = a.header.plan.matters().max(b.header.plan.matters());
     for (change, p) in &mut tested {
         if p.is_some() {
             change.p_holm = adjusted.next();
-            change.verdict = verdict(change);
+            change.verdict = verdict(change, matters);
         }
     }
     tested.into_iter().map(|(change, _)| change).collect()
@@ -264,11 +276,12 @@ fn record(change: &mut Change, tested: &UnpairedRatio) -> f64 {
 
 /// A difference is one beyond chance (Holm's p) whose whole interval lies beyond the smallest
 /// difference that matters, as within a run.
-fn verdict(change: &Change) -> Verdict {
-    match crate::compare::verdict(change.p_holm, change.ci95) {
+fn verdict(change: &Change, matters: f64) -> Verdict {
+    match crate::compare::verdict(change.p_holm, change.ci95, matters) {
         crate::analysis::Verdict::Better => Verdict::Faster,
         crate::analysis::Verdict::Worse => Verdict::Slower,
-        crate::analysis::Verdict::Tie => Verdict::NoDetectableDifference,
+        crate::analysis::Verdict::Equal => Verdict::Equal,
+        crate::analysis::Verdict::Undecided => Verdict::Undecided,
         crate::analysis::Verdict::Unknown => Verdict::NotComparable,
     }
 }

@@ -9,12 +9,14 @@ use crate::ci::CONFIDENCE;
 use crate::family::{holm, tie_ranks};
 use crate::metrics::{Better, Sample};
 use crate::ratio::{PairedRatio, cliffs_delta, paired_ratio_at};
+use crate::tie::apart_at_most;
+use schema::profile::MATTERS_PERCENT;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Adjusted p under which two cells differ.
 pub const ALPHA: f64 = 0.05;
-/// The smallest difference that matters, as a ratio: a place in memory makes smaller ones.
-pub const MATTERS: f64 = 1.02;
+/// The smallest difference that matters, as a ratio, unless the profile says otherwise.
+pub const MATTERS: f64 = (100.0 + MATTERS_PERCENT) / 100.0;
 
 /// An `ok` cell's leading metric.
 pub(crate) struct Contender {
@@ -40,6 +42,8 @@ pub(crate) struct Contest<'a> {
     pub(crate) metric: MetricId,
     /// By how much errors are enlarged, where a target ran twice.
     pub(crate) inflation: Option<f64>,
+    /// The smallest difference that matters, as a ratio.
+    pub(crate) matters: f64,
     /// The `ok` cells, in plan order.
     pub(crate) contenders: Vec<Contender>,
 }
@@ -130,7 +134,8 @@ impl Contest<'_> {
                     p_holm,
                     cliffs_delta: self.delta(other, against),
                     inflation: self.inflation,
-                    verdict: verdict(p_holm, ratio.ci95),
+                    matters: self.matters,
+                    verdict: verdict(p_holm, ratio.ci95, self.matters),
                     not_comparable: other.disturbed.union(&against.disturbed).copied().collect(),
                 }
             })
@@ -166,14 +171,19 @@ impl Contest<'_> {
 }
 
 /// What may be said of a ratio: it is a difference where p is under [`ALPHA`] and the whole
-/// 95 % interval lies beyond [`MATTERS`].
-pub(crate) fn verdict(p_holm: Option<f64>, ci95: Option<(f64, f64)>) -> Verdict {
-    match (p_holm, ci95) {
-        (None, _) => Verdict::Unknown,
-        (Some(p), _) if p >= ALPHA => Verdict::Tie,
-        (_, Some((low, _))) if low > MATTERS => Verdict::Better,
-        (_, Some((_, high))) if high < 1.0 / MATTERS => Verdict::Worse,
-        _ => Verdict::Tie,
+/// 95 % interval lies beyond the smallest difference that `matters` (a ratio), and equality where
+/// all of it lies within.
+pub(crate) fn verdict(p_holm: Option<f64>, ci95: Option<(f64, f64)>, matters: f64) -> Verdict {
+    let Some(p) = p_holm else {
+        return Verdict::Unknown;
+    };
+    match ci95 {
+        Some((low, _)) if p < ALPHA && low > matters => Verdict::Better,
+        Some((_, high)) if p < ALPHA && high < 1.0 / matters => Verdict::Worse,
+        _ => match apart_at_most(ci95) {
+            Some(apart) if apart <= matters => Verdict::Equal,
+            _ => Verdict::Undecided,
+        },
     }
 }
 
@@ -181,15 +191,31 @@ pub(crate) fn verdict(p_holm: Option<f64>, ci95: Option<(f64, f64)>) -> Verdict 
 mod tests {
     use super::*;
 
+    fn said(p: f64, low: f64, high: f64) -> Verdict {
+        verdict(Some(p), Some((low, high)), MATTERS)
+    }
+
     #[test]
     fn a_difference_is_one_that_is_significant_and_matters() {
-        let said = |p, low, high| verdict(Some(p), Some((low, high)));
+        assert_eq!(MATTERS, 1.02);
         assert_eq!(said(0.01, 1.03, 1.10), Verdict::Better);
         assert_eq!(said(0.01, 0.90, 0.97), Verdict::Worse);
-        assert_eq!(said(0.01, 1.01, 1.10), Verdict::Tie, "it may be 1 %");
-        assert_eq!(said(0.01, 0.90, 0.99), Verdict::Tie);
-        assert_eq!(said(0.05, 1.03, 1.10), Verdict::Tie, "Holm's p");
-        assert_eq!(verdict(Some(1.0), None), Verdict::Tie);
-        assert_eq!(verdict(None, None), Verdict::Unknown);
+        assert_eq!(said(0.01, 1.01, 1.10), Verdict::Undecided, "it may be 1 %");
+        assert_eq!(said(0.01, 0.90, 0.99), Verdict::Undecided);
+        assert_eq!(said(0.05, 1.03, 1.10), Verdict::Undecided, "Holm's p");
+        assert_eq!(verdict(Some(1.0), None, MATTERS), Verdict::Undecided);
+        assert_eq!(verdict(None, None, MATTERS), Verdict::Unknown);
+    }
+
+    #[test]
+    fn equal_is_what_lies_wholly_within_what_matters() {
+        assert_eq!(said(0.7, 0.99, 1.02), Verdict::Equal);
+        assert_eq!(said(0.001, 1.005, 1.01), Verdict::Equal, "sure, and small");
+        assert_eq!(said(0.7, 0.99, 1.03), Verdict::Undecided);
+        assert_eq!(said(0.7, 0.97, 1.01), Verdict::Undecided);
+        let within_5 = |low, high| verdict(Some(0.01), Some((low, high)), 1.05);
+        assert_eq!(within_5(1.03, 1.04), Verdict::Equal);
+        assert_eq!(within_5(1.03, 1.10), Verdict::Undecided);
+        assert_eq!(within_5(1.06, 1.10), Verdict::Better);
     }
 }

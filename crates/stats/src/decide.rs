@@ -41,16 +41,18 @@ pub struct Decision {
 }
 
 /// Decide among the cells of one case. `inflation` is by how much the metric's errors are
-/// enlarged ([`crate::noise`]), `cost` what adopting a target costs, where that is known. `None` where
-/// nothing was measured, the metric has no better direction, or several were measured
-/// and one in a single launch: then nothing tells them apart.
+/// enlarged ([`crate::noise`]), `matters` the smallest difference that matters, as a ratio,
+/// `cost` what adopting a target costs, where that is known. `None` where nothing was measured,
+/// the metric has no better direction, or several were measured and one in a single launch:
+/// then nothing tells them apart.
 pub fn decide(
     cells: &[&Cell],
     metric: MetricId,
     inflation: Option<f64>,
+    matters: f64,
     cost: impl Fn(&str) -> Option<u64>,
 ) -> Option<Decision> {
-    let contest = contest(cells, metric, inflation)?;
+    let contest = contest(cells, metric, inflation, matters)?;
     let ranks = contest.ranks();
     let mut tied: Vec<(&str, f64)> = contest
         .contenders
@@ -107,6 +109,7 @@ fn contest<'a>(
     cells: &[&'a Cell],
     metric: MetricId,
     inflation: Option<f64>,
+    matters: f64,
 ) -> Option<Contest<'a>> {
     let first = cells.first()?;
     let measured = |cell: &&'a Cell| -> Option<(&'a Cell, &'a Metric)> {
@@ -119,6 +122,7 @@ fn contest<'a>(
         case: &first.case,
         metric,
         inflation,
+        matters,
         contenders: cells
             .iter()
             .filter_map(measured)
@@ -136,6 +140,7 @@ fn contest<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::MATTERS;
     use schema::key::CellKey;
 
     fn cell(target: &str, throughput: f64, shake: f64) -> Cell {
@@ -181,7 +186,7 @@ mod tests {
         cost: impl Fn(&str) -> Option<u64>,
     ) -> Option<Decision> {
         let cells: Vec<&Cell> = cells.iter().collect();
-        decide(&cells, MetricId::OutputTokPerS, inflation, cost)
+        decide(&cells, MetricId::OutputTokPerS, inflation, MATTERS, cost)
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct SuiteAnalysis {
     pub twins: Vec<Cell>,
     /// What else is known of a measured cell, by (case, variant).
     pub facts: BTreeMap<(String, String), MicroFacts>,
+    /// The smallest difference that matters to the verdicts, as a ratio.
+    pub matters: f64,
 }
 
 /// What else is known of a measured cell.
@@ -92,6 +94,7 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         noise: Vec::new(),
         twins: Vec::new(),
         facts: BTreeMap::new(),
+        matters: run.header.plan.matters(),
     };
     let mut contests = Vec::new();
     for case in &suite.cases {
@@ -114,7 +117,7 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         analysis.twins.push(second);
         contests.push((first..analysis.cells.len(), at, contenders));
     }
-    analysis.noise = noise(&analysis.cells, &analysis.twins);
+    analysis.noise = noise(&analysis.cells, &analysis.twins, analysis.matters);
     let inflation = analysis
         .noise(MetricId::CallNs)
         .map(|noise| noise.inflation);
@@ -124,6 +127,7 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
             case: &at.case,
             metric: MetricId::CallNs,
             inflation,
+            matters: analysis.matters,
             contenders,
         };
         let ranks = contest.ranks();

@@ -32,8 +32,8 @@ struct Both<'a> {
 }
 
 /// By metric, from the cells of a run and those of its twins. A pair counts where both were
-/// measured, in two blocks or more.
-pub(crate) fn noise(cells: &[Cell], twins: &[Cell]) -> Vec<Noise> {
+/// measured, in two blocks or more. `matters` is the smallest difference that matters, as a ratio.
+pub(crate) fn noise(cells: &[Cell], twins: &[Cell], matters: f64) -> Vec<Noise> {
     let mut pairs: Vec<Both> = Vec::new();
     for twin in twins {
         let key = twin.case_key().of(original(&twin.target));
@@ -64,7 +64,9 @@ pub(crate) fn noise(cells: &[Cell], twins: &[Cell]) -> Vec<Noise> {
         Some(Noise {
             metric,
             inflation,
-            pairs: pairs().map(|pair| pair.judged(inflation)).collect(),
+            pairs: pairs()
+                .map(|pair| pair.judged(inflation, matters))
+                .collect(),
         })
     };
     MetricId::ALL.iter().filter_map(of_metric).collect()
@@ -72,9 +74,9 @@ pub(crate) fn noise(cells: &[Cell], twins: &[Cell]) -> Vec<Noise> {
 
 impl Both<'_> {
     /// As a comparison would judge it whose errors are enlarged.
-    fn judged(&self, inflation: f64) -> TwinPair {
+    fn judged(&self, inflation: f64, matters: f64) -> TwinPair {
         let judged = paired_ratio_at(self.first, self.second, CONFIDENCE, inflation);
-        let said = judged.map(|ratio| verdict(ratio.p, ratio.ci95));
+        let said = judged.map(|ratio| verdict(ratio.p, ratio.ci95, matters));
         TwinPair {
             target: self.cell.target.clone(),
             scenario: self.cell.scenario.clone(),

@@ -42,6 +42,8 @@ pub struct Compared {
     pub p_holm: Option<f64>,
     /// By how much the error is enlarged, as A/A pairs say; `None`: nobody ran twice.
     pub inflation: Option<f64>,
+    /// The smallest difference that matters to the verdict, as a ratio.
+    pub matters: f64,
     /// What may be said of `a`.
     pub verdict: Verdict,
     /// Blocks in which one of the two was disturbed.
@@ -117,7 +119,8 @@ pub fn pairs(analysis: &Analysis, at: &CaseKey, metric: MetricId, targets: &[&st
                     ci95: ratio.ci95,
                     p_holm,
                     inflation,
-                    verdict: verdict(p_holm, ratio.ci95),
+                    matters: analysis.matters,
+                    verdict: verdict(p_holm, ratio.ci95, analysis.matters),
                     disturbed,
                 }
             }),
@@ -167,6 +170,7 @@ fn disturbed(a: &Cell, b: &Cell) -> Vec<u32> {
 mod tests {
     use super::*;
     use crate::analysis::Noise;
+    use crate::compare::MATTERS;
     use crate::ratio::paired_ratio;
     use schema::key::CellKey;
 
@@ -225,6 +229,7 @@ mod tests {
                 })
                 .into_iter()
                 .collect(),
+            matters: MATTERS,
         }
     }
 
@@ -287,9 +292,26 @@ mod tests {
         assert_eq!(compared(None).verdict, Verdict::Better);
         assert_eq!(compared(Some(1.0)).verdict, Verdict::Better);
         let enlarged = compared(Some(20.0));
-        assert_eq!((enlarged.verdict, enlarged.blocks), (Verdict::Tie, 5));
+        assert_eq!((enlarged.verdict, enlarged.blocks), (Verdict::Undecided, 5));
         let width = |c: &Compared| c.ci95.map(|(low, high)| (high / low).ln()).unwrap();
         assert!((width(&enlarged) / width(&compared(None)) - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_matters_is_the_runs_to_say() {
+        let near = [10.3, 10.4, 10.2, 10.35, 10.25];
+        let said = |matters| {
+            let of = Analysis {
+                matters,
+                ..analysis(vec![cell("a", &FAST), cell("d", &near)], None)
+            };
+            let all = pairs(&of, &at(), MetricId::TtftNs, &["a", "d"]);
+            let compared = all[0].outcome.clone().unwrap();
+            (compared.verdict, compared.turned().verdict)
+        };
+        assert_eq!(said(MATTERS), (Verdict::Better, Verdict::Worse));
+        assert_eq!(said(1.05), (Verdict::Equal, Verdict::Equal));
+        assert_eq!(said(1.03), (Verdict::Undecided, Verdict::Undecided));
     }
 
     #[test]

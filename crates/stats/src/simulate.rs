@@ -16,12 +16,11 @@
 
 use crate::analysis::Verdict;
 use crate::ci::{CONFIDENCE, Interval, mean_interval};
-use crate::compare::verdict;
+use crate::compare::{MATTERS, verdict};
 use crate::describe::{mean, median};
 use crate::noise::inflation;
 use crate::random::Random;
 use crate::ratio::{PairedRatio, paired_ratio, paired_ratio_at};
-use crate::tie::{EQUAL_WITHIN, apart_at_most};
 use schema::simulation::{Found, Stopped};
 
 /// Standard deviation of a sample's logarithm. In the first published `cpu` run, on a
@@ -34,6 +33,9 @@ pub const LAG1: f64 = 0.5;
 pub const DIFFERENCE: f64 = 0.05;
 /// Likewise where launches are of an awkward [`Shape`].
 pub const SHAPES_DIFFERENCE: f64 = 0.2;
+/// The smallest difference that matters where two targets are to be called equal. Within the
+/// usual one few launches can show that.
+const EQUAL_WITHIN: f64 = 1.05;
 /// A/A pairs of an experiment: those of two targets in three cases.
 const PAIRS: usize = 6;
 /// Standard deviation of the logarithm of a launch's statistic in awkward shapes.
@@ -267,17 +269,15 @@ fn count(
             let slower: Vec<f64> = b.iter().map(|x| x * (1.0 + by)).collect();
             paired_ratio_at(&slower, &a, CONFIDENCE, inflation)
         };
-        let said = |by: f64| slower(by, inflation).map(|r| verdict(r.p, r.ci95));
+        let said =
+            |by: f64, matters: f64| slower(by, inflation).map(|r| verdict(r.p, r.ci95, matters));
         let significant = |by: f64| slower(by, 1.0).and_then(|r| r.p).is_some_and(|p| p < 0.05);
-        let equal = |by: f64| {
-            let apart = slower(by, inflation).and_then(|r| apart_at_most(r.ci95));
-            apart.is_some_and(|apart| apart <= EQUAL_WITHIN)
-        };
+        let equal = |by: f64| said(by, EQUAL_WITHIN) == Some(Verdict::Equal);
         let counts = [
             significant(0.0),
-            said(0.0)?.is_difference(),
+            said(0.0, MATTERS)?.is_difference(),
             significant(difference),
-            said(difference)? == Verdict::Better,
+            said(difference, MATTERS)? == Verdict::Better,
             equal(0.0),
             equal(EQUAL_WITHIN - 1.0),
         ];

@@ -2,10 +2,7 @@
 //! could have been found, and how many blocks would decide.
 
 use crate::ci::t_quantile;
-use crate::compare::MATTERS;
 
-/// The ratio within which two targets that can't be told apart count as equal.
-pub const EQUAL_WITHIN: f64 = 1.05;
 /// How likely a difference is to be found that [`least_found`] names.
 pub const POWER: f64 = 0.8;
 /// More blocks than anybody measures.
@@ -21,24 +18,29 @@ pub fn apart_at_most(ci95: Option<(f64, f64)>) -> Option<f64> {
 
 /// The least true ratio (over 1) that such a comparison would find with a probability of
 /// [`POWER`]: `ln r = ln m + (t(0.975, k−1) + t(0.8, k−1)) · s/√k`, with `m` the smallest
-/// difference that matters. `None` without an interval. Of one pair, without Holm's correction.
-pub fn least_found(ci95: Option<(f64, f64)>, blocks: usize) -> Option<f64> {
+/// difference that `matters`. `None` without an interval. Of one pair, without Holm's correction.
+pub fn least_found(ci95: Option<(f64, f64)>, blocks: usize, matters: f64) -> Option<f64> {
     let error = error(ci95?, blocks)?;
     let degrees = blocks as f64 - 1.0;
     let times = t_quantile(0.975, degrees)? + t_quantile(POWER, degrees)?;
-    Some((MATTERS.ln() + times * error).exp()).filter(|ratio| ratio.is_finite())
+    Some((matters.ln() + times * error).exp()).filter(|ratio| ratio.is_finite())
 }
 
 /// With how many blocks, spread as these are and about the same mean, the interval would lie
-/// beyond the smallest difference that matters or within [`EQUAL_WITHIN`]. `None` without an
+/// beyond the smallest difference that `matters` (a ratio) or within it. `None` without an
 /// interval, and where a thousand would not do.
-pub fn blocks_to_decide(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize) -> Option<usize> {
+pub fn blocks_to_decide(
+    ratio: f64,
+    ci95: Option<(f64, f64)>,
+    blocks: usize,
+    matters: f64,
+) -> Option<usize> {
     let spread = error(ci95?, blocks)? * (blocks as f64).sqrt();
-    let log = ratio.ln().abs();
+    let (log, matters) = (ratio.ln().abs(), matters.ln());
     (blocks..=BLOCKS_MAX).find(|&blocks| {
         let k = blocks as f64;
         let half = t_quantile(0.975, k - 1.0).map(|t| t * spread / k.sqrt());
-        half.is_some_and(|half| log - half > MATTERS.ln() || log + half <= EQUAL_WITHIN.ln())
+        half.is_some_and(|half| log - half > matters || log + half <= matters)
     })
 }
 
@@ -51,6 +53,7 @@ fn error((low, high): (f64, f64), blocks: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::MATTERS;
 
     /// The 95 % interval of five blocks about a ratio, from the logarithm's standard error.
     fn five(ratio: f64, error: f64) -> Option<(f64, f64)> {
@@ -71,24 +74,28 @@ mod tests {
     #[test]
     fn what_could_have_been_found_grows_with_the_error() {
         // t(0.975, 4) + t(0.8, 4) = 2.776445 + 0.940965.
-        let found = least_found(five(1.0, 0.02), 5).unwrap();
+        let found = least_found(five(1.0, 0.02), 5, MATTERS).unwrap();
         assert!(
             (found - 1.02 * (0.02_f64 * 3.71741).exp()).abs() < 1e-6,
             "{found}"
         );
-        let exact = least_found(Some((1.0, 1.0)), 5).unwrap();
+        let exact = least_found(Some((1.0, 1.0)), 5, MATTERS).unwrap();
         assert!((exact - MATTERS).abs() < 1e-12);
-        assert_eq!(least_found(None, 1), None);
+        assert_eq!(least_found(None, 1, MATTERS), None);
     }
 
     #[test]
     fn more_blocks_decide_for_a_difference_or_for_equality() {
         // 10 % apart, and blocks that differ by 15 %: with 18 the interval lies beyond 2 %.
         let spread = 0.15 / 5.0_f64.sqrt();
-        assert_eq!(blocks_to_decide(1.10, five(1.10, spread), 5), Some(18));
-        assert_eq!(blocks_to_decide(1.0, five(1.0, spread), 5), Some(39));
+        let needed =
+            |ratio, error, matters| blocks_to_decide(ratio, five(ratio, error), 5, matters);
+        assert_eq!(needed(1.10, spread, MATTERS), Some(18));
+        assert_eq!(needed(1.0, spread, 1.05), Some(39));
+        // t(0.975, 222) · 0.15/√223 = 0.019795 is the first under ln 1.02 = 0.019803.
+        assert_eq!(needed(1.0, spread, MATTERS), Some(223));
         // Decided as it is.
-        assert_eq!(blocks_to_decide(1.0, five(1.0, 0.001), 5), Some(5));
-        assert_eq!(blocks_to_decide(1.02, five(1.02, 0.9), 5), None);
+        assert_eq!(needed(1.0, 0.001, MATTERS), Some(5));
+        assert_eq!(needed(1.02, 0.9, MATTERS), None);
     }
 }

@@ -132,7 +132,7 @@ fn baseline_range(shown: &Shown, champion: &str) -> Option<String> {
     let words = |(place, c): &(String, &Comparison)| {
         let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
         let interval = interval.unwrap_or_default();
-        let tie = if c.verdict == Verdict::Tie {
+        let tie = if c.verdict.is_tie() {
             ", no detectable difference"
         } else {
             ""

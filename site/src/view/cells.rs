@@ -11,7 +11,7 @@ use schema::record::Status;
 use serde::Serialize;
 use stats::analysis::{Cell, Comparison, Metric, MetricId, Role, Verdict};
 use stats::metrics::Sample;
-use stats::tie::{EQUAL_WITHIN, apart_at_most, blocks_to_decide};
+use stats::tie::{apart_at_most, blocks_to_decide};
 
 /// One cell on its scenario's leading metric.
 #[derive(Clone, Debug, Serialize)]
@@ -116,29 +116,37 @@ pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
     match comparison.verdict {
         Verdict::Better => ("better".into(), "good"),
         Verdict::Worse => ("worse".into(), "bad"),
-        Verdict::Tie => (
-            tie(comparison.ratio, comparison.ci95, comparison.blocks),
-            "even",
-        ),
+        Verdict::Equal => (equal(comparison.ci95), "even"),
+        Verdict::Undecided => {
+            let c = comparison;
+            (undecided(c.ratio, c.ci95, c.blocks, c.matters), "even")
+        }
         Verdict::Unknown => ("too few invocations to say".into(), "even"),
     }
 }
 
-/// The words of a tie: whether the two are equal for all that matters, or the run can't tell
-/// and how many blocks would.
-pub fn tie(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize) -> String {
+const NO_DIFFERENCE: &str = "no detectable difference";
+
+/// Two that are equal for all that matters, in words.
+pub fn equal(ci95: Option<(f64, f64)>) -> String {
+    match apart_at_most(ci95) {
+        Some(apart) => format!("{NO_DIFFERENCE}: equal within {}", fmt::percent_more(apart)),
+        None => NO_DIFFERENCE.into(),
+    }
+}
+
+/// Two that the run can't tell apart and can't call equal, in words: how far apart they can be,
+/// and how many blocks would decide.
+pub fn undecided(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize, matters: f64) -> String {
     let Some(apart) = apart_at_most(ci95) else {
-        return "no detectable difference".into();
+        return NO_DIFFERENCE.into();
     };
     let by = fmt::percent_more(apart);
-    if apart <= EQUAL_WITHIN {
-        return format!("no detectable difference: equal within {by}");
-    }
-    let enough = match blocks_to_decide(ratio, ci95, blocks) {
+    let enough = match blocks_to_decide(ratio, ci95, blocks, matters) {
         Some(blocks) => format!("about {blocks} blocks would tell"),
         None => "no number of blocks would tell".into(),
     };
-    format!("no detectable difference: undecided, up to {by} apart; {enough}")
+    format!("{NO_DIFFERENCE}: undecided, up to {by} apart; {enough}")
 }
 
 /// `3`, or `3=` where others share it.

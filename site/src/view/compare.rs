@@ -74,6 +74,8 @@ pub struct Tally {
     pub worse: u64,
     /// Cases without a detectable difference.
     pub even: u64,
+    /// Of these, cases in which the two are equal for all that matters.
+    pub equal: u64,
     /// Cases with too few launches to say.
     pub unknown: u64,
     /// Cases that can't be compared.
@@ -87,7 +89,11 @@ impl Tally {
             Err(_) => &mut self.not,
             Ok(Verdict::Better) => &mut self.better,
             Ok(Verdict::Worse) => &mut self.worse,
-            Ok(Verdict::Tie) => &mut self.even,
+            Ok(Verdict::Equal) => {
+                self.equal += 1;
+                &mut self.even
+            }
+            Ok(Verdict::Undecided) => &mut self.even,
             Ok(Verdict::Unknown) => &mut self.unknown,
         };
         *count += 1;
@@ -317,11 +323,13 @@ fn sentence(shown: &Shown, pairs: &AllPairs) -> String {
         );
     }
     let mut text = format!(
-        "Of {}, {} differ beyond chance and noise, {} show no detectable difference and {} can’t be \
-         compared",
+        "Of {}, {} differ beyond chance and noise, {} show no detectable difference ({} of these are \
+         equal within {}) and {} can’t be compared",
         plural(total, "pair of cells", "pairs of cells"),
         fmt::count(all.better + all.worse),
         fmt::count(all.even),
+        fmt::count(all.equal),
+        fmt::percent_more(shown.analysis.matters),
         fmt::count(all.unknown + all.not)
     );
     if let Some((case, a, b, seen)) = widest {
@@ -355,7 +363,7 @@ pub fn not_shown(shown: &Shown) -> String {
     format!(
         "What this does not show: another machine or another model than {} (a small one fits in \
          caches that a large one does not), any metric but the one that leads each scenario, and \
-         equality: “no detectable difference” is no evidence against it, not proof of it. Targets \
+         equality where it says “undecided”: that is no evidence against it, not proof of it. Targets \
          of different precision do not do equal work.{own}",
         plan.model
     )

@@ -1,7 +1,7 @@
 //! One target against every other: a forest plot of the cases that stand for their
 //! scenarios, and below it every case of every pair with its verdict.
 
-use super::cells::{status_words, swatch, tie};
+use super::cells::{equal, status_words, swatch, undecided};
 use super::compare::{AllPairs, CasePairs, not_shown, target_page_path};
 use super::disturbances::pair_flag;
 use super::frame::Frame;
@@ -175,7 +175,11 @@ fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
     match compared.verdict {
         Verdict::Better => (better.into(), "good"),
         Verdict::Worse => (worse.into(), "bad"),
-        Verdict::Tie => (tie(compared.ratio, compared.ci95, compared.blocks), "even"),
+        Verdict::Equal => (equal(compared.ci95), "even"),
+        Verdict::Undecided => {
+            let c = compared;
+            (undecided(c.ratio, c.ci95, c.blocks, c.matters), "even")
+        }
         Verdict::Unknown => ("too few launches to say".into(), "even"),
     }
 }
@@ -287,7 +291,7 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
                 lower_first(case.metric.describe().title),
                 noise::suffix(shown, case.metric)
             ),
-            band: noise::BAND,
+            band: noise::band(shown.analysis.matters),
             rows: rows.into_iter().map(|(_, row)| row).collect(),
         });
     }

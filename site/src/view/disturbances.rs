@@ -6,11 +6,14 @@ use crate::fmt::{self, Unit};
 use crate::words::plural;
 use serde::Serialize;
 use stats::analysis::{Cell, MetricId};
+use stats::describe::REPRODUCIBLE_MAX;
+use stats::disturbance::Cause;
 
 /// The section.
 #[derive(Serialize)]
 pub struct Disturbances {
     finding: String,
+    steadiness: String,
     rows: Vec<Row>,
     overhead: Vec<(String, String)>,
 }
@@ -41,6 +44,7 @@ pub fn view(shown: &Shown) -> Disturbances {
             unseen: sum(|cell| cell.unseen),
             disturbed: rows.len() as u64,
         }),
+        steadiness: steadiness(&Steadiness::of(shown)),
         rows,
         overhead: largest(shown, MetricId::SamplerCpuPercent),
     }
@@ -103,6 +107,82 @@ fn finding(counts: Counts) -> String {
         );
     }
     text
+}
+
+/// How many cells come out alike launch by launch, and how often the machine was slow.
+#[derive(Default)]
+struct Steadiness {
+    /// Cells whose leading metric is a time or a rate, with two launches or more, and how many of
+    /// them…
+    timed: u64,
+    /// …are reproducible.
+    reproducible: u64,
+    /// Measured cases, counted once a launch, beside which somebody looked how fast the machine was,
+    /// and how many of them…
+    seen: u64,
+    /// …had it outside the run's own band.
+    slow: u64,
+}
+
+impl Steadiness {
+    fn of(shown: &Shown) -> Self {
+        let mut found = Self::default();
+        for scenario in shown.scenarios() {
+            let is_timed = |id: &MetricId| {
+                matches!(Unit::of(*id), Unit::Ns | Unit::TokPerS | Unit::RequestsPerS)
+            };
+            let Some(id) = shown.leading(scenario).filter(is_timed) else {
+                continue;
+            };
+            let cells = shown.analysis.cells.iter();
+            for cell in cells.filter(|cell| cell.scenario == scenario.id) {
+                if let Some(is) = cell.metric(id).and_then(|metric| metric.reproducible()) {
+                    found.timed += 1;
+                    found.reproducible += u64::from(is);
+                }
+            }
+        }
+        for cell in shown
+            .analysis
+            .cells
+            .iter()
+            .filter(|c| !c.metrics.is_empty())
+        {
+            found.seen += u64::from(cell.invocations.saturating_sub(cell.unseen));
+            let is_slow = |cause: &Cause| matches!(cause, Cause::Slow(_));
+            let slow = cell.disturbances.iter();
+            found.slow += slow.filter(|d| d.causes.iter().any(is_slow)).count() as u64;
+        }
+        found
+    }
+}
+
+/// Whether a cell comes out alike launch by launch, and what the machine has to do with it.
+fn steadiness(found: &Steadiness) -> String {
+    let cells = match found.timed {
+        0 => return String::new(),
+        n => plural(n, "timed cell", "timed cells"),
+    };
+    let limit = 100.0 * REPRODUCIBLE_MAX;
+    let machine = match found.seen {
+        0 => "nobody looked whether the machine was equally fast beside each".to_owned(),
+        seen => format!(
+            "in {} of {} beside which the harness did its known work, the machine was slower than \
+             in the rest of the run",
+            fmt::count(found.slow),
+            plural(seen, "measured case", "measured cases")
+        ),
+    };
+    format!(
+        "Of {cells}, {} {} under {limit:.0} % from launch to launch (coefficient of variation of the \
+         leading metric); {machine}.",
+        fmt::count(found.reproducible),
+        if found.reproducible == 1 {
+            "varies"
+        } else {
+            "vary"
+        }
+    )
 }
 
 fn rows(cell: &Cell) -> Vec<Row> {
@@ -168,6 +248,31 @@ pub fn largest(shown: &Shown, id: MetricId) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steadiness_is_counted_and_the_machines_part_said() {
+        let said = |timed, reproducible, seen, slow| {
+            steadiness(&Steadiness {
+                timed,
+                reproducible,
+                seen,
+                slow,
+            })
+        };
+        assert_eq!(said(0, 0, 5, 1), "", "one launch, or nothing timed");
+        let blind = said(131, 15, 0, 0);
+        assert!(blind.starts_with("Of 131 timed cells, 15 vary under 5 % from launch to launch"));
+        assert!(blind.contains("nobody looked"), "{blind}");
+        let seen = said(1, 1, 655, 12);
+        assert!(
+            seen.starts_with("Of 1 timed cell, 1 varies under 5 %"),
+            "{seen}"
+        );
+        assert!(
+            seen.contains("in 12 of 655 measured cases beside which"),
+            "{seen}"
+        );
+    }
 
     #[test]
     fn findings_say_what_was_watched() {

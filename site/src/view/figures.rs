@@ -88,7 +88,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
                 case_label(scenario.axis, case.axis_value(scenario.axis)),
                 noise::suffix(shown, id)
             ),
-            band: noise::BAND,
+            band: noise::band(shown.analysis.matters),
             rows: rows.into_iter().map(|(_, row)| row).collect(),
         });
     }
@@ -101,7 +101,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         finding: best.map_or("No comparison with the baseline could be made".into(), |b| b.1),
         reading: format!(
             "Marker: geometric mean over blocks of how many times better than {baseline}; whiskers: 95 % interval. The dashed line is the baseline itself (1×); right of it is better. {}{drawn} The axis is logarithmic: equal distances are equal ratios.",
-            noise::band_words()
+            noise::band_words(shown.analysis.matters)
         ),
         axis_label: "times better than the baseline".into(),
         unit: Unit::Ratio,
@@ -267,16 +267,21 @@ pub fn distribution(
                 .shape
                 .as_ref()
                 .filter(|shape| shape.quantiles.len() >= 2)?;
+            let [_, p90, _, p99] = shape.intervals;
             Some(ecdf::Series {
                 name: target.id.clone(),
                 style: shown.style(&target.id),
                 shown: chosen.contains(target.id.as_str()),
                 n: metric.n,
                 quantiles: shape.quantiles.clone(),
-                marks: [(50, Some(shape.p50)), (90, shape.p90), (99, shape.p99)]
-                    .into_iter()
-                    .filter_map(|(p, value)| Some((p, value?)))
-                    .collect(),
+                marks: [
+                    (50, Some(shape.p50)),
+                    (90, shape.p90.filter(|_| p90.is_some())),
+                    (99, shape.p99.filter(|_| p99.is_some())),
+                ]
+                .into_iter()
+                .filter_map(|(p, value)| Some((p, value?)))
+                .collect(),
             })
         })
         .collect();

@@ -4,17 +4,18 @@ use super::Shown;
 use crate::fmt;
 use crate::words::plural;
 use schema::key::{CaseKey, Twin, TwinRole};
-use stats::MATTERS;
 use stats::analysis::{MetricId, Noise, TwinPair};
 use stats::describe::median;
 use stats::tie::least_found;
 
 /// The part of an axis of ratios in which a difference doesn't matter.
-pub const BAND: Option<(f64, f64)> = Some((1.0 / MATTERS, MATTERS));
+pub fn band(matters: f64) -> Option<(f64, f64)> {
+    Some((1.0 / matters, matters))
+}
 
-/// What is said of [`BAND`] beside a figure.
-pub fn band_words() -> String {
-    let by = fmt::percent_more(MATTERS);
+/// What is said of [`band`] beside a figure.
+pub fn band_words(matters: f64) -> String {
+    let by = fmt::percent_more(matters);
     format!("A difference is one whose whole interval lies outside the shaded band of {by}.")
 }
 
@@ -40,7 +41,7 @@ pub fn sentence(shown: &Shown, at: &CaseKey, metric: MetricId) -> String {
 pub fn power(shown: &Shown, at: &CaseKey) -> String {
     let comparisons = shown.analysis.comparisons.iter();
     let of_case = comparisons.filter(|c| c.scenario == at.scenario && c.case == at.case);
-    let least = of_case.filter_map(|c| least_found(c.ci95, c.blocks));
+    let least = of_case.filter_map(|c| least_found(c.ci95, c.blocks, c.matters));
     match median(&least.collect::<Vec<_>>()) {
         Some(ratio) => format!(
             " Half of these comparisons would find a true difference of {} or less in four runs of \

@@ -227,6 +227,10 @@ fn plan_rows(shown: &Shown) -> Vec<(&'static str, String)> {
         ("Run twice in every block", noise::who(shown)),
         ("Baseline of ratios", shown.baseline().to_owned()),
         (
+            "Smallest difference that matters",
+            fmt::percent_more(plan.matters()),
+        ),
+        (
             "Reference of outputs",
             shown.input.registry.reference.clone(),
         ),

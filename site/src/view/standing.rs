@@ -12,7 +12,7 @@ use crate::fmt;
 use crate::fmt::Unit;
 use crate::words::{join, plural};
 use schema::plan::{Case, PlannedScenario};
-use stats::analysis::{Cell, Comparison, MetricId, Role, Verdict};
+use stats::analysis::{Cell, Comparison, MetricId, Role};
 use stats::open_loop::{meets, over_saturated};
 
 /// Targets named with their own loads; the rest are counted.
@@ -158,9 +158,9 @@ pub fn of_engine(shown: &Shown, engine: &str) -> String {
     best.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
     let words = |(title, c): &(&str, &Comparison)| {
         let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-        let tie = match c.verdict {
-            Verdict::Tie => ", no detectable difference",
-            _ => "",
+        let tie = match c.verdict.is_tie() {
+            true => ", no detectable difference",
+            false => "",
         };
         let interval = interval.unwrap_or_default();
         format!(

@@ -233,6 +233,7 @@ fn nothing_measured_is_still_a_site() {
         scalings: vec![],
         noise: vec![],
         exceeded: vec![],
+        matters: 1.02,
         comparisons: Vec::new(),
     };
     check(&world, &[nothing]);

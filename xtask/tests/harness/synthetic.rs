@@ -226,6 +226,7 @@ fn plan(targets: &[&str]) -> Plan {
         aa_pairs: false,
         until: None,
         one_process: false,
+        matters_percent: 2.0,
         micro: Default::default(),
         profile: "cpu".into(),
         publishable: true,

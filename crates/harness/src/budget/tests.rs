@@ -45,6 +45,7 @@ fn plan() -> Plan {
         aa_pairs: false,
         until: None,
         one_process: false,
+        matters_percent: 2.0,
         micro: Default::default(),
         targets: vec![],
         scenarios: vec![

@@ -39,6 +39,7 @@ pub fn plan() -> Plan {
         aa_pairs: false,
         until: None,
         one_process: false,
+        matters_percent: 2.0,
         micro: Default::default(),
         targets: vec![],
         scenarios: vec![PlannedScenario {

@@ -96,6 +96,7 @@ mod tests {
             slo: None,
             aa_pairs: false,
             one_process: false,
+            matters_percent: 2.0,
             micro: None,
             scenarios: [(
                 "open".to_owned(),

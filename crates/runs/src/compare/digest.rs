@@ -8,6 +8,7 @@ use base::text;
 use harness::environment::{Difference, Kind};
 use site::fmt::{self, Unit};
 use stats::between::{Change, Verdict};
+use stats::tie::apart_at_most;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -119,23 +120,26 @@ impl Row {
             after: value(change.after),
             ratio,
             interval: interval.unwrap_or_default(),
-            verdict: words(change).to_owned() + &disturbed,
+            verdict: words(change) + &disturbed,
             reason: change.reason.clone(),
         }
     }
 }
 
 /// Memory isn't fast or slow.
-fn words(change: &Change) -> &'static str {
-    match change.verdict {
+fn words(change: &Change) -> String {
+    let apart = || apart_at_most(change.ci95).map_or(fmt::NONE.into(), fmt::percent_more);
+    let words = match change.verdict {
+        Verdict::Equal => return format!("equal within {}", apart()),
+        Verdict::Undecided => return format!("undecided, up to {} apart", apart()),
         Verdict::Faster if is_bytes(change) => "smaller",
         Verdict::Slower if is_bytes(change) => "larger",
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
-        Verdict::NoDetectableDifference => "no detectable difference",
         Verdict::NotComparable if change.broken => "fails",
         Verdict::NotComparable => "not comparable",
-    }
+    };
+    words.into()
 }
 
 /// How many cells have no two numbers, and the kinds of reason with their counts. Those that

@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn quiet() -> Comparison {
-        let same = (0..388).map(|i| change(i, Verdict::NoDetectableDifference, 1.001));
+        let same = (0..388).map(|i| change(i, Verdict::Equal, 1.001));
         let spent = (0..64).map(|i| gap(i, "over_budget in 20260101-a: 12.3 s of 4.5 s"));
         let new = (0..40).map(|i| gap(i, "not in the plan of 20260101-a2"));
         comparison(same.chain(spent).chain(new).collect())
@@ -142,7 +142,7 @@ mod tests {
         };
         let changed = comparison(vec![
             change(1, Verdict::Faster, 1.1),
-            change(2, Verdict::NoDetectableDifference, 1.0),
+            change(2, Verdict::Undecided, 1.0),
             change(3, Verdict::Slower, 0.9),
             change(4, Verdict::Slower, 0.5),
             broken,
@@ -378,8 +378,10 @@ pub struct Count {
     pub faster: usize,
     /// Found slower in the second.
     pub slower: usize,
-    /// Neither is shown.
-    pub no_detectable_difference: usize,
+    /// Found equal but for what doesn't matter.
+    pub equal: usize,
+    /// None of these is shown.
+    pub undecided: usize,
     /// One of them lacks it, or they were asked for something else.
     pub not_comparable: usize,
     /// Of those not comparable: measured in the first, failed at in the second.
@@ -408,7 +410,8 @@ impl Comparison {
             cells: self.changes.len(),
             faster: of(Verdict::Faster),
             slower: of(Verdict::Slower),
-            no_detectable_difference: of(Verdict::NoDetectableDifference),
+            equal: of(Verdict::Equal),
+            undecided: of(Verdict::Undecided),
             not_comparable: of(Verdict::NotComparable),
             broken: self.changes.iter().filter(|c| c.broken).count(),
             regressions: self.changes.iter().filter(|c| c.is_regression()).count(),

@@ -202,7 +202,8 @@ fn id(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
-        Verdict::NoDetectableDifference => "no_detectable_difference",
+        Verdict::Equal => "equal",
+        Verdict::Undecided => "undecided",
         Verdict::NotComparable => "not_comparable",
     }
 }

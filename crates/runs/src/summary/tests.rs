@@ -217,6 +217,7 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
         cliffs_delta: None,
         blocks: 5,
         inflation: None,
+        matters: 1.02,
         verdict: Verdict::Better,
         not_comparable: vec![],
     };
@@ -233,6 +234,7 @@ fn the_leader_is_that_of_the_case_that_most_had_time_for() {
         scalings: vec![],
         noise: vec![],
         exceeded: vec![],
+        matters: 1.02,
     };
     let all = [scenario];
     let wanted = Lead {

@@ -170,6 +170,7 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
         aa_pairs: false,
         until: None,
         one_process: false,
+        matters_percent: 2.0,
         micro: Default::default(),
         targets: vec![],
         scenarios: scenarios
@@ -212,6 +213,7 @@ fn the_best_load_is_the_one_that_keeps_the_limits() {
         scalings: vec![],
         noise: vec![],
         exceeded: vec![],
+        matters: 1.02,
     };
     let slo = Slo {
         ttft_p90_ms: 450.0,
@@ -263,6 +265,7 @@ fn prompts_of_mixed_lengths_are_no_load_that_a_price_is_of() {
         scalings: vec![],
         noise: vec![],
         exceeded: vec![],
+        matters: 1.02,
     };
     assert_eq!(super::work(&plan, &analysis, None), Work::default());
 }

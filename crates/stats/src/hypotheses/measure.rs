@@ -4,7 +4,6 @@
 use super::{Evidence, Measure, Suite, Verdict};
 use crate::analysis::{Analysis, Cell, Metric, MetricId};
 use crate::ci::{CONFIDENCE, mean_interval_at};
-use crate::compare::MATTERS;
 use crate::describe::{cv, cv_interval, times_more_varied};
 use crate::hypotheses;
 use crate::metrics::{Better, leading_metric};
@@ -387,7 +386,7 @@ impl<'a> Scope<'a, '_> {
                 max: f64::INFINITY,
                 inflation: self.analysis.inflation(self.metric),
                 // The smallest difference is one of values, not of their variation.
-                matters: Some(if steadier { 1.0 } else { MATTERS }),
+                matters: Some(if steadier { 1.0 } else { self.analysis.matters }),
             });
         }
     }

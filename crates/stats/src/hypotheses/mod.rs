@@ -264,6 +264,7 @@ fn one(planned: &PlannedSuite, suite: SuiteAnalysis) -> Suite {
             scalings: Vec::new(),
             noise: suite.noise,
             exceeded: Vec::new(),
+            matters: suite.matters,
         },
     }
 }

@@ -73,9 +73,11 @@ fn an_engine_slowed_by_a_tenth_is_found_and_no_other_is_called_changed() {
     assert!((ratio - 0.91).abs() < 0.01, "{ratio}");
     let (low, high) = changes[0].ci95.unwrap();
     assert!(low < ratio && ratio < high && high < 1.0);
-    assert_eq!(
-        verdicts(&changes)[1..],
-        [Verdict::NoDetectableDifference; 9]
+    assert_eq!(changes.len(), 10);
+    assert!(
+        verdicts(&changes)[1..]
+            .iter()
+            .all(|verdict| verdict.is_tie())
     );
     assert!(changes.iter().all(|c| c.metric == Some(MetricId::TtftNs)));
 }
@@ -132,7 +134,7 @@ fn errors_are_as_large_as_the_pairs_of_either_run_say() {
         compare(&with_twin(a(), 1.5), &with_twin(b(), 1.06)),
     ];
     for with in off.map(|changes| changes[0].clone()) {
-        assert_eq!(with.verdict, Verdict::NoDetectableDifference);
+        assert_eq!(with.verdict, Verdict::Undecided);
         assert!(with.inflation.unwrap() > 10.0, "{with:?}");
         assert!(with.p_holm > without.p_holm);
     }
@@ -298,7 +300,7 @@ fn an_open_loop_is_compared_only_under_the_same_load() {
         assert_eq!(change.reason, said);
     }
     for change in compare(&before, &run("after", 10.0)) {
-        assert_eq!(change.verdict, Verdict::NoDetectableDifference);
+        assert!(change.verdict.is_tie(), "{change:?}");
     }
 }
 

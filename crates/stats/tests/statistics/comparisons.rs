@@ -66,7 +66,7 @@ fn verdicts_and_ranks_follow_the_truth() {
         "fast.cpu.f32" => "twin.cpu.f32",
         _ => "fast.cpu.f32",
     };
-    assert_eq!(find(all, other, Role::Leader).verdict, Verdict::Tie);
+    assert!(find(all, other, Role::Leader).verdict.is_tie());
 }
 
 #[test]
@@ -126,9 +126,12 @@ fn without_variance_equal_is_a_tie_and_different_is_certain() {
     .analyse();
     let same = find(&analysis.comparisons, "same.cpu.f32", Role::Baseline);
     assert_eq!((same.ratio, same.p_holm), (1.0, Some(1.0)));
-    assert_eq!((same.verdict, same.cliffs_delta), (Verdict::Tie, Some(0.0)));
+    assert_eq!(
+        (same.verdict, same.cliffs_delta),
+        (Verdict::Equal, Some(0.0))
+    );
     let near = find(&analysis.comparisons, "near.cpu.f32", Role::Baseline);
-    assert_eq!((near.p_holm, near.verdict), (Some(0.0), Verdict::Tie));
+    assert_eq!((near.p_holm, near.verdict), (Some(0.0), Verdict::Equal));
     let slow = find(&analysis.comparisons, "slow.cpu.f32", Role::Baseline);
     assert_eq!(slow.verdict, Verdict::Worse);
     let ranks: Vec<_> = analysis.cells.iter().map(|c| c.rank.unwrap()).collect();
@@ -138,6 +141,20 @@ fn without_variance_equal_is_a_tie_and_different_is_certain() {
     assert_eq!(ttft.ci95, Some((ttft.value, ttft.value)));
     assert_eq!(ttft.cv_invocations, Some(0.0));
     assert_eq!(ttft.shape.as_ref().unwrap().stddev, 0.0);
+}
+
+#[test]
+fn what_matters_is_the_profiles_to_say() {
+    let mut made = made(&trio()[..2], 5, 22);
+    let verdict = |made: &common::Made| {
+        let analysis = made.analyse();
+        let fast = find(&analysis.comparisons, "fast.cpu.f32", Role::Baseline);
+        (fast.matters, fast.verdict)
+    };
+    assert_eq!(verdict(&made), (1.02, Verdict::Better));
+    // It is twice as fast.
+    made.run.header.plan.matters_percent = 120.0;
+    assert_eq!(verdict(&made), (2.2, Verdict::Equal));
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn comparisons_are_paired_by_block_corrected_and_under_the_noise_rule() {
     let mean = logs.iter().map(|r| r.ln()).sum::<f64>() / 5.0;
     assert_close(against_base("fast").ratio, mean.exp());
     assert_eq!(against_base("fast").verdict, Verdict::Better);
-    assert_eq!(against_base("alike").verdict, Verdict::Tie);
+    assert_eq!(against_base("alike").verdict, Verdict::Equal);
     let noise = suite.noise(MetricId::CallNs).unwrap();
     assert_eq!(noise.pairs.len(), 1);
     assert!((1.0..2.0).contains(&noise.inflation), "{}", noise.inflation);
@@ -174,13 +174,13 @@ fn a_difference_that_does_not_matter_is_none_and_neither_is_one_the_pairs_make_u
     };
     let small = alike(&ns);
     assert!(small.p_holm.unwrap() < 0.001);
-    assert_eq!(small.verdict, Verdict::Tie);
+    assert_eq!(small.verdict, Verdict::Equal);
     ns[3] = [1050, 1061, 1042, 1055, 1045]; // 5 %
     assert_eq!(alike(&ns).verdict, Verdict::Worse);
     ns[1] = [1100, 1112, 1089, 1105, 1096]; // the twin lies 10 % off
     let uncertain = alike(&ns);
     assert!(uncertain.inflation.unwrap() > 10.0);
-    assert_eq!(uncertain.verdict, Verdict::Tie);
+    assert_eq!(uncertain.verdict, Verdict::Undecided);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn two_runs_are_compared_cell_by_cell() {
             .map(|change| (change.target, change.verdict))
             .collect()
     };
-    let same = Change::NoDetectableDifference;
+    let same = Change::Equal;
     assert_eq!(
         verdicts(&a, &b),
         [

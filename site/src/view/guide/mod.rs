@@ -273,8 +273,9 @@ fn decision(shown: &Shown, asked: &Asked, of: impl Fn(&str) -> bool) -> Option<D
         .copied()
         .filter(|c| of(&c.target))
         .collect();
-    let noise = shown.analysis.noise(asked.metric);
-    decide(&cells, asked.metric, noise.map(|n| n.inflation), |target| {
+    let inflation = shown.analysis.noise(asked.metric).map(|n| n.inflation);
+    let matters = shown.analysis.matters;
+    decide(&cells, asked.metric, inflation, matters, |target| {
         setup::shipped_bytes(shown, target)
     })
 }

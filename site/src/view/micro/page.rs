@@ -143,7 +143,7 @@ impl SuiteView<'_> {
                     case.label,
                     noise.map_or(String::new(), noise::suffix_of)
                 ),
-                band: noise::BAND,
+                band: noise::band(self.analysis.matters),
                 rows: rows.into_iter().map(|(_, row)| row).collect(),
             }
         });
@@ -154,7 +154,7 @@ impl SuiteView<'_> {
                 "Marker: geometric mean over blocks of how many times faster than {baseline}; whiskers: 95 % \
                  interval. The dashed line is {baseline} itself (1×). {} \
                  The axis is logarithmic.",
-                noise::band_words()
+                noise::band_words(self.analysis.matters)
             ),
             axis_label: format!("times faster than {baseline}"),
             unit: Unit::Ratio,

@@ -158,6 +158,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 aa_pairs: false,
                 until: None,
                 one_process: false,
+                matters_percent: 2.0,
                 micro: Default::default(),
                 targets: targets(),
                 scenarios,
@@ -323,6 +324,7 @@ fn profile(id: &str, publishable: bool) -> Profile {
         slo: None,
         aa_pairs: false,
         one_process: false,
+        matters_percent: 2.0,
         micro: None,
         scenarios: BTreeMap::new(),
     }

@@ -235,6 +235,7 @@ fn header(
             aa_pairs: false,
             until: None,
             one_process: false,
+            matters_percent: 2.0,
             micro: Default::default(),
             targets,
             scenarios: vec![PlannedScenario {
