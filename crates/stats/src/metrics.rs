@@ -218,9 +218,9 @@ impl MetricId {
                 "Memory bandwidth used in decode (MBU)",
                 Higher,
                 Invocation,
-                "(Weight bytes × decode steps + cache bytes read) ÷ decode time ÷ the memory \
-                 bandwidth measured in the same run; absent where the weights fit in four times \
-                 the last-level cache.",
+                "(Weight bytes × decode steps + cache bytes read) ÷ decode time ÷ the processor's \
+                 memory bandwidth measured in the same run; absent on a GPU, whose bandwidth is \
+                 not measured, and where the weights fit in four times the last-level cache.",
             ),
             MetricId::PrefillMfuPercent => (
                 "prefill_mfu_percent",
@@ -229,7 +229,8 @@ impl MetricId {
                 Higher,
                 Invocation,
                 "FLOPs that the prompt needs (two per weight and token, and causal attention) ÷ \
-                 prefill time ÷ the f32 FLOP/s measured in the same run; f32 targets only.",
+                 prefill time ÷ the processor's f32 FLOP/s measured in the same run; f32 targets \
+                 on the processor only.",
             ),
             MetricId::CpuPerTokenNs => (
                 "cpu_per_token_ns",

@@ -16,7 +16,7 @@ use stats::analysis::{Cell, Metric, MetricId};
 use stats::utilization::{Limits, Work};
 
 /// Why a target that doesn't compute on the processor has no share of a limit.
-pub const NO_LIMIT: &str = "no limit of its device was measured";
+const NO_LIMIT: &str = "no limit of its device was measured";
 
 /// The chart of a scenario of single requests.
 pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
