@@ -43,6 +43,7 @@ mapfile -t parts <<<"$named_shards"
 for label in "${labels[@]}"; do
     printf '## %s\n\n' "$label" >>verdict.md
     runs=()
+    missing=0
     # By their exact names: another label may begin with this one.
     for shard in "${parts[@]}"; do
         found=0
@@ -54,9 +55,15 @@ for label in "${labels[@]}"; do
         done
         if [ "$found" -eq 0 ]; then
             printf 'Nothing was measured of shard %s.\n\n' "$shard" >>verdict.md
+            missing=1
         fi
     done
     if [ "${#runs[@]}" -eq 0 ]; then
+        continue
+    fi
+    # The records stay in the job's artifacts, to be merged with what is measured again.
+    if [ "$missing" -eq 1 ]; then
+        printf 'The other shards alone are no whole run, so nothing is proposed or judged.\n\n' >>verdict.md
         continue
     fi
     before=$(published "${runs[0]}")
@@ -64,7 +71,12 @@ for label in "${labels[@]}"; do
         run=${runs[0]}
     else
         # 3: merged, but a target failed, which is in the record.
-        xtask merge "${runs[@]}" --out "merged/$label" || test $? -eq 3
+        status=0
+        xtask merge "${runs[@]}" --out "merged/$label" || status=$?
+        if [ "$status" -ne 0 ] && [ "$status" -ne 3 ]; then
+            printf 'The shards could not be merged; the log of this job says why.\n\n' >>verdict.md
+            continue
+        fi
         run=$(echo "merged/$label"/*)
     fi
     after=$(basename "$run")

@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 use schema::record::Status;
-use schema::registry::Target;
+use schema::registry::{DeviceKind, Target};
 use schema::run::Run;
 use serde::Serialize;
 use serde_json::Value;
@@ -76,7 +76,7 @@ pub fn on_gpu(target: &Target) -> bool {
 }
 
 fn is_gpu(backend: &str) -> bool {
-    ["cuda", "vulkan", "wgpu"].contains(&backend)
+    DeviceKind::of_backend(backend) == DeviceKind::Gpu
 }
 
 /// What a target computed on, as the device names itself; empty where unknown.

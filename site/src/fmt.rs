@@ -26,6 +26,10 @@ pub enum Unit {
     FlopPerS,
     /// Percent, already times 100.
     Percent,
+    /// Degrees Celsius.
+    Celsius,
+    /// Megahertz, shown as MHz or GHz.
+    Mhz,
     /// A ratio, shown with ×.
     Ratio,
     /// A bare number, such as an axis value.
@@ -42,6 +46,8 @@ impl Unit {
             "requests/s" => Unit::RequestsPerS,
             "J" => Unit::Joules,
             "%" => Unit::Percent,
+            "°C" => Unit::Celsius,
+            "MHz" => Unit::Mhz,
             _ => Unit::Plain,
         }
     }
@@ -49,7 +55,7 @@ impl Unit {
     /// Whether no value in it can be under 0. Percent can: a shortfall is under 0 where a
     /// queue shrank.
     pub fn is_never_negative(self) -> bool {
-        !matches!(self, Unit::Percent | Unit::Plain)
+        !matches!(self, Unit::Percent | Unit::Celsius | Unit::Plain)
     }
 
     /// Steps of (from this magnitude on, divisor, suffix), least first.
@@ -78,6 +84,8 @@ impl Unit {
                 (1e12, 1e12, " TFLOP/s"),
             ],
             Unit::Percent => &[(0.0, 1.0, " %")],
+            Unit::Celsius => &[(0.0, 1.0, " °C")],
+            Unit::Mhz => &[(0.0, 1.0, " MHz"), (1e3, 1e3, " GHz")],
             Unit::Ratio => &[(0.0, 1.0, "×")],
             Unit::Plain => &[(0.0, 1.0, "")],
         }
@@ -337,6 +345,9 @@ mod tests {
         assert_eq!(quantity(Unit::TokPerS, 1234.5), "1230 tok/s");
         assert_eq!(quantity(Unit::Joules, 0.0345), "34.5 mJ");
         assert_eq!(quantity(Unit::Joules, 12.34), "12.3 J");
+        assert_eq!(quantity(Unit::Celsius, 71.04), "71.0 °C");
+        assert_eq!(quantity(Unit::Mhz, 975.0), "975 MHz");
+        assert_eq!(quantity(Unit::Mhz, 1980.0), "1.98 GHz");
         assert_eq!(quantity(Unit::FlopPerS, 6.21e10), "62.1 GFLOP/s");
         assert_eq!(percent(0.0312), "3.12 %");
         assert_eq!(p_value(0.0004), "< 0.001");

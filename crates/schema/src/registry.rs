@@ -3,10 +3,14 @@
 
 mod architectures;
 mod build;
+mod device;
+mod instrument;
 pub mod isa;
 
 pub use architectures::ANY_ARCHITECTURE;
-pub use build::{Build, Device, Need};
+pub use build::{Build, Need};
+pub use device::{Device, DeviceKind};
+pub use instrument::{Handicap, Instrument};
 
 use crate::error::{DataError, check_id, read_toml};
 use isa::IsaLadder;
@@ -207,6 +211,7 @@ impl Registry {
                 ));
             }
         }
+        registry.check_devices(path)?;
         registry.check_programs(path)?;
         registry.check_environments(path)?;
         registry.check_architectures(path)?;
@@ -413,36 +418,6 @@ impl Registry {
             .map(|e| (e.id.clone(), e.name.clone()))
             .collect()
     }
-}
-
-/// A target of known timing that notes what it really emitted and when. It is loaded with
-/// the weights `none`: it runs no model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Instrument {
-    /// Target id.
-    pub target: String,
-    /// The variable that names the file it appends its batches to: a JSON object a line,
-    /// with `prompt_ids` of each row and `token_ns` of each step.
-    pub truth: String,
-    /// Variables that set its timing.
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    /// Its variants whose stamps are not true: the audit of stamps is tried on them.
-    #[serde(default)]
-    pub forgers: Vec<String>,
-}
-
-/// A target that takes longer than another by a known share, and computes the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Handicap {
-    /// Target id of the slower one.
-    pub target: String,
-    /// Target id of the one that it is slower than.
-    pub of: String,
-    /// How much longer a pass takes: percent of the pass.
-    pub percent: u32,
 }
 
 #[cfg(test)]

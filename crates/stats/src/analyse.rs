@@ -33,7 +33,7 @@ use schema::scenario::Scenario;
 /// or ranked: a ratio would be one of what was asked.
 pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     let plan = &run.header.plan;
-    let limits = Limits::of(&run.header.provenance.facts);
+    let facts = &run.header.provenance.facts;
     let bands = Bands::of(run);
     let mut analysis = Analysis {
         cells: Vec::new(),
@@ -57,7 +57,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
             for target in plan.targets.iter().filter(|t| scenario.runs(&t.id)) {
                 let setting = Setting {
                     precision: &target.precision,
-                    limits,
+                    limits: Limits::of(facts, &target.backend),
                 };
                 let (cell, contender) =
                     measure(run, &bands, &target.id, scenario, case, leading, &setting);
@@ -85,7 +85,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
         });
         analysis.scalings.extend(scalings);
     }
-    analysis.exceeded = withdraw(&mut analysis.cells);
+    analysis.exceeded = withdraw(&mut analysis.cells, &plan.targets);
     // Only now is known what the pairs of all cases say of a metric's errors.
     analysis.noise = noise(&analysis.cells, &twins, analysis.matters);
     for (cells, mut contest) in contests {

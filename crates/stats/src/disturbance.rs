@@ -42,6 +42,11 @@ const THROTTLE_REASONS: [(u64, &str); 4] = [
     (0x80, "power brake"),
 ];
 
+/// Whether NVML's reasons say that the environment holds the GPU's clock down.
+pub(crate) fn is_throttled(reasons: u64) -> bool {
+    THROTTLE_REASONS.iter().any(|(bit, _)| reasons & bit != 0)
+}
+
 /// A disturbed invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disturbance {

@@ -2,8 +2,11 @@
 //! definition in one line. The site, `export` and the scenarios' `reports` all
 //! use the names given here. How a value is computed stands in `samples.rs`.
 
+mod reports;
+
+pub use reports::{leading_metric, unknown_metrics, validate};
+
 use crate::analysis::MetricId;
-use schema::scenario::Scenario;
 
 /// Which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ pub enum Sample {
 pub struct About {
     /// In records, exports and URLs, ends in its unit: `ttft_ns`.
     pub name: &'static str,
-    /// `ns`, `tok/s`, `requests/s`, `bytes`, `J`, `%`.
+    /// `ns`, `tok/s`, `requests/s`, `bytes`, `J`, `%`, `°C`, `MHz`.
     pub unit: &'static str,
     /// For headings.
     pub title: &'static str,
@@ -48,7 +51,7 @@ pub struct About {
 
 impl MetricId {
     /// All metrics, in their order.
-    pub const ALL: [MetricId; 31] = [
+    pub const ALL: [MetricId; 35] = [
         MetricId::TtftNs,
         MetricId::ItlNs,
         MetricId::TpotNs,
@@ -71,6 +74,10 @@ impl MetricId {
         MetricId::GpuSmActivePercent,
         MetricId::GpuTensorActivePercent,
         MetricId::GpuDramBandwidthPercent,
+        MetricId::GpuMemoryUtilizationPercent,
+        MetricId::GpuTemperatureCelsius,
+        MetricId::GpuSmClockMhz,
+        MetricId::GpuThrottledPercent,
         MetricId::PeakGpuMemoryBytes,
         MetricId::GpuEnergyPerTokenJ,
         MetricId::SamplerCpuPercent,
@@ -218,9 +225,9 @@ impl MetricId {
                 "Memory bandwidth used in decode (MBU)",
                 Higher,
                 Invocation,
-                "(Weight bytes × decode steps + cache bytes read) ÷ decode time ÷ the memory \
-                 bandwidth measured in the same run; absent where the weights fit in four times \
-                 the last-level cache.",
+                "(Weight bytes × decode steps + cache bytes read) ÷ decode time ÷ the processor's \
+                 memory bandwidth measured in the same run; absent on a GPU, whose bandwidth is \
+                 not measured, and where the weights fit in four times the last-level cache.",
             ),
             MetricId::PrefillMfuPercent => (
                 "prefill_mfu_percent",
@@ -229,7 +236,8 @@ impl MetricId {
                 Higher,
                 Invocation,
                 "FLOPs that the prompt needs (two per weight and token, and causal attention) ÷ \
-                 prefill time ÷ the f32 FLOP/s measured in the same run; f32 targets only.",
+                 prefill time ÷ the processor's f32 FLOP/s measured in the same run; f32 targets \
+                 on the processor only.",
             ),
             MetricId::CpuPerTokenNs => (
                 "cpu_per_token_ns",
@@ -282,6 +290,40 @@ impl MetricId {
                 Invocation,
                 "Share of the memory's nominal bandwidth that was used, mean over the window \
                  (GPM).",
+            ),
+            MetricId::GpuMemoryUtilizationPercent => (
+                "gpu_memory_utilization_percent",
+                "%",
+                "GPU memory utilisation",
+                Neither,
+                Invocation,
+                "Share of time in which the GPU's memory was read or written, by NVML, mean over \
+                 the window. It says nothing of how much of the bandwidth was used.",
+            ),
+            MetricId::GpuTemperatureCelsius => (
+                "gpu_temperature_celsius",
+                "°C",
+                "GPU temperature",
+                Neither,
+                Invocation,
+                "Temperature of the GPU's die, mean of the readings in the window.",
+            ),
+            MetricId::GpuSmClockMhz => (
+                "gpu_sm_clock_mhz",
+                "MHz",
+                "GPU clock",
+                Neither,
+                Invocation,
+                "Clock of the GPU's SMs, mean of the readings in the window.",
+            ),
+            MetricId::GpuThrottledPercent => (
+                "gpu_throttled_percent",
+                "%",
+                "GPU throttled",
+                Neither,
+                Invocation,
+                "Share of the readings in the window in which heat or the power supply held the \
+                 GPU's clock down. The power limit, which a heavy load runs into, does not count.",
             ),
             MetricId::PeakGpuMemoryBytes => (
                 "peak_gpu_memory_bytes",
@@ -374,38 +416,4 @@ impl MetricId {
             definition,
         }
     }
-}
-
-/// The metric a scenario is ranked by: the first it reports. `None` where that
-/// name is unknown.
-pub fn leading_metric(scenario: &Scenario) -> Option<MetricId> {
-    MetricId::from_id(scenario.reports.first()?)
-}
-
-/// The names in a scenario's `reports` that are no metric, in order.
-pub fn unknown_metrics(scenario: &Scenario) -> Vec<&str> {
-    scenario
-        .reports
-        .iter()
-        .map(String::as_str)
-        .filter(|name| MetricId::from_id(name).is_none())
-        .collect()
-}
-
-/// One line for each name in the scenarios' `reports` that is no metric, and what
-/// to do; empty where all is well.
-pub fn validate(scenarios: &[Scenario]) -> Vec<String> {
-    let known: Vec<_> = MetricId::ALL.map(|id| id.describe().name).to_vec();
-    scenarios
-        .iter()
-        .flat_map(|scenario| {
-            unknown_metrics(scenario).into_iter().map(|name| {
-                format!(
-                    "scenario {:?} reports {name:?}, which is no metric: use one of {}",
-                    scenario.id,
-                    known.join(", ")
-                )
-            })
-        })
-        .collect()
 }

@@ -5,6 +5,7 @@
 
 use crate::analysis::MetricId;
 use crate::counters::{Readings, energy_mj};
+use crate::disturbance::is_throttled;
 use crate::evidence::Attempt;
 use crate::open_loop::{Flow, is_good};
 use crate::timing::ns_between;
@@ -18,7 +19,7 @@ use schema::scenario::LoadShape;
 pub(crate) struct Setting<'a> {
     /// The target's precision.
     pub(crate) precision: &'a str,
-    /// Of the run's machine and model.
+    /// Of the device that the target computes on, and of the model.
     pub(crate) limits: Limits,
 }
 
@@ -97,6 +98,10 @@ pub(crate) fn samples(
         | MetricId::GpuSmActivePercent
         | MetricId::GpuTensorActivePercent
         | MetricId::GpuDramBandwidthPercent
+        | MetricId::GpuMemoryUtilizationPercent
+        | MetricId::GpuTemperatureCelsius
+        | MetricId::GpuSmClockMhz
+        | MetricId::GpuThrottledPercent
         | MetricId::GpuEnergyPerTokenJ
         | MetricId::SamplerCpuPercent => {
             one(window().and_then(|w| of_counters(metric, attempt, &w)))
@@ -140,6 +145,17 @@ fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f
         MetricId::GpuSmActivePercent => readings.mean(|t| t.gpu_sm_active_percent),
         MetricId::GpuTensorActivePercent => readings.mean(|t| t.gpu_tensor_active_percent),
         MetricId::GpuDramBandwidthPercent => readings.mean(|t| t.gpu_dram_bandwidth_percent),
+        MetricId::GpuMemoryUtilizationPercent => {
+            readings.mean(|t| t.gpu_memory_utilization_percent)
+        }
+        MetricId::GpuTemperatureCelsius => {
+            readings.mean(|t| t.gpu_temperature_celsius.map(f64::from))
+        }
+        MetricId::GpuSmClockMhz => readings.mean(|t| t.gpu_sm_clock_mhz.map(f64::from)),
+        MetricId::GpuThrottledPercent => readings.mean(|t| {
+            let is_held = is_throttled(t.gpu_throttle_reasons?);
+            Some(if is_held { 100.0 } else { 0.0 })
+        }),
         MetricId::SamplerCpuPercent => Some(100.0 * cores(|t| t.sampler_cpu_ns)?),
         _ => None, // is not of counters
     }

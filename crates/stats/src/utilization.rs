@@ -1,5 +1,6 @@
-//! How much of the machine a case used: memory bandwidth in decode (MBU) and
+//! How much of its device a case used: memory bandwidth in decode (MBU) and
 //! arithmetic in prefill (MFU), against the ceilings measured in the same run.
+//! Only the processor's are measured, so a target on a GPU has neither.
 //!
 //! One request at a time only: what a step of a shared batch read or computed for
 //! whom is the engine's secret. A number that can't be had honestly is absent.
@@ -7,6 +8,7 @@
 use crate::analysis::{Cell, Exceeded, MetricId};
 use crate::timing::ns_between;
 use schema::record::{Ready, RequestRecord};
+use schema::registry::{DeviceKind, Target};
 use std::collections::BTreeMap;
 
 /// Weights that fit in so many caches may never be read from memory.
@@ -17,32 +19,53 @@ const CACHES: f64 = 4.0;
 pub const BELIEVABLE_MAX: f64 = 105.0;
 
 /// Take back all shares of a limit that a cell was seen beyond: it was measured wrongly, or while the machine
-/// was slow, so each of its shares is too large. Which limits these are.
-pub(crate) fn withdraw(cells: &mut [Cell]) -> Vec<Exceeded> {
-    let shares = [MetricId::DecodeMbuPercent, MetricId::PrefillMfuPercent];
-    let furthest = |cells: &[Cell], metric: MetricId| {
-        let values = cells
-            .iter()
-            .filter_map(|cell| Some((cell, cell.metric(metric)?.value)));
-        let (cell, percent) = values.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        (percent > BELIEVABLE_MAX).then(|| Exceeded {
-            metric,
-            target: cell.target.clone(),
-            percent,
-        })
-    };
-    let exceeded: Vec<Exceeded> = shares
-        .iter()
-        .filter_map(|id| furthest(cells, *id))
-        .collect();
-    for cell in cells {
-        cell.metrics
-            .retain(|metric| exceeded.iter().all(|limit| limit.metric != metric.id));
+/// was slow, so each of its shares is too large. A limit is a device's, so the cells of targets on other
+/// devices keep theirs. Which limits these are.
+pub(crate) fn withdraw(cells: &mut [Cell], targets: &[Target]) -> Vec<Exceeded> {
+    let mut exceeded = Vec::new();
+    for kind in [DeviceKind::Processor, DeviceKind::Gpu, DeviceKind::Unknown] {
+        for metric in [MetricId::DecodeMbuPercent, MetricId::PrefillMfuPercent] {
+            let is_beyond = |limit: &Exceeded| limit.percent > BELIEVABLE_MAX;
+            let Some(limit) = furthest(cells, targets, kind, metric).filter(is_beyond) else {
+                continue;
+            };
+            for cell in cells.iter_mut() {
+                if device_of(cell, targets) == Some(kind) {
+                    cell.metrics.retain(|share| share.id != metric);
+                }
+            }
+            exceeded.push(limit);
+        }
     }
     exceeded
 }
 
-/// Ceilings of the machine and the work of the model, as the run recorded them.
+/// The largest share of a limit among the cells of one kind of device.
+fn furthest(
+    cells: &[Cell],
+    targets: &[Target],
+    kind: DeviceKind,
+    metric: MetricId,
+) -> Option<Exceeded> {
+    let values = cells
+        .iter()
+        .filter(|cell| device_of(cell, targets) == Some(kind))
+        .filter_map(|cell| Some((cell, cell.metric(metric)?.value)));
+    let (cell, percent) = values.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Exceeded {
+        metric,
+        target: cell.target.clone(),
+        percent,
+    })
+}
+
+/// The device that a cell's target computes on; `None` where the plan hasn't the target.
+fn device_of(cell: &Cell, targets: &[Target]) -> Option<DeviceKind> {
+    let target = targets.iter().find(|target| target.id == cell.target)?;
+    Some(DeviceKind::of_backend(&target.backend))
+}
+
+/// Ceilings of one device and the work of the model, as the run recorded them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Reading main memory, bytes/s.
@@ -67,29 +90,45 @@ pub struct Work {
 }
 
 impl Limits {
-    /// From a run's facts; what is missing there is unknown.
-    pub fn of(facts: &BTreeMap<String, String>) -> Self {
-        let number = |key: &str| -> Option<f64> {
-            let value: f64 = facts.get(key)?.parse().ok()?;
-            (value.is_finite() && value > 0.0).then_some(value)
-        };
-        let work = || {
-            Some(Work {
-                params_per_token: number("model_params_per_token")?,
-                params_head: number("model_params_head")?,
-                attention_width: number("model_attention_width")?,
-            })
-        };
+    /// Those of the device that a backend computes on. Only the processor's are measured: on a GPU, and
+    /// where it isn't known what computes, the model's work alone is known.
+    pub fn of(facts: &BTreeMap<String, String>, backend: &str) -> Self {
+        match DeviceKind::of_backend(backend) {
+            DeviceKind::Processor => Self::of_processor(facts),
+            DeviceKind::Gpu | DeviceKind::Unknown => Self {
+                work: Work::of(facts),
+                ..Self::default()
+            },
+        }
+    }
+
+    /// The processor's, from a run's facts; what is missing there is unknown.
+    pub fn of_processor(facts: &BTreeMap<String, String>) -> Self {
         Self {
-            bandwidth_bytes_per_s: number("memory_bandwidth_bytes_per_s"),
-            flops_f32_per_s: number("flops_f32_per_s"),
-            cache_bytes: number("last_level_cache_bytes"),
-            work: work(),
+            bandwidth_bytes_per_s: number(facts, "memory_bandwidth_bytes_per_s"),
+            flops_f32_per_s: number(facts, "flops_f32_per_s"),
+            cache_bytes: number(facts, "last_level_cache_bytes"),
+            work: Work::of(facts),
         }
     }
 }
 
+/// A fact that is a finite number over 0.
+fn number(facts: &BTreeMap<String, String>, key: &str) -> Option<f64> {
+    let value: f64 = facts.get(key)?.parse().ok()?;
+    (value.is_finite() && value > 0.0).then_some(value)
+}
+
 impl Work {
+    /// From a run's facts; `None` unless all of it is there.
+    fn of(facts: &BTreeMap<String, String>) -> Option<Self> {
+        Some(Self {
+            params_per_token: number(facts, "model_params_per_token")?,
+            params_head: number(facts, "model_params_head")?,
+            attention_width: number(facts, "model_attention_width")?,
+        })
+    }
+
     /// FLOPs of the prefill of `tokens`, of which the last one's logits are wanted:
     /// two per weight and token, and causal attention's two products over the
     /// positions so far (Chowdhery et al., PaLM, 2022, appendix B, forward pass only).
@@ -238,15 +277,14 @@ mod tests {
         assert!(prefill_mfu_percent(&[&one], 10, "f32", &Limits::default()).is_none());
     }
 
+    fn facts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let pairs = pairs.iter();
+        pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect()
+    }
+
     #[test]
     fn facts_that_are_no_numbers_are_unknown() {
-        let facts = |pairs: &[(&str, &str)]| {
-            pairs
-                .iter()
-                .map(|(k, v)| (k.to_string(), v.to_string()))
-                .collect()
-        };
-        let limits = Limits::of(&facts(&[
+        let limits = Limits::of_processor(&facts(&[
             ("memory_bandwidth_bytes_per_s", "33000000000"),
             ("flops_f32_per_s", "NaN"),
             ("model_params_per_token", "5"),
@@ -256,7 +294,36 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_one_target_is_beyond_is_no_limit_for_any() {
+    fn what_the_processor_can_do_is_no_limit_of_another_device() {
+        let facts = facts(&[
+            ("memory_bandwidth_bytes_per_s", "1000000"),
+            ("flops_f32_per_s", "1000000"),
+            ("last_level_cache_bytes", "1000"),
+            ("model_params_per_token", "1000"),
+            ("model_params_head", "500"),
+            ("model_attention_width", "8"),
+        ]);
+        let one = request(1_000_000, &[51_000_000, 60_000_000]);
+        let shares = |backend: &str| {
+            let limits = Limits::of(&facts, backend);
+            (
+                decode_mbu_percent(&[&one], 10, &ready(5000), &limits),
+                prefill_mfu_percent(&[&one], 10, "f32", &limits),
+            )
+        };
+        assert_eq!(Limits::of(&facts, "cpu"), limits());
+        let (mbu, mfu) = shares("cpu");
+        assert!(mbu.is_some() && mfu.is_some());
+        for backend in ["cuda", "vulkan", "wgpu", "metal", "http"] {
+            assert_eq!(shares(backend), (None, None), "{backend}");
+            assert_eq!(Limits::of(&facts, backend).work, limits().work);
+        }
+    }
+
+    const MBU: MetricId = MetricId::DecodeMbuPercent;
+    const MFU: MetricId = MetricId::PrefillMfuPercent;
+
+    fn cell(target: &str, metrics: &[(MetricId, f64)]) -> Cell {
         let metric = |(id, value): &(MetricId, f64)| Metric {
             id: *id,
             n: 5,
@@ -267,7 +334,7 @@ mod tests {
             shape: None,
             course: None,
         };
-        let cell = |target: &str, metrics: &[(MetricId, f64)]| Cell {
+        Cell {
             requests: 100,
             invocations: 5,
             metrics: metrics.iter().map(metric).collect(),
@@ -279,19 +346,59 @@ mod tests {
                 },
                 10,
             )
-        };
-        let (mbu, mfu) = (MetricId::DecodeMbuPercent, MetricId::PrefillMfuPercent);
+        }
+    }
+
+    fn target(id: &str, backend: &str) -> Target {
+        Target {
+            id: id.into(),
+            engine: "e".into(),
+            variant: String::new(),
+            backend: backend.into(),
+            precision: "f32".into(),
+            weights: "w".into(),
+            hidden: false,
+        }
+    }
+
+    fn left(cell: &Cell) -> Vec<MetricId> {
+        cell.metrics.iter().map(|metric| metric.id).collect()
+    }
+
+    #[test]
+    fn a_limit_that_one_target_is_beyond_is_no_limit_for_any() {
+        let targets = ["a", "b"].map(|id| target(id, "cpu"));
         let mut cells = [
-            cell("a", &[(MetricId::TtftNs, 1e6), (mbu, 80.0), (mfu, 104.0)]),
-            cell("b", &[(mbu, 1190.0)]),
+            cell("a", &[(MetricId::TtftNs, 1e6), (MBU, 80.0), (MFU, 104.0)]),
+            cell("b", &[(MBU, 1190.0)]),
         ];
-        let exceeded = withdraw(&mut cells);
+        let exceeded = withdraw(&mut cells, &targets);
         let [limit] = exceeded.as_slice() else {
             panic!("one of the two: {exceeded:?}");
         };
-        assert_eq!((limit.metric, limit.target.as_str()), (mbu, "b"));
-        let left = |cell: &Cell| cell.metrics.iter().map(|m| m.id).collect::<Vec<_>>();
-        assert_eq!(left(&cells[0]), [MetricId::TtftNs, mfu]);
+        assert_eq!((limit.metric, limit.target.as_str()), (MBU, "b"));
+        assert_eq!(left(&cells[0]), [MetricId::TtftNs, MFU]);
         assert_eq!(left(&cells[1]), []);
+    }
+
+    #[test]
+    fn a_limit_of_one_device_is_withdrawn_there_alone() {
+        let targets = [target("a", "cpu"), target("b", "flex"), target("c", "cuda")];
+        let shares = |of_processor: f64, of_gpu: f64| {
+            let mut cells = [
+                cell("a", &[(MBU, of_processor), (MFU, 50.0)]),
+                cell("b", &[(MBU, 80.0)]),
+                cell("c", &[(MBU, of_gpu)]),
+            ];
+            let exceeded = withdraw(&mut cells, &targets);
+            let who: Vec<String> = exceeded.into_iter().map(|limit| limit.target).collect();
+            (who, cells.map(|cell| left(&cell)))
+        };
+        let (who, cells) = shares(300.0, 90.0);
+        assert_eq!(who, ["a"]);
+        assert_eq!(cells, [vec![MFU], vec![], vec![MBU]]);
+        let (who, cells) = shares(70.0, 300.0);
+        assert_eq!(who, ["c"]);
+        assert_eq!(cells, [vec![MBU, MFU], vec![MBU], vec![]]);
     }
 }

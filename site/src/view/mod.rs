@@ -19,6 +19,7 @@ pub mod figures;
 pub mod fits;
 pub mod frame;
 pub mod glossary;
+pub mod gpus;
 pub mod guide;
 pub mod history;
 pub mod hypotheses;

@@ -15,13 +15,15 @@ use crate::export::on_gpu;
 use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
 use crate::words::plural;
-use schema::registry::Target;
+use schema::registry::{DeviceKind, Target};
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::opportunity::{GAIN_MIN, Kind, Opportunity, opportunities};
 
 /// Gaps listed for a run; the rest are counted.
 const LISTED: usize = 40;
+/// Why decode and prefill have no limit where something else than the processor computes.
+const NO_LIMIT: &str = "No limit of the device that computes was measured.";
 /// All kinds, in the order of the page.
 const KINDS: [Kind; 5] = [
     Kind::Decode,
@@ -126,9 +128,11 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
 fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
     let facts = &shown.run.header.provenance.facts;
     let ceilings = ["memory_bandwidth_bytes_per_s", "flops_f32_per_s"];
-    let why = match ceilings.iter().any(|fact| facts.contains_key(*fact)) {
-        true => "No gap to a limit that was measured could be told from none",
-        false => "No limit of this machine was measured",
+    let is_measured = ceilings.iter().any(|fact| facts.contains_key(*fact));
+    let why = match (is_measured, computes_on(shown, is_processor)) {
+        (true, true) => "No gap to a limit that was measured could be told from none",
+        (true, false) => "No limit of the device that computes was measured",
+        (false, _) => "No limit of this machine was measured",
     };
     let (measured, interval) = measured(top);
     let (before, after) = what(top.kind);
@@ -271,10 +275,10 @@ fn of(kind: Kind) -> &'static str {
 fn limit(kind: Kind) -> &'static str {
     match kind {
         Kind::Decode => {
-            "Reading every weight and cache entry once a token at the memory bandwidth that this machine was measured to have. Fewer bits a weight move the limit itself."
+            "Reading every weight and cache entry once a token at the memory bandwidth that the processor was measured to have. Fewer bits a weight move the limit itself. A GPU’s bandwidth is not measured, so targets on one have no such gap."
         }
         Kind::Prefill => {
-            "The prompt’s arithmetic at the f32 FLOP/s that this machine was measured to do. Other formats have limits of their own, which are not measured."
+            "The prompt’s arithmetic at the f32 FLOP/s that the processor was measured to do. Other formats and other devices have limits of their own, which are not measured."
         }
         Kind::Scaling => {
             "N requests served at N times the throughput of one. Where one request already fills the machine only batching helps, and linear growth is out of reach; an engine that serves one at a time has all of it before it."
@@ -288,13 +292,32 @@ fn limit(kind: Kind) -> &'static str {
     }
 }
 
-/// The kinds of which the run has no gap, and why.
+/// Whether a target's device is the processor.
+fn is_processor(target: &Target) -> bool {
+    DeviceKind::of_backend(&target.backend) == DeviceKind::Processor
+}
+
+/// Whether a target of the run computes on such a device.
+fn computes_on(shown: &Shown, device: fn(&Target) -> bool) -> bool {
+    shown.targets().iter().any(device)
+}
+
+/// The kinds of which the run has no gap, and why. Where only some of its targets compute on the
+/// processor, the others have a row of their own.
 fn unbounded(shown: &Shown, all: &[Opportunity]) -> Vec<(&'static str, String)> {
-    KINDS
-        .into_iter()
+    let kinds = KINDS.into_iter();
+    let mut rows: Vec<(&str, String)> = kinds
         .filter(|kind| !all.iter().any(|o| o.kind == *kind))
         .map(|kind| (title(kind), why_not(shown, kind)))
-        .collect()
+        .collect();
+    let is_other = |target: &Target| !is_processor(target);
+    if computes_on(shown, is_processor) && computes_on(shown, is_other) {
+        rows.push((
+            "Decode and prefill on other devices than the processor",
+            NO_LIMIT.into(),
+        ));
+    }
+    rows
 }
 
 fn why_not(shown: &Shown, kind: Kind) -> String {
@@ -305,6 +328,7 @@ fn why_not(shown: &Shown, kind: Kind) -> String {
     };
     let none = format!("No gap of {GAIN_MIN}× or more.");
     match kind {
+        Kind::Decode | Kind::Prefill if !computes_on(shown, is_processor) => NO_LIMIT.into(),
         Kind::Decode if has(MetricId::DecodeMbuPercent) => none,
         Kind::Decode if facts.contains_key("memory_bandwidth_bytes_per_s") => {
             "The weights fit in four times the last-level cache, or the machine’s cache is not known: then memory bandwidth bounds nothing.".into()

@@ -1,6 +1,7 @@
-//! How near to the machine's limits the targets come with one request at a time:
+//! How near to the processor's limits the targets come with one request at a time:
 //! prefill of the headline case, and decode where the weights can't stay in a cache.
-//! Drawn only where the run measured both ceilings and knows the model's work.
+//! Drawn only where the run measured both ceilings and knows the model's work. Other devices
+//! have no measured limits, so their targets are named as missing.
 
 use super::cells::rests_on;
 use super::primary::primary;
@@ -9,9 +10,13 @@ use crate::chart::roofline::{Point, Roofline};
 use crate::chart::{Estimate, Figure};
 use crate::fmt;
 use schema::plan::PlannedScenario;
+use schema::registry::DeviceKind;
 use schema::scenario::LoadShape;
 use stats::analysis::{Cell, Metric, MetricId};
 use stats::utilization::{Limits, Work};
+
+/// Why a target that doesn't compute on the processor has no share of a limit.
+const NO_LIMIT: &str = "no limit of its device was measured";
 
 /// The chart of a scenario of single requests.
 pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
@@ -19,13 +24,14 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     if scenario.load != LoadShape::Serial || scenario.reuses_prompts() {
         return None;
     }
-    let limits = Limits::of(&shown.run.header.provenance.facts);
+    let limits = Limits::of_processor(&shown.run.header.provenance.facts);
     let (bandwidth, flops) = (limits.bandwidth_bytes_per_s?, limits.flops_f32_per_s?);
     let work = limits.work?;
     let case = shown.headline(scenario)?;
     let chosen = primary(shown, scenario);
     let tokens = f64::from(case.prompt_tokens);
     let mut points = Vec::new();
+    let mut missing = Vec::new();
     let mut nearest: Option<(f64, String)> = None;
     for target in shown
         .targets()
@@ -35,6 +41,10 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         let Some(cell) = shown.cell(&scenario.cell_key(case, &target.id)) else {
             continue;
         };
+        if DeviceKind::of_backend(&target.backend) != DeviceKind::Processor {
+            missing.push((target.id.clone(), NO_LIMIT.to_owned()));
+            continue;
+        }
         let weights = weight_bytes(shown, &target.id);
         for (id, phase) in [
             (MetricId::PrefillMfuPercent, "prefill"),
@@ -65,14 +75,14 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         Roofline {
             id: "roofline".into(),
             finding: format!(
-                "At {label}, {name} comes nearest to what the machine can do: {} of the roof",
+                "At {label}, {name} comes nearest to what the processor can do: {} of the roof",
                 fmt::percent(share)
             ),
-            reading: "The roof is measured on this machine in the same run: the slope is memory bandwidth, the flat part f32 arithmetic. Across stands how many operations each byte of weights is good for, by arithmetic; upward what was measured, with 95 % intervals. Decode reads all weights for every token and so stands left. Prefill is drawn for f32 alone, whose ceiling this is; decode only where the weights are too large for a cache. The distance to the roof is what could still be gained.".into(),
+            reading: "The roof is the processor’s, measured on this machine in the same run: the slope is memory bandwidth, the flat part f32 arithmetic. Across stands how many operations each byte of weights is good for, by arithmetic; upward what was measured, with 95 % intervals. Decode reads all weights for every token and so stands left. Prefill is drawn for f32 alone, whose ceiling this is; decode only where the weights are too large for a cache. The distance to the roof is what could still be gained.".into(),
             bandwidth_bytes_per_s: bandwidth,
             flops_per_s: flops,
             points,
-            missing: Vec::new(),
+            missing,
         }
         .draw(),
     )

@@ -4,6 +4,7 @@ use super::cells::{status_words, swatch};
 use super::disturbances::Disturbances;
 use super::engine::verified_scope;
 use super::frame::Frame;
+use super::gpus::{self, Gpus};
 use super::instrument::{InstrumentError, capacities};
 use super::paths::run_path;
 use super::{Shown, coverage, disturbances, noise, pins};
@@ -34,6 +35,7 @@ pub struct RunPage {
     coverage: Figure,
     lag: Vec<(String, String)>,
     disturbances: Disturbances,
+    gpus: Gpus,
     exceeded: Vec<String>,
     alone: Vec<(String, String)>,
     instrument: Option<InstrumentError>,
@@ -130,6 +132,7 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         coverage: coverage::map(shown),
         lag: disturbances::largest(shown, MetricId::ReportLagNs),
         disturbances: disturbances::view(shown),
+        gpus: gpus::view(shown),
         exceeded: shown.analysis.exceeded.iter().map(exceeded).collect(),
         alone: alone_rows(shown),
         instrument: shown.run.calibration.as_ref().map(InstrumentError::of),

@@ -39,6 +39,8 @@ fn memory_is_shown_in_its_parts() {
     }
 }
 
+const NO_LIMIT: &str = "no limit of its device was measured";
+
 #[test]
 fn a_roof_is_drawn_only_where_it_was_measured() {
     let without = page(vec![run("cpu", 5, 22)], "scenario/single_request.html");
@@ -55,8 +57,29 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
         let facts = &mut measured.header.provenance.facts;
         facts.insert(fact.into(), value.into());
     }
-    let with = page(vec![measured], "scenario/single_request.html");
+    let with = page(vec![measured.clone()], "scenario/single_request.html");
     assert!(with.contains("fig-roofline") && with.contains(", decode"));
+    assert!(!with.contains(NO_LIMIT));
+
+    // The roof is the processor's: who computes elsewhere is named, and has no place under it.
+    let set = |run: &mut Run, all: bool| {
+        let targets = run.header.plan.targets.iter_mut();
+        for target in targets.filter(|t| all || t.id == "pytorch.cpu.f32") {
+            target.backend = "cuda".into();
+        }
+    };
+    set(&mut measured, false);
+    let mixed = page(vec![measured.clone()], "scenario/single_request.html");
+    assert!(mixed.contains("fig-roofline") && mixed.contains(NO_LIMIT));
+    assert!(!mixed.contains("pytorch.cpu.f32, decode"));
+    let roadmap = page(vec![measured.clone()], "roadmap.html");
+    assert!(roadmap.contains("on other devices than the processor"));
+    set(&mut measured, true);
+    let gpu = page(vec![measured.clone()], "scenario/single_request.html");
+    assert!(!gpu.contains("fig-roofline"));
+    let roadmap = page(vec![measured], "roadmap.html");
+    assert!(roadmap.contains("No limit of the device that computes was measured."));
+    assert!(!roadmap.contains("on other devices than the processor"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::html;
 use crate::html::check;
 use schema::own_prompts::OwnPrompts;
 use schema::pins::{Pin, Pins};
+use schema::record::Telemetry;
 use schema::run::Run;
 use schema::scenario::{PromptSource, Scenario};
 use std::collections::BTreeMap;
@@ -61,6 +62,33 @@ fn an_older_record_has_every_item_all_the_same() {
     for item in ["nix shell", "libtorch", "cuda toolkit", "driver"] {
         let row = format!("<th scope=\"row\">{item}</th>");
         assert!(page.contains(&row), "{item}");
+    }
+}
+
+#[test]
+fn the_state_of_a_gpu_stands_there_where_it_was_read() {
+    let caption = "The GPU while it was measured";
+    let mut run = run("cpu", 5, 22);
+    assert!(!run_page(&world(vec![run.clone()])).contains(caption));
+    for log in &mut run.launches {
+        if log.launch.target != "candle.cpu.f32" {
+            continue;
+        }
+        let readings = log.case_ends.iter().flat_map(|end| {
+            let step_ns = (end.end_ns - end.start_ns) / 20;
+            (0..=20).map(move |i| Telemetry {
+                case: end.case.clone(),
+                t_ns: end.start_ns + i * step_ns,
+                gpu_temperature_celsius: Some(66),
+                gpu_sm_clock_mhz: Some(1980),
+                ..Telemetry::default()
+            })
+        });
+        log.telemetry = readings.collect();
+    }
+    let page = run_page(&world(vec![run]));
+    for said in [caption, "GPU clock, least", "66.0 °C", "1.98 GHz"] {
+        assert!(page.contains(said), "{said}");
     }
 }
 

@@ -31,6 +31,8 @@ struct Job {
 struct Step {
     uses: Option<String>,
     run: Option<String>,
+    #[serde(rename = "if")]
+    condition: Option<Value>,
     #[serde(default)]
     with: BTreeMap<String, Value>,
 }
@@ -81,6 +83,11 @@ pub fn check(name: &str, text: &str) -> Vec<String> {
                     "job {id} is self-hosted and keeps what earlier runs left (`clean: false`): take it away by `git clean`"
                 ));
             }
+            if job.steps.iter().any(uploads_only_success) {
+                complain(format!(
+                    "job {id} is self-hosted and loses its records where a step fails: give the upload `if: ${{{{ !cancelled() }}}}`"
+                ));
+            }
         }
         for step in &job.steps {
             if step.run.as_ref().is_some_and(|run| run.contains("${{")) {
@@ -109,6 +116,18 @@ fn keeps_leftovers(steps: &[Step]) -> bool {
             .is_some_and(|run| run.contains("git clean"))
     };
     steps.iter().any(leaves) && !steps.iter().any(cleans)
+}
+
+/// Whether a step uploads files, but is skipped where a step before it failed.
+fn uploads_only_success(step: &Step) -> bool {
+    let uses = step.uses.as_deref().unwrap_or_default();
+    let condition = step.condition.as_ref().and_then(Value::as_str);
+    let runs_after_failure = condition.is_some_and(|condition| {
+        ["!cancelled()", "always()"]
+            .iter()
+            .any(|status| condition.contains(*status))
+    });
+    uses.starts_with("actions/upload-artifact@") && !runs_after_failure
 }
 
 /// Every action by commit, with its version in a comment, which YAML forgets.
@@ -173,6 +192,10 @@ jobs:
       - run: echo \"$TITLE\"
         env:
           TITLE: ${{ github.event.pull_request.title }}
+      - uses: actions/upload-artifact@b7c566a772e6b6bfb58ed0dc250532a479d7789f # v6.0.0
+        if: ${{ !cancelled() }}
+        with:
+          path: records
 ";
 
     #[test]
@@ -240,6 +263,16 @@ jobs:
                 "persist-credentials: false".into(),
                 "persist-credentials: false\n          clean: false".into(),
                 "what earlier runs left",
+            ),
+            (
+                "        if: ${{ !cancelled() }}\n".into(),
+                String::new(),
+                "loses its records",
+            ),
+            (
+                "!cancelled()".into(),
+                "success()".into(),
+                "loses its records",
             ),
             ("jobs:".into(), "jobs: [".into(), "no workflow"),
         ];

@@ -292,4 +292,33 @@ fn shards_are_put_together_and_held_against_the_last_published_run() {
         (verdict.as_str(), published(dir).len()),
         ("verdict=none", 3)
     );
+
+    // A shard that is missing is named, and what follows is judged all the same.
+    std::fs::remove_dir_all(dir.join("shards")).expect("it is ours");
+    fast("20260104-000000-test-d")
+        .shard("1/2")
+        .write(&dir.join("shards/shard-big-1of2"));
+    for (which, name) in [("1/2", "1of2"), ("2/2", "2of2")] {
+        fast(&format!("20260104-000001-test-s{name}"))
+            .shard(which)
+            .with(|header| {
+                header
+                    .provenance
+                    .facts
+                    .insert("cpu_model".into(), "a third CPU".into());
+            })
+            .write(&dir.join(format!("shards/shard-whole-{name}")));
+    }
+    let (said, verdict) = judge(dir, r#"["big", "whole"]"#, r#"["1/2", "2/2"]"#);
+    let missing =
+        "## big\n\nNothing was measured of shard 2/2.\n\nThe other shards alone are no whole run";
+    assert!(said.contains(missing), "{said}");
+    assert!(
+        said.contains("## whole\n\nThe first run of such a machine"),
+        "{said}"
+    );
+    assert_eq!(
+        (verdict.as_str(), published(dir).len()),
+        ("verdict=none", 4)
+    );
 }

@@ -11,11 +11,8 @@ pub mod scripted;
 
 pub use nvml::driver;
 
+use schema::registry::DeviceKind;
 use serde::Serialize;
-
-/// Backends whose work is done by the device that the driver knows. Others use
-/// no GPU, so its counters would say nothing of them.
-const GPU_BACKENDS: [&str; 3] = ["cuda", "vulkan", "wgpu"];
 
 /// Why a device gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,9 +130,9 @@ pub struct Activity {
     pub dram_bandwidth_percent: Option<f64>,
 }
 
-/// Whether a backend's work is done by a GPU.
+/// Whether a backend's work is done by a GPU. Of others its counters would say nothing.
 pub fn is_used_by(backend: &str) -> bool {
-    GPU_BACKENDS.contains(&backend)
+    DeviceKind::of_backend(backend) == DeviceKind::Gpu
 }
 
 /// The device that a target's engine works on, or `None` where its backend uses

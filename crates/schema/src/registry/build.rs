@@ -93,16 +93,3 @@ impl Build {
         }
     }
 }
-
-/// What a backend needs of a machine when it runs: a kind of device, or the driver that stands for it.
-/// It is looked for before anything is compiled for the backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Device {
-    /// A Vulkan device that is no software rasteriser.
-    VulkanDevice,
-    /// NVIDIA's driver with a GPU.
-    CudaDriver,
-    /// Metal, which every Mac has.
-    Metal,
-}

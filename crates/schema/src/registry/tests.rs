@@ -163,6 +163,25 @@ fn a_backend_says_which_devices_it_runs_on() {
     let unknown = table.replace("metal", "abacus");
     let refused = load(&ENGINE.replace("[[engine]]", &format!("{unknown}[[engine]]")));
     assert!(refused.unwrap_err().to_string().contains("abacus"));
+    let unnamed = table.replace("rocm", "abacus");
+    let refused = load(&ENGINE.replace("[[engine]]", &format!("{unnamed}[[engine]]")));
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("\"abacus\" needs a device"), "{refused}");
+}
+
+#[test]
+fn a_backend_s_name_says_which_device_computes() {
+    let kinds = ["cpu", "flex", "cuda", "wgpu", "http"].map(DeviceKind::of_backend);
+    let (processor, gpu) = (DeviceKind::Processor, DeviceKind::Gpu);
+    assert_eq!(kinds, [processor, processor, gpu, gpu, DeviceKind::Unknown]);
+    // Of the real registry: those that need a device, and no others, compute on a GPU.
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let registry = Registry::load(&Path::new(root).join("engines/engines.toml")).unwrap();
+    for target in registry.targets() {
+        let needs_device = registry.backends.contains_key(&target.backend);
+        let is_gpu = DeviceKind::of_backend(&target.backend) == gpu;
+        assert_eq!(needs_device, is_gpu, "{}", target.id);
+    }
 }
 
 #[test]

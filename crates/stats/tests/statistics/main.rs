@@ -2,6 +2,7 @@
 //! NumPy and SciPy, and by their properties.
 
 mod between;
+mod canary;
 mod cells;
 mod common;
 mod comparisons;

@@ -2,17 +2,16 @@
 //! worked out by hand.
 
 use crate::common::{self, Engine, Made, assert_close, made};
-use schema::record::{CanaryReading, Telemetry};
+use schema::record::Telemetry;
 use stats::analysis::{Analysis, Cell, MetricId};
 use stats::between::between;
-use stats::canary::Work;
 use stats::disturbance::{Cause, Clock, Disturbance};
 
 const MS: u64 = 1_000_000;
 const S: f64 = 1e9;
 
 /// 600 ms a request of 4 tokens: 20 of them take 12 s.
-fn slow(target: &'static str) -> Engine {
+pub fn slow(target: &'static str) -> Engine {
     Engine {
         target,
         prefill_ns: 300 * MS,
@@ -75,6 +74,10 @@ fn without_readings_no_metric_of_counters_is_there() {
         MetricId::GpuSmActivePercent,
         MetricId::GpuTensorActivePercent,
         MetricId::GpuDramBandwidthPercent,
+        MetricId::GpuMemoryUtilizationPercent,
+        MetricId::GpuTemperatureCelsius,
+        MetricId::GpuSmClockMhz,
+        MetricId::GpuThrottledPercent,
         MetricId::PeakGpuMemoryBytes,
         MetricId::GpuEnergyPerTokenJ,
         MetricId::SamplerCpuPercent,
@@ -154,6 +157,32 @@ fn gauges_of_the_gpu_are_means_over_the_window() {
     );
     // A twelfth of the window doesn't speak for it.
     assert_eq!(value(&cell, MetricId::GpuSmActivePercent), None);
+}
+
+#[test]
+fn the_state_of_the_gpu_is_told_as_it_was_read() {
+    let cell = watched(|_, since, reading| {
+        let second_half = since > 6.0 * S;
+        reading.gpu_memory_utilization_percent = Some(if second_half { 40.0 } else { 20.0 });
+        reading.gpu_sm_clock_mhz = Some(if second_half { 1000 } else { 2000 });
+        // The temperature is asked each tenth time.
+        let asked = (since as u64 / (40 * MS)).is_multiple_of(10);
+        reading.gpu_temperature_celsius = asked.then_some(71);
+        // The power limit in one half; heat, and the power limit, in the other.
+        reading.gpu_throttle_reasons = Some(if second_half { 0x4 | 0x20 } else { 0x4 });
+    })
+    .cell();
+    let near = |id, want: f64| {
+        let got = value(&cell, id).expect("it was read");
+        assert!((got / want - 1.0).abs() < 0.03, "{id:?}: {got}");
+    };
+    near(MetricId::GpuMemoryUtilizationPercent, 30.0);
+    near(MetricId::GpuTemperatureCelsius, 71.0);
+    near(MetricId::GpuSmClockMhz, 1500.0);
+    near(MetricId::GpuThrottledPercent, 50.0);
+    let never = watched(|_, _, reading| reading.gpu_throttle_reasons = Some(0x4)).cell();
+    assert_eq!(value(&never, MetricId::GpuThrottledPercent), Some(0.0));
+    assert_eq!(value(&never, MetricId::GpuTemperatureCelsius), None);
 }
 
 #[test]
@@ -359,81 +388,4 @@ fn between_runs_each_sides_disturbed_invocations_are_counted() {
     });
     let changes = between(&quiet.run, &busy.run, &quiet.scenarios, None);
     assert_eq!(changes[0].disturbed, (0, 2));
-}
-
-/// Two targets in 15 invocations, so that there is a band; `change` gets a log's target, invocation and
-/// the reading beside its case.
-fn beside(change: impl Fn(&str, u32, &mut CanaryReading)) -> Analysis {
-    let mut made = made(&[slow("base.cpu.f32"), slow("other.cpu.f32")], 15, 20);
-    for log in &mut made.run.launches {
-        let mut reading = CanaryReading {
-            // The usual noise, of a percent.
-            one_core_ns: Some(53_000 + 100 * (log.launch.invocation % 5)),
-            all_cores_ns: Some(54_000),
-            cache_line_ns: None,
-            memory_ns: Some(90_000),
-        };
-        change(&log.launch.target, log.launch.invocation, &mut reading);
-        log.case_ends[0].canary = vec![reading];
-    }
-    made.analyse()
-}
-
-#[test]
-fn a_launch_beside_which_known_work_was_slow_is_disturbed() {
-    let analysis = beside(|target, invocation, reading| {
-        if (target, invocation) == ("other.cpu.f32", 7) {
-            reading.all_cores_ns = Some(108_000);
-        }
-    });
-    let of = |target: &str| -> &Cell {
-        let mut cells = analysis.cells.iter();
-        cells.find(|cell| cell.target == target).unwrap()
-    };
-    assert_eq!(
-        (
-            of("base.cpu.f32").disturbances.len(),
-            of("base.cpu.f32").unseen
-        ),
-        (0, 0)
-    );
-    let [disturbance] = of("other.cpu.f32").disturbances.as_slice() else {
-        panic!(
-            "one launch was slow: {:?}",
-            of("other.cpu.f32").disturbances
-        );
-    };
-    assert_eq!(disturbance.invocation, 7);
-    let [Cause::Slow(slow)] = disturbance.causes.as_slice() else {
-        panic!("{:?}", disturbance.causes);
-    };
-    assert_eq!(
-        (slow.work, slow.ns, slow.usual_ns),
-        (Work::AllCores, 108_000.0, 54_000.0)
-    );
-    assert_eq!(
-        disturbance.causes[0].to_string(),
-        "beside it products on all cores took 100 % longer than usual"
-    );
-}
-
-#[test]
-fn a_state_that_the_machine_is_often_in_is_usual() {
-    let analysis = beside(|_, invocation, reading| {
-        if invocation % 2 == 0 {
-            reading.all_cores_ns = Some(108_000);
-        }
-    });
-    assert!(
-        analysis
-            .cells
-            .iter()
-            .all(|cell| cell.disturbances.is_empty())
-    );
-}
-
-#[test]
-fn where_nobody_looked_it_is_said() {
-    let cell = made(&[slow("base.cpu.f32")], 5, 20).cell();
-    assert_eq!(cell.unseen, 5);
 }

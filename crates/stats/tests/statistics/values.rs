@@ -272,6 +272,8 @@ fn every_metric_describes_itself() {
             "bytes" => "_bytes",
             "%" => "_percent",
             "J" => "_j",
+            "°C" => "_celsius",
+            "MHz" => "_mhz",
             _ => "_per_s",
         };
         assert!(about.name.ends_with(unit_at_end), "{}", about.name);

@@ -1,0 +1,70 @@
+//! Which device computes for a backend, and what a backend needs of a machine.
+//!
+//! A record holds the backend of each target, and nothing else that says which device computed.
+//! What it means must not change with the registry, so the backend's name alone decides, by the
+//! lists below. A registry that contradicts them is refused.
+
+use super::Registry;
+use crate::error::DataError;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What a backend needs of a machine when it runs: a kind of device, or the driver that stands for it.
+/// It is looked for before anything is compiled for the backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Device {
+    /// A Vulkan device that is no software rasteriser.
+    VulkanDevice,
+    /// NVIDIA's driver with a GPU.
+    CudaDriver,
+    /// Metal, which every Mac has.
+    Metal,
+}
+
+/// Backends that compute on a GPU. A name is never taken out: older records have it.
+const ON_GPU: [&str; 6] = ["cuda", "hip", "metal", "rocm", "vulkan", "wgpu"];
+
+/// Backends that ask a server, which may compute on any machine and device.
+const ON_SERVER: [&str; 1] = ["http"];
+
+/// The kind of device that a backend computes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// The processor that the harness runs on.
+    Processor,
+    /// A GPU of this machine.
+    Gpu,
+    /// Not known: a server computes.
+    Unknown,
+}
+
+impl DeviceKind {
+    /// The device of a backend, by its name. A name that stands in neither list is the processor's.
+    pub fn of_backend(backend: &str) -> Self {
+        if ON_GPU.contains(&backend) {
+            Self::Gpu
+        } else if ON_SERVER.contains(&backend) {
+            Self::Unknown
+        } else {
+            Self::Processor
+        }
+    }
+}
+
+impl Registry {
+    /// A backend that needs a device must have a name that stands for a GPU.
+    pub(super) fn check_devices(&self, path: &Path) -> Result<(), DataError> {
+        let is_no_gpu = |backend: &&String| DeviceKind::of_backend(backend) != DeviceKind::Gpu;
+        match self.backends.keys().find(is_no_gpu) {
+            None => Ok(()),
+            Some(backend) => Err(DataError::new(
+                path,
+                format!(
+                    "[backend] says that {backend:?} needs a device, but that name is not known as a GPU's: use one of {}, or add it to `ON_GPU` in crates/schema/src/registry/device.rs",
+                    ON_GPU.join(", ")
+                ),
+            )),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The names in a scenario's `reports`: which metric leads, and which are no metric.
+
+use crate::analysis::MetricId;
+use schema::scenario::Scenario;
+
+/// The metric a scenario is ranked by: the first it reports. `None` where that
+/// name is unknown.
+pub fn leading_metric(scenario: &Scenario) -> Option<MetricId> {
+    MetricId::from_id(scenario.reports.first()?)
+}
+
+/// The names in a scenario's `reports` that are no metric, in order.
+pub fn unknown_metrics(scenario: &Scenario) -> Vec<&str> {
+    scenario
+        .reports
+        .iter()
+        .map(String::as_str)
+        .filter(|name| MetricId::from_id(name).is_none())
+        .collect()
+}
+
+/// One line for each name in the scenarios' `reports` that is no metric, and what
+/// to do; empty where all is well.
+pub fn validate(scenarios: &[Scenario]) -> Vec<String> {
+    let known: Vec<_> = MetricId::ALL.map(|id| id.describe().name).to_vec();
+    scenarios
+        .iter()
+        .flat_map(|scenario| {
+            unknown_metrics(scenario).into_iter().map(|name| {
+                format!(
+                    "scenario {:?} reports {name:?}, which is no metric: use one of {}",
+                    scenario.id,
+                    known.join(", ")
+                )
+            })
+        })
+        .collect()
+}

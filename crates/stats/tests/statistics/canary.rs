@@ -1,0 +1,85 @@
+//! From known work done beside a launch to what disturbed it.
+
+use crate::common::made;
+use crate::telemetry::slow;
+use schema::record::CanaryReading;
+use stats::analysis::{Analysis, Cell};
+use stats::canary::Work;
+use stats::disturbance::Cause;
+
+/// Two targets in 15 invocations, so that there is a band; `change` gets a log's target, invocation and
+/// the reading beside its case.
+fn beside(change: impl Fn(&str, u32, &mut CanaryReading)) -> Analysis {
+    let mut made = made(&[slow("base.cpu.f32"), slow("other.cpu.f32")], 15, 20);
+    for log in &mut made.run.launches {
+        let mut reading = CanaryReading {
+            // The usual noise, of a percent.
+            one_core_ns: Some(53_000 + 100 * (log.launch.invocation % 5)),
+            all_cores_ns: Some(54_000),
+            cache_line_ns: None,
+            memory_ns: Some(90_000),
+        };
+        change(&log.launch.target, log.launch.invocation, &mut reading);
+        log.case_ends[0].canary = vec![reading];
+    }
+    made.analyse()
+}
+
+#[test]
+fn a_launch_beside_which_known_work_was_slow_is_disturbed() {
+    let analysis = beside(|target, invocation, reading| {
+        if (target, invocation) == ("other.cpu.f32", 7) {
+            reading.all_cores_ns = Some(108_000);
+        }
+    });
+    let of = |target: &str| -> &Cell {
+        let mut cells = analysis.cells.iter();
+        cells.find(|cell| cell.target == target).unwrap()
+    };
+    assert_eq!(
+        (
+            of("base.cpu.f32").disturbances.len(),
+            of("base.cpu.f32").unseen
+        ),
+        (0, 0)
+    );
+    let [disturbance] = of("other.cpu.f32").disturbances.as_slice() else {
+        panic!(
+            "one launch was slow: {:?}",
+            of("other.cpu.f32").disturbances
+        );
+    };
+    assert_eq!(disturbance.invocation, 7);
+    let [Cause::Slow(slow)] = disturbance.causes.as_slice() else {
+        panic!("{:?}", disturbance.causes);
+    };
+    assert_eq!(
+        (slow.work, slow.ns, slow.usual_ns),
+        (Work::AllCores, 108_000.0, 54_000.0)
+    );
+    assert_eq!(
+        disturbance.causes[0].to_string(),
+        "beside it products on all cores took 100 % longer than usual"
+    );
+}
+
+#[test]
+fn a_state_that_the_machine_is_often_in_is_usual() {
+    let analysis = beside(|_, invocation, reading| {
+        if invocation % 2 == 0 {
+            reading.all_cores_ns = Some(108_000);
+        }
+    });
+    assert!(
+        analysis
+            .cells
+            .iter()
+            .all(|cell| cell.disturbances.is_empty())
+    );
+}
+
+#[test]
+fn where_nobody_looked_it_is_said() {
+    let cell = made(&[slow("base.cpu.f32")], 5, 20).cell();
+    assert_eq!(cell.unseen, 5);
+}

@@ -1,0 +1,64 @@
+//! What a run page says of the GPU while it measured: how busy, how warm and how fast it was.
+//! A target has no row where nothing was read.
+
+use super::Shown;
+use crate::fmt::{self, NONE, Unit};
+use serde::Serialize;
+use stats::analysis::MetricId;
+
+/// The columns, and which of the cells' values each shows.
+const COLUMNS: [(MetricId, Pick); 5] = [
+    (MetricId::GpuUtilizationPercent, Pick::Largest),
+    (MetricId::GpuMemoryUtilizationPercent, Pick::Largest),
+    (MetricId::GpuTemperatureCelsius, Pick::Largest),
+    (MetricId::GpuSmClockMhz, Pick::Least),
+    (MetricId::GpuThrottledPercent, Pick::Largest),
+];
+
+#[derive(Clone, Copy)]
+enum Pick {
+    Least,
+    Largest,
+}
+
+/// The table.
+#[derive(Serialize)]
+pub struct Gpus {
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<String>)>,
+}
+
+/// Of all cells of a run.
+pub fn view(shown: &Shown) -> Gpus {
+    let column = |(id, pick): (MetricId, Pick)| {
+        let which = match pick {
+            Pick::Least => "least",
+            Pick::Largest => "largest",
+        };
+        format!("{}, {which}", id.describe().title)
+    };
+    let row = |target: &str| {
+        let values = COLUMNS.map(|(id, pick)| extreme(shown, target, id, pick));
+        let is_read = values.iter().any(Option::is_some);
+        let texts = values.into_iter().map(|text| text.unwrap_or(NONE.into()));
+        is_read.then(|| (target.to_owned(), texts.collect::<Vec<_>>()))
+    };
+    Gpus {
+        columns: COLUMNS.map(column).into(),
+        rows: shown.targets().iter().filter_map(|t| row(&t.id)).collect(),
+    }
+}
+
+/// The least or largest value of a target's cells on a metric; `None` where no cell has it.
+fn extreme(shown: &Shown, target: &str, id: MetricId, pick: Pick) -> Option<String> {
+    let cells = shown.analysis.cells.iter();
+    let values = cells
+        .filter(|cell| cell.target == target)
+        .filter_map(|cell| Some(cell.metric(id)?.value))
+        .filter(|value| value.is_finite());
+    let value = match pick {
+        Pick::Least => values.reduce(f64::min),
+        Pick::Largest => values.reduce(f64::max),
+    };
+    Some(fmt::quantity(Unit::of(id), value?))
+}
