@@ -16,11 +16,12 @@ use schema::model::Models;
 use schema::plan::Plan;
 use schema::prices::Prices;
 use schema::run::Run;
-use schema::run_files::RunFiles;
+use schema::run_files::{RunFiles, SUFFIX};
 use schema::simulation::Simulation;
 use site::Publishing;
 use site::authored::Authored;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -43,7 +44,8 @@ pub struct Options {
     /// The address that the site will have, for link previews and citations.
     #[arg(long, value_name = "URL", value_parser = base_url)]
     pub base_url: Option<String>,
-    /// Pack the raw records of the run shown into the site.
+    /// Put the packed raw records into the site: of the run shown, and of every other that
+    /// lies as one packed file.
     #[arg(long)]
     pub records: bool,
 }
@@ -81,15 +83,14 @@ fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<P
     };
     let records = match options.records {
         true => {
-            let id = &runs[0].header.id;
-            let place = results.find(options.run.as_deref().unwrap_or(id))?;
-            Some(publish::pack(&RunFiles::open(&place)?)?)
+            let ids: Vec<&str> = runs.iter().map(|run| run.header.id.as_str()).collect();
+            Some(packed(results, &ids, options.run.as_deref())?)
         }
         false => None,
     };
     let publishing = Publishing {
         base_url: options.base_url.as_deref(),
-        records: records.as_deref(),
+        records: records.as_ref(),
         ..Publishing::default()
     };
     let index = write(repo, &runs, publishing, &authored, &repo.site_dir())?;
@@ -106,6 +107,35 @@ fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<P
         ..publishing
     };
     write(repo, &runs, publishing, &authored, &repo.site_dir())
+}
+
+/// The packed records by run id: the first run's, which the user may have `named`, and those
+/// of every other that lies as one packed file.
+fn packed(
+    results: &Results,
+    ids: &[&str],
+    named: Option<&str>,
+) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    for (index, &id) in ids.iter().enumerate() {
+        let file = format!("{id}{SUFFIX}");
+        let mut files = results.dirs().iter().map(|dir| dir.join(&file));
+        // Links are not followed.
+        let regular = |file: &PathBuf| file.symlink_metadata().is_ok_and(|m| m.is_file());
+        let place = match index {
+            0 => Some(results.find(named.unwrap_or(id))?),
+            _ => files.find(regular),
+        };
+        let Some(place) = place else { continue };
+        let bytes = match place.is_dir() {
+            true => publish::pack(&RunFiles::open(&place)?)?,
+            false => {
+                std::fs::read(&place).with_context(|| format!("reading {}", place.display()))?
+            }
+        };
+        all.insert(id.to_owned(), bytes);
+    }
+    Ok(all)
 }
 
 /// Render the site of all runs into a directory: first the broadest that may be published, or
@@ -276,6 +306,18 @@ mod tests {
         ] {
             assert!(base_url(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn packed_records_are_copied_for_every_run_that_has_them() {
+        let dir = tempfile::tempdir().unwrap();
+        for id in ["a", "b"] {
+            std::fs::write(dir.path().join(format!("{id}{SUFFIX}")), id).unwrap();
+        }
+        let results = Results::at(dir.path());
+        let all = packed(&results, &["b", "not-published", "a"], None).unwrap();
+        let expected = ["a", "b"].map(|id| (id.to_owned(), id.as_bytes().to_vec()));
+        assert_eq!(all, BTreeMap::from(expected));
     }
 
     #[test]

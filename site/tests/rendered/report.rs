@@ -340,6 +340,31 @@ fn the_downloads_are_what_the_page_says_of_them() {
 }
 
 #[test]
+fn every_run_has_its_downloads_and_only_a_packed_one_its_records() {
+    let world = world(vec![run("cpu", 5, 5), run("smoke", 1, 5)]);
+    let mut input = world.input();
+    let earlier = world.runs[1].header.id.clone();
+    let records = BTreeMap::from([(earlier.clone(), b"packed".to_vec())]);
+    input.publishing.records = Some(&records);
+    let pages = site::render(&input).unwrap();
+    html::check(&pages);
+    for run in &world.runs {
+        let id = &run.header.id;
+        let page = html_of(&pages, &format!("run/{id}.html"));
+        for name in ["results.json", "results.csv", "records.sha256"] {
+            let path = format!("data/{id}/{name}");
+            assert!(pages.contains_key(&path), "{path}");
+            assert!(page.contains(&format!("href=\"../{path}\"")), "{path}");
+            let link = format!("href=\"{path}\"");
+            assert!(html_of(&pages, "data.html").contains(&link), "{path}");
+        }
+        let path = format!("data/{id}/records.tar.zst");
+        assert_eq!(pages.contains_key(&path), *id == earlier);
+        assert_eq!(page.contains(&path), *id == earlier);
+    }
+}
+
+#[test]
 fn every_field_of_results_json_is_described() {
     let world = world(vec![run("cpu", 5, 22)]);
     let pages = render(&world);
@@ -406,10 +431,12 @@ fn addresses_and_a_picture_stand_only_where_they_were_given() {
         }
     }
     let mut input = world.input();
+    let id = world.runs[0].header.id.clone();
+    let records = BTreeMap::from([(id, b"gz".to_vec())]);
     input.publishing = site::Publishing {
         base_url: Some("https://a.example/b"),
         picture: Some(b"png"),
-        records: Some(b"gz"),
+        records: Some(&records),
         banner: None,
     };
     let pages = site::render(&input).unwrap();
