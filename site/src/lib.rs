@@ -22,6 +22,7 @@ pub use write::write;
 
 use anyhow::{Context, Result, bail, ensure};
 use authored::Authored;
+use chart::Figure;
 use schema::golden::ParityLimits;
 use schema::hypothesis::Hypotheses;
 use schema::maturity::Maturity;
@@ -176,11 +177,9 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         )?;
         return Ok(site.files);
     };
-    site.page(
-        view::paths::INDEX.into(),
-        "index.html",
-        &view::index::index(newest, &shown, &guide),
-    )?;
+    let index = view::index::index(newest, &shown, &guide);
+    site.page(view::paths::INDEX.into(), "index.html", &index)?;
+    site.charts(newest, view::paths::INDEX, index.figures())?;
     site.page(
         view::paths::COVERAGE.into(),
         "coverage.html",
@@ -203,11 +202,10 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         }
     }
     for scenario in newest.scenarios() {
-        site.page(
-            scenario_path(&scenario.id),
-            "scenario.html",
-            &view::scenario::page(newest, &shown, scenario),
-        )?;
+        let path = scenario_path(&scenario.id);
+        let page = view::scenario::page(newest, &shown, scenario);
+        site.charts(newest, &path, page.figures())?;
+        site.page(path, "scenario.html", &page)?;
     }
     site.report_pages(newest, below, downloads)?;
     let engines = view::index::engines(newest);
@@ -281,6 +279,24 @@ impl Site {
         )?;
         for download in downloads.into_iter().flatten() {
             self.add(download.path, download.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The charts of the page at `path` as files of their own.
+    fn charts<'f>(
+        &mut self,
+        shown: &Shown,
+        path: &str,
+        figures: impl Iterator<Item = &'f Figure>,
+    ) -> Result<()> {
+        let source = view::frame::source(shown, path);
+        let style = theme::chart_style(shown.input.authored);
+        for figure in figures {
+            let file = chart::alone::file(figure, &source, &style)
+                .with_context(|| format!("chart {} of {path}", figure.id))?;
+            let prefix = view::paths::chart_prefix(path);
+            self.add(format!("{prefix}{}.svg", figure.id), file.into_bytes())?;
         }
         Ok(())
     }

@@ -72,6 +72,32 @@ fn every_run_has_its_downloads_and_only_a_packed_one_its_records() {
 }
 
 #[test]
+fn charts_of_the_index_and_of_scenarios_are_files_too() {
+    let world = world(vec![run("cpu", 5, 22)]);
+    let pages = render(&world);
+    html::check(&pages);
+    for (from, path) in [
+        ("index.html", "chart/index.speed-up.svg"),
+        (
+            "scenario/memory.html",
+            "chart/scenario.memory.memory-stack.svg",
+        ),
+    ] {
+        assert!(html_of(&pages, from).contains(&format!("{path}\">SVG</a>")));
+        let svg = html_of(&pages, path);
+        html::read(path, svg).ids(path);
+        for part in [
+            "xmlns=\"http://www.w3.org/2000/svg\"",
+            "prefers-color-scheme:dark",
+            "class=\"title\"",
+            world.runs[0].header.id.as_str(),
+        ] {
+            assert!(svg.contains(part), "{path}: {part}");
+        }
+    }
+}
+
+#[test]
 fn every_field_of_results_json_is_described() {
     let world = world(vec![run("cpu", 5, 22)]);
     let pages = render(&world);
