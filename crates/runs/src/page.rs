@@ -13,7 +13,6 @@ use crate::results::Results;
 use anyhow::{Context, Result, bail, ensure};
 use base::repo::Repo;
 use schema::model::Models;
-use schema::plan::Plan;
 use schema::prices::Prices;
 use schema::run::Run;
 use schema::run_files::{RunFiles, SUFFIX};
@@ -29,7 +28,8 @@ use std::process::ExitCode;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// Run id, path, or `latest` to show first; none: of those that may be published
-    /// the one with the most scenarios, and of equals the newest.
+    /// the one with the most scenarios, of equals that of the largest model, and of equal
+    /// ones the newest.
     pub run: Option<String>,
     /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long)]
@@ -76,7 +76,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
 
 /// Render as the options say.
 fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<PathBuf> {
-    let runs = choose(results, options.run.as_deref())?;
+    let runs = choose(repo, results, options.run.as_deref())?;
     let authored = match options.serve {
         true => read(&repo.root.join("site"))?,
         false => Authored::new(),
@@ -141,18 +141,19 @@ fn packed(
 /// Render the site of all runs into a directory: first the broadest that may be published, or
 /// else the broadest.
 pub fn site(repo: &Repo, results: &Results, dir: &Path) -> Result<PathBuf> {
-    let runs = choose(results, None)?;
+    let runs = choose(repo, results, None)?;
     write(repo, &runs, Publishing::default(), &Authored::new(), dir)
 }
 
 /// All runs that can be shown, that first which is to be.
-fn choose(results: &Results, run: Option<&str>) -> Result<Vec<Run>> {
+fn choose(repo: &Repo, results: &Results, run: Option<&str>) -> Result<Vec<Run>> {
     if let Some(run) = run {
         return Ok(before_others(results, Run::load(&results.find(run)?)?));
     }
     let mut runs = load_all(results, None);
+    let models = repo.listed_models()?;
     // Of equals the first, which is the newest; the others stay newest first.
-    let breadths = runs.iter().map(|run| Reverse(breadth(&run.header.plan)));
+    let breadths = runs.iter().map(|run| Reverse(breadth(run, &models)));
     let Some((broadest, _)) = breadths.enumerate().min_by_key(|(_, breadth)| *breadth) else {
         bail!(
             "{} holds no run to show: make one with `cargo xtask bench-all`",
@@ -168,10 +169,18 @@ fn before_others(results: &Results, first: Run) -> Vec<Run> {
     std::iter::once(first).chain(others).collect()
 }
 
-/// How much of the benchmark a plan is: whether it may be published, and how many
-/// scenarios it has. A run of one scenario must not hide one of all.
-fn breadth(plan: &Plan) -> (bool, usize) {
-    (plan.publishable, plan.scenarios.len())
+/// How much of the benchmark a run is: whether it may be published, how many scenarios it
+/// has, and how many parameters its model. A run of one scenario must not hide one of all,
+/// and of two that have as many a tiny model's must not hide a large one's.
+fn breadth(run: &Run, models: &Models) -> (bool, usize, u64) {
+    let header = &run.header;
+    let brought = header.provenance.model.as_ref();
+    let model = brought.or_else(|| models.get(&header.plan.model));
+    (
+        header.plan.publishable,
+        header.plan.scenarios.len(),
+        model.map_or(0, |model| model.parameters),
+    )
 }
 
 /// Render with `first` shown; the path of the index page.

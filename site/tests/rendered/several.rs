@@ -179,6 +179,15 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
         assert!(batch.contains(word), "{word}: {batch}");
     }
     assert!(pages["guide.html"].contains("run/run-of-1b.html"));
+    let index = html::read("index.html", &pages["index.html"]).text;
+    let answers = part(
+        &index,
+        "Times better than the next",
+        "Who leads, by how much",
+    );
+    for word in ["How sure", "5 launches each", "per M output tokens"] {
+        assert!(answers.contains(word), "{word}: {answers}");
+    }
     // What rests on the other run is linked to its page, not to the shown run's numbers.
     assert!(!pages["guide.html"].contains("scenario/sustained.html#c8"));
 }

@@ -3,11 +3,11 @@
 //! its words. What the data can't say is answered with the command that would measure it.
 
 mod setup;
+mod sure;
 mod workload;
 
 use super::eligible::{Suggestion, eligible, refusal, suggestions};
 use super::frame::Frame;
-use super::noise;
 use super::paths;
 use super::place::{self, RunLine, case_path, target_path};
 use super::{Shown, case_label};
@@ -16,9 +16,9 @@ use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
 use crate::words::{join, plural};
 use serde::Serialize;
-use stats::analysis::Verdict;
 use stats::decide::{BrokenBy, Decision, decide};
 use stats::metrics::Better;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use workload::{Asked, WORKLOADS, Workload};
 
@@ -66,6 +66,12 @@ struct Recommendation {
     short: String,
     /// How far the next is behind.
     ahead: String,
+    /// How sure that is, in a word.
+    certain: &'static str,
+    /// What the word follows from.
+    certain_by: String,
+    /// What its tokens cost at that load.
+    token_cost: String,
     /// When its run started.
     started: String,
     /// Whether it is of the newest run of its machine and model.
@@ -86,7 +92,9 @@ struct Candidate {
 
 /// The page over all runs.
 pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
-    let fit = eligible(shown);
+    let mut fit = eligible(shown);
+    // The larger a model, the more it says of real work: its run comes first.
+    fit.sort_by_key(|run| Reverse(place::parameters(run)));
     let workloads: Vec<WorkloadView> = WORKLOADS
         .iter()
         .map(|workload| workload_view(input, &fit, workload))
@@ -222,6 +230,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
     );
     let title = shown.title(asked.scenario);
     let engine = shown.input.registry.engine(&target.engine);
+    let (certain, certain_by) = sure::certain(&asked, &decision);
     Some(Recommendation {
         anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
         choice: decision.choice.clone(),
@@ -231,7 +240,10 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         case: format!("{title}, {label}"),
         case_path: case_path(shown, &asked.scenario.case_key(asked.case)),
         why: why(&asked, &decision),
-        sure: sure(shown, &asked, &decision),
+        sure: sure::sure(shown, &asked, &decision),
+        certain,
+        certain_by,
+        token_cost: setup::token_cost(shown, target, cell),
         unquantised: unquantised(shown, &asked, &target.precision),
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),
@@ -321,45 +333,6 @@ fn why(asked: &Asked, decision: &Decision) -> String {
             value_of(asked, &decision.choice)
         ),
     }
-}
-
-fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    if let Some(c) = &decision.ahead_of {
-        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-        let interval = interval.unwrap_or_default();
-        let p = c.p_holm.map_or(NONE.into(), fmt::p_value);
-        let verdict = match c.verdict {
-            Verdict::Better => "detectably",
-            _ => "not detectably",
-        };
-        parts.push(format!(
-            "Against the next, {}, it is {ratio} {interval} better, {verdict} so (p {p}, Holm)",
-            c.against
-        ));
-    }
-    let cell = asked.cells.iter().find(|c| c.target == decision.choice);
-    let launches = cell.map_or(0, |cell| cell.invocations);
-    parts.push(format!(
-        "It rests on {} of each target",
-        plural(u64::from(launches), "launch", "launches")
-    ));
-    if let Some(noise) = shown.analysis.noise(asked.metric) {
-        let enlarged = noise::enlarged(noise);
-        parts.push(enlarged.trim_end_matches('.').to_owned());
-    }
-    let planned = shown
-        .targets()
-        .iter()
-        .filter(|t| asked.scenario.runs(&t.id));
-    let absent = planned.count().saturating_sub(asked.cells.len());
-    if absent > 0 {
-        parts.push(format!(
-            "{} no number here and can’t be recommended",
-            plural(absent as u64, "planned target has", "planned targets have")
-        ));
-    }
-    format!("{}.", parts.join(". "))
 }
 
 /// The choice among weights that are not quantised, where the choice is.
