@@ -74,8 +74,6 @@ struct Recommendation {
     token_cost: String,
     /// When its run started.
     started: String,
-    /// Whether it is of the newest run of its machine and model.
-    newest: bool,
 }
 
 #[derive(Clone, Serialize)]
@@ -95,20 +93,32 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
     let mut fit = eligible(shown);
     // The larger a model, the more it says of real work: its run comes first.
     fit.sort_by_key(|run| Reverse(place::parameters(run)));
+    // What the run that speaks for a machine and model did not measure, another of its kind
+    // may have.
+    let is_another = |known: &Shown, run: &Shown| {
+        place::place(known) == place::place(run) && known.run.header.id != run.run.header.id
+    };
+    let mut others = place::publishable(shown);
+    others.retain(|run| fit.iter().any(|known| is_another(known, run)));
     let workloads: Vec<WorkloadView> = WORKLOADS
         .iter()
-        .map(|workload| workload_view(input, &fit, workload))
+        .map(|workload| workload_view(input, &fit, &others, workload))
         .collect();
+    let mut speaking = place::speaking(shown);
+    others.retain(|run| {
+        let path = paths::run_path(&run.run.header.id);
+        let mut recommendations = workloads.iter().flat_map(|w| &w.recommendations);
+        recommendations.any(|r| r.run_path == path)
+    });
+    speaking.extend(others);
     let answer = answer(shown, fit.len() as u64, &workloads);
     GuidePage {
         frame: place::frame(input, paths::GUIDE, "Deployment guide", &answer),
         answer,
         workloads,
-        runs: place::run_lines(shown, &place::speaking(shown), |shown| {
-            match refusal(shown) {
-                Some(why) => format!("no recommendation rests on it: {why}"),
-                None => "recommendations may rest on it".into(),
-            }
+        runs: place::run_lines(shown, &speaking, |shown| match refusal(shown) {
+            Some(why) => format!("no recommendation rests on it: {why}"),
+            None => "recommendations may rest on it".into(),
         }),
     }
 }
@@ -122,8 +132,7 @@ impl GuidePage {
     /// What to take and where that was measured, in a sentence each; empty where nothing was.
     pub fn lead(&self) -> String {
         let of = |work: &WorkloadView| {
-            let newest = work.recommendations.iter().filter(|r| r.newest);
-            let said = newest.map(|r| {
+            let said = work.recommendations.iter().map(|r| {
                 let ahead = match r.ahead.as_str() {
                     NONE => String::new(),
                     ahead => format!(": {ahead}"),
@@ -183,14 +192,24 @@ fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> String {
     }
 }
 
-fn workload_view(input: &Input, fit: &[&Shown], workload: &Workload) -> WorkloadView {
+/// One recommendation for each machine, model and profile: of the run in `fit`, or of one of the
+/// `others` where that one has none.
+fn workload_view(
+    input: &Input,
+    fit: &[&Shown],
+    others: &[&Shown],
+    workload: &Workload,
+) -> WorkloadView {
     let mut recommendations: Vec<Recommendation> = Vec::new();
     let mut covered: BTreeSet<&str> = BTreeSet::new();
-    for shown in fit {
-        let Some(mut found) = recommend(shown, workload) else {
+    for shown in fit.iter().chain(others) {
+        let place = place::place(shown);
+        if recommendations.iter().any(|r| r.place == place) {
+            continue;
+        }
+        let Some(found) = recommend(shown, workload) else {
             continue;
         };
-        found.newest = recommendations.iter().all(|r| r.place != found.place);
         recommendations.push(found);
         covered.extend(shown.targets().iter().map(|t| t.backend.as_str()));
     }
@@ -262,7 +281,6 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
             None => NONE.into(),
         },
         started: shown.run.header.started.clone(),
-        newest: true,
         short: format!(
             "{}{}{}",
             value_of(&asked, &decision.choice),
