@@ -62,7 +62,9 @@
     const inputs = { price: number("price"), busy: number("busy") / 100, kwh: number("kwh") };
     const { prompt, new: out } = form.dataset;
     inputs.api = (Number(prompt) * number("in") + Number(out) * number("out")) / 1e6;
-    const wrong = !(inputs.price > 0) || !(inputs.busy > 0 && inputs.busy <= 1);
+    // Without a price what needs none is computed all the same.
+    const unpriced = Number.isNaN(inputs.price);
+    const wrong = !(unpriced || inputs.price > 0) || !(inputs.busy > 0 && inputs.busy <= 1);
     for (const cell of document.querySelectorAll("[data-k]")) {
       const { k, v, l, h } = cell.dataset;
       const measured = [v, l, h].map((text) => (text === "" ? NaN : Number(text)));
@@ -70,7 +72,9 @@
     }
     document.getElementById("own-said").textContent = wrong
       ? "A price more than 0 and a share of 1 to 100 % are needed."
-      : "The tables are for the numbers above; the first sentence and the chart stay as printed.";
+      : unpriced
+        ? "A price by the hour fills the columns in dollars."
+        : "The tables are for the numbers above; the first sentence and the chart stay as printed.";
   };
   form.addEventListener("input", compute);
   form.addEventListener("submit", (event) => {

@@ -22,6 +22,7 @@ pub use write::write;
 
 use anyhow::{Context, Result, bail, ensure};
 use authored::Authored;
+use chart::Figure;
 use schema::golden::ParityLimits;
 use schema::hypothesis::Hypotheses;
 use schema::maturity::Maturity;
@@ -40,6 +41,7 @@ use stats::analysis::Analysis;
 use std::collections::BTreeMap;
 use template::Templates;
 use view::Shown;
+use view::data::Download;
 use view::guide::GuidePage;
 use view::paths::{engine_path, run_path, scenario_path};
 
@@ -91,8 +93,8 @@ pub struct Publishing<'a> {
     pub base_url: Option<&'a str>,
     /// A picture of the index for link previews (PNG), where one could be taken.
     pub picture: Option<&'a [u8]>,
-    /// The raw records of the first run, packed (`.tar.zst`), where asked for.
-    pub records: Option<&'a [u8]>,
+    /// The raw records of runs by run id, packed (`.tar.zst`), where asked for.
+    pub records: Option<&'a BTreeMap<String, Vec<u8>>>,
     /// What stands above everything on every page, in place of what is said of a profile
     /// with too few samples.
     pub banner: Option<&'a str>,
@@ -154,9 +156,13 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         .zip(analyses)
         .map(|(run, analysis)| Shown::new(input, run, analysis))
         .collect();
-    for (index, run) in shown.iter().enumerate() {
+    let downloads = shown
+        .iter()
+        .map(view::data::downloads)
+        .collect::<Result<Vec<_>>>()?;
+    for (index, (run, files)) in shown.iter().zip(&downloads).enumerate() {
         let path = run_path(&run.run.header.id);
-        site.page(path, "run.html", &view::run::page(run, index == 0))?;
+        site.page(path, "run.html", &view::run::page(run, index == 0, files))?;
     }
     if let Some(feed) = view::data::feed(&shown) {
         site.add(view::paths::FEED.into(), feed.into_bytes())?;
@@ -171,11 +177,9 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         )?;
         return Ok(site.files);
     };
-    site.page(
-        view::paths::INDEX.into(),
-        "index.html",
-        &view::index::index(newest, &shown, &guide),
-    )?;
+    let index = view::index::index(newest, &shown, &guide);
+    site.page(view::paths::INDEX.into(), "index.html", &index)?;
+    site.charts(newest, view::paths::INDEX, index.figures())?;
     site.page(
         view::paths::COVERAGE.into(),
         "coverage.html",
@@ -198,13 +202,12 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         }
     }
     for scenario in newest.scenarios() {
-        site.page(
-            scenario_path(&scenario.id),
-            "scenario.html",
-            &view::scenario::page(newest, &shown, scenario),
-        )?;
+        let path = scenario_path(&scenario.id);
+        let page = view::scenario::page(newest, &shown, scenario);
+        site.charts(newest, &path, page.figures())?;
+        site.page(path, "scenario.html", &page)?;
     }
-    site.report_pages(newest, below)?;
+    site.report_pages(newest, below, downloads)?;
     let engines = view::index::engines(newest);
     site.page(view::paths::ENGINES.into(), "engines.html", &engines)?;
     for id in view::nav::engines_of(input, newest.run) {
@@ -235,9 +238,13 @@ impl Site {
         self.page(view::paths::ROADMAP.into(), "roadmap.html", &page)
     }
 
-    /// Comparison, cost and data of the run that is shown, and the data of the one
-    /// whose micro suites are.
-    fn report_pages(&mut self, newest: &Shown, below: Option<&Shown>) -> Result<()> {
+    /// Comparison and cost of the run that is shown, and the data of all runs.
+    fn report_pages(
+        &mut self,
+        newest: &Shown,
+        below: Option<&Shown>,
+        downloads: Vec<Vec<Download>>,
+    ) -> Result<()> {
         let pairs = view::compare::AllPairs::of(newest);
         self.page(
             view::paths::COMPARE.into(),
@@ -265,14 +272,31 @@ impl Site {
             "assets/cost.js".into(),
             authored::COST_JS.of(newest.input.authored).into(),
         )?;
-        let downloads = view::data::downloads(newest, below)?;
         self.page(
             view::paths::DATA.into(),
             "data.html",
-            &view::data::page(newest, &downloads),
+            &view::data::page(newest, below, &downloads),
         )?;
-        for download in downloads {
+        for download in downloads.into_iter().flatten() {
             self.add(download.path, download.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The charts of the page at `path` as files of their own.
+    fn charts<'f>(
+        &mut self,
+        shown: &Shown,
+        path: &str,
+        figures: impl Iterator<Item = &'f Figure>,
+    ) -> Result<()> {
+        let source = view::frame::source(shown, path);
+        let style = theme::chart_style(shown.input.authored);
+        for figure in figures {
+            let file = chart::alone::file(figure, &source, &style)
+                .with_context(|| format!("chart {} of {path}", figure.id))?;
+            let prefix = view::paths::chart_prefix(path);
+            self.add(format!("{prefix}{}.svg", figure.id), file.into_bytes())?;
         }
         Ok(())
     }

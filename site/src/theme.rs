@@ -103,11 +103,28 @@ pub fn style_sheet(authored: &Authored) -> String {
          @media screen{{[data-theme=dark]{{color-scheme:dark;{dark}}}}}\n\
          @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}\n",
     );
-    for index in 0..SERIES {
-        css.push_str(&format!(".s{index}{{--c:var(--s{index})}}\n"));
-    }
+    css.push_str(&series_rules());
     css.push_str(SITE_CSS.of(authored));
     css
+}
+
+/// The rules of a chart that stands alone: the colours of both themes, and of `assets/site.css`
+/// what is between its two comments on charts.
+pub fn chart_style(authored: &Authored) -> String {
+    let (light, dark) = (LIGHT.properties(), DARK.properties());
+    let mut css = format!(
+        "svg{{{light}}}\n@media screen and (prefers-color-scheme:dark){{svg{{{dark}}}}}\n{}",
+        series_rules()
+    );
+    let rules = SITE_CSS.of(authored).split_once("/* charts */");
+    let rules = rules.and_then(|(_, rest)| rest.split_once("/* end of charts */"));
+    css.push_str(rules.map_or("", |(rules, _)| rules.trim()));
+    css
+}
+
+fn series_rules() -> String {
+    let rule = |index| format!(".s{index}{{--c:var(--s{index})}}\n");
+    (0..SERIES).map(rule).collect()
 }
 
 /// The script as it is sent: without indentation and lines of comment, which a
@@ -208,6 +225,14 @@ mod tests {
             let ratio = contrast(theme.background, &format!("#{mixed}"));
             assert!(ratio >= 4.5, "{ratio:.2}");
         }
+    }
+
+    #[test]
+    fn a_chart_alone_has_its_rules_and_no_others() {
+        let css = chart_style(&Authored::new());
+        assert!(css.contains(".chart text{") && css.contains(".mk{") && css.contains("--s6:"));
+        assert!(css.contains("prefers-color-scheme:dark") && !css.contains("summary"));
+        assert!(!css.contains(['<', '&']), "it stands in XML as it is");
     }
 
     #[test]

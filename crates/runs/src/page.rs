@@ -13,14 +13,14 @@ use crate::results::Results;
 use anyhow::{Context, Result, bail, ensure};
 use base::repo::Repo;
 use schema::model::Models;
-use schema::plan::Plan;
 use schema::prices::Prices;
 use schema::run::Run;
-use schema::run_files::RunFiles;
+use schema::run_files::{RunFiles, SUFFIX};
 use schema::simulation::Simulation;
 use site::Publishing;
 use site::authored::Authored;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,7 +28,8 @@ use std::process::ExitCode;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// Run id, path, or `latest` to show first; none: of those that may be published
-    /// the one with the most scenarios, and of equals the newest.
+    /// the one with the most scenarios, of equals that of the largest model, and of equal
+    /// ones the newest.
     pub run: Option<String>,
     /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long)]
@@ -43,7 +44,8 @@ pub struct Options {
     /// The address that the site will have, for link previews and citations.
     #[arg(long, value_name = "URL", value_parser = base_url)]
     pub base_url: Option<String>,
-    /// Pack the raw records of the run shown into the site.
+    /// Put the packed raw records into the site: of the run shown, and of every other that
+    /// lies as one packed file.
     #[arg(long)]
     pub records: bool,
 }
@@ -74,22 +76,21 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
 
 /// Render as the options say.
 fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<PathBuf> {
-    let runs = choose(results, options.run.as_deref())?;
+    let runs = choose(repo, results, options.run.as_deref())?;
     let authored = match options.serve {
         true => read(&repo.root.join("site"))?,
         false => Authored::new(),
     };
     let records = match options.records {
         true => {
-            let id = &runs[0].header.id;
-            let place = results.find(options.run.as_deref().unwrap_or(id))?;
-            Some(publish::pack(&RunFiles::open(&place)?)?)
+            let ids: Vec<&str> = runs.iter().map(|run| run.header.id.as_str()).collect();
+            Some(packed(results, &ids, options.run.as_deref())?)
         }
         false => None,
     };
     let publishing = Publishing {
         base_url: options.base_url.as_deref(),
-        records: records.as_deref(),
+        records: records.as_ref(),
         ..Publishing::default()
     };
     let index = write(repo, &runs, publishing, &authored, &repo.site_dir())?;
@@ -108,21 +109,51 @@ fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<P
     write(repo, &runs, publishing, &authored, &repo.site_dir())
 }
 
+/// The packed records by run id: the first run's, which the user may have `named`, and those
+/// of every other that lies as one packed file.
+fn packed(
+    results: &Results,
+    ids: &[&str],
+    named: Option<&str>,
+) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    for (index, &id) in ids.iter().enumerate() {
+        let file = format!("{id}{SUFFIX}");
+        let mut files = results.dirs().iter().map(|dir| dir.join(&file));
+        // Links are not followed.
+        let regular = |file: &PathBuf| file.symlink_metadata().is_ok_and(|m| m.is_file());
+        let place = match index {
+            0 => Some(results.find(named.unwrap_or(id))?),
+            _ => files.find(regular),
+        };
+        let Some(place) = place else { continue };
+        let bytes = match place.is_dir() {
+            true => publish::pack(&RunFiles::open(&place)?)?,
+            false => {
+                std::fs::read(&place).with_context(|| format!("reading {}", place.display()))?
+            }
+        };
+        all.insert(id.to_owned(), bytes);
+    }
+    Ok(all)
+}
+
 /// Render the site of all runs into a directory: first the broadest that may be published, or
 /// else the broadest.
 pub fn site(repo: &Repo, results: &Results, dir: &Path) -> Result<PathBuf> {
-    let runs = choose(results, None)?;
+    let runs = choose(repo, results, None)?;
     write(repo, &runs, Publishing::default(), &Authored::new(), dir)
 }
 
 /// All runs that can be shown, that first which is to be.
-fn choose(results: &Results, run: Option<&str>) -> Result<Vec<Run>> {
+fn choose(repo: &Repo, results: &Results, run: Option<&str>) -> Result<Vec<Run>> {
     if let Some(run) = run {
         return Ok(before_others(results, Run::load(&results.find(run)?)?));
     }
     let mut runs = load_all(results, None);
+    let models = repo.listed_models()?;
     // Of equals the first, which is the newest; the others stay newest first.
-    let breadths = runs.iter().map(|run| Reverse(breadth(&run.header.plan)));
+    let breadths = runs.iter().map(|run| Reverse(breadth(run, &models)));
     let Some((broadest, _)) = breadths.enumerate().min_by_key(|(_, breadth)| *breadth) else {
         bail!(
             "{} holds no run to show: make one with `cargo xtask bench-all`",
@@ -138,10 +169,18 @@ fn before_others(results: &Results, first: Run) -> Vec<Run> {
     std::iter::once(first).chain(others).collect()
 }
 
-/// How much of the benchmark a plan is: whether it may be published, and how many
-/// scenarios it has. A run of one scenario must not hide one of all.
-fn breadth(plan: &Plan) -> (bool, usize) {
-    (plan.publishable, plan.scenarios.len())
+/// How much of the benchmark a run is: whether it may be published, how many scenarios it
+/// has, and how many parameters its model. A run of one scenario must not hide one of all,
+/// and of two that have as many a tiny model's must not hide a large one's.
+fn breadth(run: &Run, models: &Models) -> (bool, usize, u64) {
+    let header = &run.header;
+    let brought = header.provenance.model.as_ref();
+    let model = brought.or_else(|| models.get(&header.plan.model));
+    (
+        header.plan.publishable,
+        header.plan.scenarios.len(),
+        model.map_or(0, |model| model.parameters),
+    )
 }
 
 /// Render with `first` shown; the path of the index page.
@@ -276,6 +315,18 @@ mod tests {
         ] {
             assert!(base_url(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn packed_records_are_copied_for_every_run_that_has_them() {
+        let dir = tempfile::tempdir().unwrap();
+        for id in ["a", "b"] {
+            std::fs::write(dir.path().join(format!("{id}{SUFFIX}")), id).unwrap();
+        }
+        let results = Results::at(dir.path());
+        let all = packed(&results, &["b", "not-published", "a"], None).unwrap();
+        let expected = ["a", "b"].map(|id| (id.to_owned(), id.as_bytes().to_vec()));
+        assert_eq!(all, BTreeMap::from(expected));
     }
 
     #[test]

@@ -74,6 +74,17 @@ pub fn usd_per_m_tokens(tok_per_s: Range, usd_per_h: f64, utilisation: f64) -> O
     tok_per_s.under(usd_per_h * MILLION / (HOUR_S * utilisation))
 }
 
+/// Output tokens in an hour of one of the `parts` of a machine, such as its cores: all of them
+/// count, whether they were at work or not.
+pub fn tokens_per_part_h(tok_per_s: Range, parts: u32) -> Option<Range> {
+    tok_per_s.times(HOUR_S / f64::from(parts))
+}
+
+/// Output tokens from a joule.
+pub fn tokens_per_j(j_per_token: Range) -> Option<Range> {
+    j_per_token.under(1.0)
+}
+
 /// Requests that a machine serves in an hour.
 pub fn requests_per_h(requests_per_s: Range, utilisation: f64) -> Option<Range> {
     requests_per_s.times(HOUR_S * utilisation)

@@ -5,6 +5,7 @@
 //! numbers and names and returns a [`Figure`]; it knows no run and no page.
 //! Deliberately absent: a second y axis, a bar with a cut axis, animation.
 
+pub mod alone;
 pub mod axes;
 pub mod ecdf;
 pub mod forest;

@@ -2,14 +2,14 @@
 //! at the reader's own price by the hour.
 //!
 //! A price of the table counts only where its device is the very one that was
-//! measured. Otherwise every number is per dollar of hourly price, which is
-//! arithmetic and no guess. `assets/cost.js` computes the same from the numbers in the
+//! measured. Otherwise the page counts by the core-hour and the joule, and the dollars wait
+//! for the reader's own price. `assets/cost.js` computes the same from the numbers in the
 //! `data-` attributes; without it the page says what it says.
 
 use super::cells::swatch;
 use super::cost_loads::{
-    Basis, PointRow, Sensitivity, UTILISATION, chart, cost, frontier, load, points, ranked,
-    sensitivity,
+    Basis, PointRow, Sensitivity, UTILISATION, chart, cost, frontier, load, per_hour, per_joule,
+    points, ranked, sensitivity,
 };
 use super::cost_prices::{
     Machine, Number, PriceTables, dollars, money, percent, tables, with_interval,
@@ -21,7 +21,7 @@ use crate::chart::Figure;
 use crate::export::on_gpu;
 use crate::fmt::{self, Unit};
 use crate::words::plural;
-use schema::prices::Kind;
+use schema::prices::{Kind, Offer, Prices};
 use schema::profile::Slo;
 use schema::registry::Target;
 use serde::Serialize;
@@ -30,14 +30,17 @@ use stats::cost::{
     saving, usd_per_m_tokens, work,
 };
 
-/// What stands for a price where none applies.
-const UNIT_PRICE: f64 = 1.0;
-
 /// The page.
 #[derive(Serialize)]
 pub struct CostPage {
     frame: Frame,
     answer: String,
+    /// Whether a known price is for this machine.
+    priced: bool,
+    /// What its hour is counted by where none is.
+    hour: &'static str,
+    /// Whether energy was read.
+    has_energy: bool,
     not_shown: String,
     basis: String,
     limits: String,
@@ -78,6 +81,8 @@ struct CostRow {
     path: String,
     load: String,
     tok_per_s: String,
+    per_hour: String,
+    per_joule: String,
     cost: Number,
     requests: Number,
     saving: String,
@@ -93,10 +98,11 @@ pub fn page(shown: &Shown) -> CostPage {
     let prices = shown.input.prices;
     let offer = prices.and_then(|prices| machine.cheapest(prices));
     let api = prices.and_then(|prices| prices.apis.iter().find(|api| api.model == plan.model));
+    let (hour, parts) = machine.hour();
     let basis = Basis {
-        usd_per_h: offer
-            .and_then(|offer| offer.usd_per_machine_h())
-            .unwrap_or(UNIT_PRICE),
+        usd_per_h: offer.and_then(Offer::usd_per_machine_h),
+        hour,
+        parts,
         usd_per_kwh: prices
             .and_then(|prices| prices.electricity.first())
             .map(|row| row.usd_per_kwh),
@@ -132,8 +138,7 @@ pub fn page(shown: &Shown) -> CostPage {
     ));
     let within = slo.is_some();
     let cheapest = ranked(&basis.work, &targets, within).first().copied();
-    let price = money(basis.usd_per_h);
-    let answer = sentence(&basis, &targets, within, offer.is_some());
+    let answer = sentence(&basis, &targets, within);
     let work = &basis.work;
     CostPage {
         frame: Frame::new(
@@ -143,31 +148,14 @@ pub fn page(shown: &Shown) -> CostPage {
             "What a token costs",
             &answer,
         ),
+        priced: basis.usd_per_h.is_some(),
+        hour,
+        has_energy: work.points.iter().any(|p| p.j_per_token.is_some()),
         not_shown: not_shown(shown, &machine),
-        basis: match (offer, prices) {
-            (Some(offer), _) => format!(
-                "Measured on {}. {} asks {price} an hour for this device ({}, {}); the price is the \
-                 lowest of the table below that is for it.",
-                machine.words(),
-                offer.provider,
-                offer.product,
-                offer.source.date
-            ),
-            (None, Some(prices)) => format!(
-                "Measured on {}. No offer in the price table of {} is this machine, so all costs are \
-                 for {price} an hour: multiply them by your own price, or type it in. Applying another \
-                 machine’s price to these measurements would be an extrapolation.",
-                machine.words(),
-                prices.date
-            ),
-            (None, None) => format!(
-                "Measured on {}. There is no price table, so all costs are for {price} an hour.",
-                machine.words()
-            ),
-        },
+        basis: rests_on(&machine, offer.zip(basis.usd_per_h), prices),
         limits,
         inputs: Inputs {
-            usd_per_h: basis.usd_per_h.to_string(),
+            usd_per_h: basis.usd_per_h.map(|v| v.to_string()).unwrap_or_default(),
             utilisation_percent: (UTILISATION * 100.0).to_string(),
             usd_per_kwh: basis.usd_per_kwh.map(|v| v.to_string()).unwrap_or_default(),
             api_input: basis.api.map(|a| a.0.to_string()).unwrap_or_default(),
@@ -178,7 +166,10 @@ pub fn page(shown: &Shown) -> CostPage {
         chart: chart(shown, &basis, &targets, within, &answer),
         frontier: frontier(shown, &basis, &targets),
         points: points(shown, &basis, &targets),
-        sensitivity: cheapest.map(|point| sensitivity(&basis, point)),
+        sensitivity: basis
+            .usd_per_h
+            .zip(cheapest)
+            .map(|(price, point)| sensitivity(price, point)),
         work: format!(
             "prompts of {} tokens, {} tokens out",
             work.prompt_tokens, work.new_tokens
@@ -186,6 +177,41 @@ pub fn page(shown: &Shown) -> CostPage {
         answer,
         groups,
         prices: prices.map(tables),
+    }
+}
+
+/// Which price the dollars are computed with, or why there are none and what they would take.
+fn rests_on(machine: &Machine, priced: Option<(&Offer, f64)>, prices: Option<&Prices>) -> String {
+    let words = machine.words();
+    let (hour, parts) = machine.hour();
+    let counted = match parts {
+        1 => format!("tokens are counted by the {hour}"),
+        _ => format!(
+            "tokens are counted by the {hour}, an hour of one of the {parts} CPUs, all of which count \
+             whether they were at work or not"
+        ),
+    };
+    let own = "Your own price, typed in below, fills the columns in dollars.";
+    match (priced, prices) {
+        (Some((offer, price)), _) => format!(
+            "Measured on {words}. {} asks {} an hour for this device ({}, {}); the price is the \
+             lowest of the table below that is for it.",
+            offer.provider,
+            money(price),
+            offer.product,
+            offer.source.date
+        ),
+        (None, Some(prices)) => format!(
+            "Measured on {words}. No offer in the price table of {} is this machine, and applying \
+             another machine’s price to these measurements would be an extrapolation, so {counted}. \
+             {} {own}",
+            prices.date,
+            machine.wanted()
+        ),
+        (None, None) => format!(
+            "Measured on {words}. There is no price table, so {counted}. {} {own}",
+            machine.wanted()
+        ),
     }
 }
 
@@ -256,6 +282,8 @@ fn row(
         path: target_path(shown, &target.id),
         load: fmt::NONE.into(),
         tok_per_s: fmt::NONE.into(),
+        per_hour: fmt::NONE.into(),
+        per_joule: fmt::NONE.into(),
         cost: Number::none(),
         requests: Number::none(),
         saving: fmt::NONE.into(),
@@ -272,6 +300,8 @@ fn row(
     };
     row.load = load(shown, point);
     row.tok_per_s = with_interval(Unit::TokPerS, point.tok_per_s);
+    row.per_hour = per_hour(basis, point);
+    row.per_joule = per_joule(point).unwrap_or_else(|| fmt::NONE.into());
     row.cost = cost(basis, point);
     let per_h = requests_per_h(point.requests_per_s, UTILISATION);
     row.requests = Number::of(
@@ -293,15 +323,16 @@ fn row(
         row.energy = Number::of("energy", energy, usd.map(dollars));
     }
     let work = &basis.work;
-    let share = basis.api.and_then(|(input, output)| {
+    let share = basis.api.zip(basis.usd_per_h);
+    let share = share.and_then(|((input, output), usd_per_h)| {
         let request = api_usd_per_request(work.prompt_tokens, work.new_tokens, input, output);
-        break_even_utilisation(point.requests_per_s, basis.usd_per_h, request)
+        break_even_utilisation(point.requests_per_s, usd_per_h, request)
     });
     row.break_even = Number::of("even", point.requests_per_s, share.map(percent));
     row
 }
 
-fn sentence(basis: &Basis, targets: &[&Target], within: bool, priced: bool) -> String {
+fn sentence(basis: &Basis, targets: &[&Target], within: bool) -> String {
     let ranked = ranked(&basis.work, targets, within);
     let limits = if within { " within the limits" } else { "" };
     let Some(best) = ranked.first() else {
@@ -309,27 +340,38 @@ fn sentence(basis: &Basis, targets: &[&Target], within: bool, priced: bool) -> S
             "No target of this run was measured under a load{limits}, so no cost can be stated."
         );
     };
-    let usd = usd_per_m_tokens(best.tok_per_s, basis.usd_per_h, UTILISATION);
-    let mut text = format!(
-        "At {} an hour{}, a million output tokens cost {} with {}, the least of {}{limits}",
-        money(basis.usd_per_h),
-        if priced {
-            ""
-        } else {
-            " (no real price: see below)"
-        },
-        usd.map_or(fmt::NONE.into(), dollars),
-        best.target,
-        plural(ranked.len() as u64, "target", "targets"),
-    );
+    let of = plural(ranked.len() as u64, "target", "targets");
+    let mut text = match basis.usd_per_h {
+        Some(price) => {
+            let usd = usd_per_m_tokens(best.tok_per_s, price, UTILISATION);
+            format!(
+                "At {} an hour, a million output tokens cost {} with {}, the least of {of}{limits}",
+                money(price),
+                usd.map_or(fmt::NONE.into(), dollars),
+                best.target,
+            )
+        }
+        None => format!(
+            "{} gives {} output tokens a {}, the most of {of}{limits}",
+            best.target,
+            per_hour(basis, best),
+            basis.hour
+        ),
+    };
     if let Some(next) = ranked.get(1)
         && let Some(less) = saving(&best.by_invocation, &next.by_invocation)
     {
-        text.push_str(&format!(
-            "; that is {} less than with {}",
-            percent(less),
-            next.target
-        ));
+        let (less, next) = (percent(less), &next.target);
+        text.push_str(&match basis.usd_per_h {
+            Some(_) => format!("; that is {less} less than with {next}"),
+            None => {
+                format!("; the same tokens take {less} less time of the machine than with {next}")
+            }
+        });
+    }
+    let per_joule = per_joule(best).filter(|_| basis.usd_per_h.is_none());
+    if let Some(tokens) = per_joule {
+        text.push_str(&format!("; a joule gives {tokens} tokens"));
     }
     text.push('.');
     text

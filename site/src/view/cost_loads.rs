@@ -15,7 +15,7 @@ use crate::fmt::Unit;
 use crate::words::lower_first;
 use schema::registry::Target;
 use serde::Serialize;
-use stats::cost::{Point, Range, Work, usd_per_m_tokens};
+use stats::cost::{Point, Range, Work, tokens_per_j, tokens_per_part_h, usd_per_m_tokens};
 
 /// The page's own assumption on utilisation; a reader changes it.
 pub const UTILISATION: f64 = 1.0;
@@ -25,8 +25,12 @@ const UTILISATIONS: [f64; 4] = [1.0, 0.5, 0.25, 0.1];
 
 /// Everything that the page's numbers are computed with.
 pub struct Basis {
-    /// $ an hour for the machine.
-    pub usd_per_h: f64,
+    /// $ an hour for the machine; `None` where no known price is for it.
+    pub usd_per_h: Option<f64>,
+    /// What its hour is counted by without a price, e.g. `core-hour`.
+    pub hour: &'static str,
+    /// How many of those an hour of the machine has.
+    pub parts: u32,
     /// $ a kilowatt-hour.
     pub usd_per_kwh: Option<f64>,
     /// $ per million prompt and output tokens.
@@ -35,12 +39,24 @@ pub struct Basis {
     pub work: Work,
 }
 
+impl Basis {
+    /// What a load is drawn by: $ per million output tokens, or the tokens of an hour where
+    /// there is no price.
+    fn measure(&self, point: &Point) -> Option<Range> {
+        match self.usd_per_h {
+            Some(price) => usd_per_m_tokens(point.tok_per_s, price, UTILISATION),
+            None => tokens_per_part_h(point.tok_per_s, self.parts),
+        }
+    }
+}
+
 /// One measured load.
 #[derive(Serialize)]
 pub struct PointRow {
     swatch: String,
     target: String,
     load: String,
+    per_hour: String,
     cost: Number,
     user: String,
     slo: &'static str,
@@ -57,8 +73,23 @@ pub struct Sensitivity {
 
 /// What a million output tokens cost there.
 pub fn cost(basis: &Basis, point: &Point) -> Number {
-    let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h, UTILISATION);
+    let price = basis.usd_per_h;
+    let usd = price.and_then(|price| usd_per_m_tokens(point.tok_per_s, price, UTILISATION));
     Number::of("cost", point.tok_per_s, usd.map(dollars))
+}
+
+/// The output tokens of a core's hour, or of whatever an hour is counted by.
+pub fn per_hour(basis: &Basis, point: &Point) -> String {
+    tokens_per_part_h(point.tok_per_s, basis.parts).map_or(fmt::NONE.into(), tokens)
+}
+
+/// The output tokens from a joule; `None` where no counter was read.
+pub fn per_joule(point: &Point) -> Option<String> {
+    point.j_per_token.and_then(tokens_per_j).map(tokens)
+}
+
+fn tokens(count: Range) -> String {
+    with_interval(Unit::Plain, count)
 }
 
 /// A load in words.
@@ -100,6 +131,7 @@ pub fn points(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Vec<PointRow
             swatch: swatch(shown, &point.target),
             target: point.target.clone(),
             load: load(shown, point),
+            per_hour: per_hour(basis, point),
             cost: cost(basis, point),
             user: point
                 .user_tok_per_s
@@ -115,7 +147,7 @@ pub fn points(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Vec<PointRow
 }
 
 /// What a load costs if the price or the utilisation is another.
-pub fn sensitivity(basis: &Basis, point: &Point) -> Sensitivity {
+pub fn sensitivity(usd_per_h: f64, point: &Point) -> Sensitivity {
     Sensitivity {
         target: point.target.clone(),
         heads: UTILISATIONS
@@ -129,7 +161,7 @@ pub fn sensitivity(basis: &Basis, point: &Point) -> Sensitivity {
                     percent => format!("+{percent} %"),
                 };
                 let cells = UTILISATIONS.map(|share| {
-                    let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h * factor, share);
+                    let usd = usd_per_m_tokens(point.tok_per_s, usd_per_h * factor, share);
                     Number {
                         price_factor: factor.to_string(),
                         utilisation: share.to_string(),
@@ -150,15 +182,28 @@ pub fn chart(
     within: bool,
     finding: &str,
 ) -> Option<Figure> {
-    let price = money(basis.usd_per_h);
+    let hour = basis.hour;
+    let (marker, axis_label) = match basis.usd_per_h.map(money) {
+        Some(price) => (
+            format!(
+                "dollars for a million output tokens at {price} an hour and a machine that is \
+                 always busy; whiskers: 95 % interval. Left is cheaper. The axis is logarithmic, and \
+                 another price moves all markers alike."
+            ),
+            format!("$ per million output tokens at {price} an hour"),
+        ),
+        None => (
+            format!(
+                "output tokens a {hour} of a machine that is always busy; whiskers: 95 % interval. \
+                 Right is better. The axis is logarithmic."
+            ),
+            format!("output tokens a {hour}"),
+        ),
+    };
     let rows: Vec<Row> = ranked(&basis.work, targets, within)
         .into_iter()
         .filter_map(|point| {
-            let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h, UTILISATION)?;
-            let estimate = Estimate {
-                value: usd.value,
-                ci: usd.ci95,
-            };
+            let estimate = estimate(basis.measure(point)?);
             Some(Row {
                 label: point.target.clone(),
                 style: shown.style(&point.target),
@@ -172,12 +217,8 @@ pub fn chart(
         Forest {
             id: "cost".into(),
             finding: finding.trim_end_matches('.').to_owned(),
-            reading: format!(
-                "Marker: dollars for a million output tokens at {price} an hour and a machine that is \
-                 always busy; whiskers: 95 % interval. Left is cheaper. The axis is logarithmic, and \
-                 another price moves all markers alike."
-            ),
-            axis_label: format!("$ per million output tokens at {price} an hour"),
+            reading: format!("Marker: {marker}"),
+            axis_label,
             unit: Unit::Plain,
             kind: AxisKind::Log,
             reference: None,
@@ -202,8 +243,7 @@ pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Fig
     let mut undominated = Vec::new();
     for point in basis.work.points.iter().filter(of_targets) {
         let name = point.target.clone();
-        let usd = usd_per_m_tokens(point.tok_per_s, basis.usd_per_h, UTILISATION);
-        let Some((user, usd)) = point.user_tok_per_s.zip(usd) else {
+        let Some((user, measure)) = point.user_tok_per_s.zip(basis.measure(point)) else {
             missing.push((name, "no end-to-end latency was measured".into()));
             continue;
         };
@@ -215,33 +255,48 @@ pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Fig
             note: load(shown, point),
             style: shown.style(&point.target),
             x: estimate(user),
-            y: estimate(usd),
+            y: estimate(measure),
             rests_on: format!("{} launches", point.by_invocation.len()),
         });
     }
     if points.len() < 2 {
         return None;
     }
+    let best = undominated.join(", ");
+    let (finding, about, label) = match basis.usd_per_h.map(money) {
+        Some(price) => (
+            format!(
+                "By the estimates, no other target is both cheaper and faster for a user than {best}"
+            ),
+            format!(
+                "Each mark is one target at one load, at {price} an hour and a machine that is \
+                 always busy. Another price moves all marks alike."
+            ),
+            "$ per million output tokens".to_owned(),
+        ),
+        None => (
+            format!(
+                "By the estimates, no other target both gives more tokens a {} and is faster for a \
+                 user than {best}",
+                basis.hour
+            ),
+            "Each mark is one target at one load, on a machine that is always busy.".into(),
+            format!("output tokens a {}", basis.hour),
+        ),
+    };
     let figure = Frontier {
         id: "frontier".into(),
-        finding: format!(
-            "By the estimates, no other target is both cheaper and faster for a user than {}",
-            undominated.join(", ")
-        ),
-        about: format!(
-            "Each mark is one target at one load, at {} an hour and a machine that is always busy. \
-             Another price moves all marks alike.",
-            money(basis.usd_per_h)
-        ),
+        finding,
+        about,
         x: Direction {
             label: "output tokens per second for each user, the wait included".into(),
             unit: Unit::TokPerS,
             more_is_better: true,
         },
         y: Direction {
-            label: "$ per million output tokens".into(),
+            label,
             unit: Unit::Plain,
-            more_is_better: false,
+            more_is_better: basis.usd_per_h.is_none(),
         },
         points,
         missing,

@@ -50,6 +50,31 @@ impl Machine {
             .min_by(|a, b| price(a).total_cmp(&price(b)))
     }
 
+    /// What its hour is counted by where it has no price, and how many of those it has.
+    pub fn hour(&self) -> (&'static str, u32) {
+        match (self.kind, self.cpus) {
+            (Kind::Gpu, _) => ("GPU-hour", 1),
+            (Kind::Cpu, 0) => ("machine-hour", 1),
+            (Kind::Cpu, cpus) => ("core-hour", cpus),
+        }
+    }
+
+    /// What must be known so that a price by the hour may be applied to it.
+    pub fn wanted(&self) -> String {
+        let device = match self.device.is_empty() {
+            true => "the name of its device, which could not be read here",
+            false => "the model of its device, as exactly as the provider states it",
+        };
+        let size = match self.kind {
+            Kind::Gpu => "",
+            Kind::Cpu => ", an instance type with this processor and as many CPUs",
+        };
+        format!(
+            "A price takes {device}{size}, and what that costs by the hour, in which region, with \
+             the page and the day that it was read."
+        )
+    }
+
     /// In words.
     pub fn words(&self) -> String {
         let device = match self.device.is_empty() {

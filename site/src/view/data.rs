@@ -29,9 +29,15 @@ pub struct Download {
     pub bytes: Vec<u8>,
 }
 
-/// The files of the run that is shown, and of the one whose micro suites are (`below`),
-/// which may be another.
-pub fn downloads(shown: &Shown, below: Option<&Shown>) -> Result<Vec<Download>> {
+impl Download {
+    /// Its file name.
+    fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// The files of one run.
+pub fn downloads(shown: &Shown) -> Result<Vec<Download>> {
     let (run, analysis) = (shown.run, shown.analysis);
     let rows = export::rows(run, analysis);
     let dir = format!("data/{}", slug(&run.header.id));
@@ -55,34 +61,42 @@ pub fn downloads(shown: &Shown, below: Option<&Shown>) -> Result<Vec<Download>> 
             bytes: sha256_list(run).into_bytes(),
         },
     ];
-    all.extend(below.map(suites_csv).transpose()?);
-    if let Some(records) = shown.input.publishing.records {
+    if !run.header.plan.micro.is_empty() {
+        all.push(suites_csv(shown)?);
+    }
+    let packed = shown.input.publishing.records;
+    if let Some(records) = packed.and_then(|packed| packed.get(&run.header.id)) {
         all.push(Download {
             path: format!("{dir}/records.tar.zst"),
             about: "The raw records: every request with every stamp, and what surrounds them"
                 .into(),
-            media: "application/gzip",
-            bytes: records.to_vec(),
+            media: "application/zstd",
+            bytes: records.clone(),
         });
     }
     Ok(all)
 }
 
 /// The rows of a run's micro suites.
-fn suites_csv(below: &Shown) -> Result<Download> {
-    let suites = below.micro.iter();
+fn suites_csv(shown: &Shown) -> Result<Download> {
+    let suites = shown.micro.iter();
     let rows: Vec<_> = suites
-        .flat_map(|suite| export::suite_rows(below.run, suite))
+        .flat_map(|suite| export::suite_rows(shown.run, suite))
         .collect();
-    let id = &below.run.header.id;
     Ok(Download {
-        path: format!("data/{}/micro.csv", slug(id)),
+        path: suites_path(shown.run),
         about: format!(
-            "What the micro suites of run {id} give, as tidy rows with the same columns"
+            "What the micro suites of run {} give, as tidy rows with the same columns",
+            shown.run.header.id
         ),
         media: "text/csv",
         bytes: export::csv(&rows)?.into_bytes(),
     })
+}
+
+/// Path of [`suites_csv`].
+fn suites_path(run: &Run) -> String {
+    format!("data/{}/micro.csv", slug(&run.header.id))
 }
 
 /// `<sha256>  <file>` a line, as sha256sum prints it. A name that would break a line
@@ -104,7 +118,7 @@ fn sha256_list(run: &Run) -> String {
 pub struct DataPage {
     frame: Frame,
     answer: String,
-    files: Vec<FileRow>,
+    files: Vec<DownloadRow>,
     runs: Vec<RunRow>,
     has_records: bool,
     columns: Vec<(&'static str, &'static str)>,
@@ -112,13 +126,27 @@ pub struct DataPage {
     json_ld: String,
 }
 
+/// A download as the pages list it.
 #[derive(Serialize)]
-struct FileRow {
+pub struct DownloadRow {
     path: String,
     name: String,
     about: String,
     size: String,
     sha256: String,
+}
+
+impl DownloadRow {
+    /// The row of a download.
+    pub fn of(download: &Download) -> Self {
+        Self {
+            path: download.path.clone(),
+            name: download.name().to_owned(),
+            about: download.about.clone(),
+            size: fmt::quantity(Unit::Bytes, download.bytes.len() as f64),
+            sha256: sha256_hex(&download.bytes),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -130,6 +158,8 @@ struct RunRow {
     files: String,
     requests: String,
     shown: bool,
+    /// Path and file name.
+    downloads: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -145,10 +175,15 @@ struct TypeView {
     fields: Vec<[String; 3]>,
 }
 
-/// The page, with the files that go with it.
-pub fn page(shown: &Shown, downloads: &[Download]) -> DataPage {
+/// The page. `below` is the run whose micro suites are shown, and `downloads` are every run's,
+/// in the order of the runs.
+pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -> DataPage {
     let input = shown.input;
     let run = shown.run;
+    let suites = below.map(|below| suites_path(below.run));
+    let others = downloads.iter().skip(1).flatten();
+    let others = others.filter(|download| suites.as_ref() == Some(&download.path));
+    let listed: Vec<&Download> = downloads.iter().take(1).flatten().chain(others).collect();
     let (files, requests) = counts(run);
     let answer = format!(
         "Every number of these pages is computed from {} with {} of run {}; here they are for \
@@ -159,26 +194,20 @@ pub fn page(shown: &Shown, downloads: &[Download]) -> DataPage {
     );
     DataPage {
         frame: Frame::new(input, Some(run), paths::DATA, "The data", &answer),
-        files: downloads
+        files: listed
             .iter()
-            .map(|download| FileRow {
-                path: download.path.clone(),
-                name: download
-                    .path
-                    .rsplit('/')
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned(),
-                about: download.about.clone(),
-                size: fmt::quantity(Unit::Bytes, download.bytes.len() as f64),
-                sha256: sha256_hex(&download.bytes),
-            })
+            .map(|download| DownloadRow::of(download))
             .collect(),
-        runs: input.runs.iter().map(|other| run_row(other, run)).collect(),
+        runs: input
+            .runs
+            .iter()
+            .zip(downloads)
+            .map(|(other, files)| run_row(other, run, files))
+            .collect(),
         has_records: input.publishing.records.is_some(),
         columns: COLUMNS.to_vec(),
         formats: formats(),
-        json_ld: json_ld(shown, downloads, &answer),
+        json_ld: json_ld(shown, &listed, &answer),
         answer,
     }
 }
@@ -190,7 +219,7 @@ fn counts(run: &Run) -> (u64, u64) {
     (logs().count() as u64, timed.sum())
 }
 
-fn run_row(run: &Run, shown: &Run) -> RunRow {
+fn run_row(run: &Run, shown: &Run, downloads: &[Download]) -> RunRow {
     let (files, requests) = counts(run);
     RunRow {
         id: run.header.id.clone(),
@@ -200,6 +229,10 @@ fn run_row(run: &Run, shown: &Run) -> RunRow {
         files: fmt::count(files),
         requests: fmt::count(requests),
         shown: run.header.id == shown.header.id,
+        downloads: downloads
+            .iter()
+            .map(|download| (download.path.clone(), download.name().to_owned()))
+            .collect(),
     }
 }
 
@@ -262,7 +295,7 @@ pub fn feed(all: &[Shown]) -> Option<String> {
 }
 
 /// schema.org's Dataset, as a script that nothing runs.
-fn json_ld(shown: &Shown, downloads: &[Download], about: &str) -> String {
+fn json_ld(shown: &Shown, downloads: &[&Download], about: &str) -> String {
     let header = &shown.run.header;
     let at = |path: &str| match shown.input.publishing.base_url {
         Some(_) => published(shown.input, path),

@@ -9,7 +9,7 @@ use super::guide::{GuidePage, WorkloadView};
 use super::history::history;
 use super::maturity::Other;
 use super::nav::engines_of;
-use super::paths::{ENGINES, INDEX, engine_path, run_path, scenario_path};
+use super::paths::{ENGINES, INDEX, chart_prefix, engine_path, run_path, scenario_path};
 use super::primary::{LegendEntry, legend};
 use super::tables::target_path;
 use super::{Shown, case_label, maturity, standing};
@@ -42,6 +42,7 @@ pub struct Index {
     columns: Vec<Column>,
     rows: Vec<Row>,
     legend: Vec<LegendEntry>,
+    alone: String,
     chart: Figure,
     history: Option<Figure>,
     scenarios: Vec<Card>,
@@ -96,6 +97,13 @@ pub struct Empty {
     frame: Frame,
     scenarios: Vec<Card>,
     engines: Vec<Card>,
+}
+
+impl Index {
+    /// The charts.
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        std::iter::once(&self.chart).chain(&self.history)
+    }
 }
 
 /// The index of a site without a run.
@@ -170,6 +178,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         columns: columns(shown),
         rows: rows(shown),
         legend: legend(shown),
+        alone: chart_prefix(INDEX),
         chart: speed_up(shown, None),
         history: history(all),
         scenarios: shown

@@ -43,6 +43,15 @@ pub fn scenario_path(id: &str) -> String {
     format!("scenario/{}.html", slug(id))
 }
 
+/// What the path of every chart of a page begins with, where it is a file of its own; the
+/// chart's id and `.svg` follow.
+pub fn chart_prefix(page: &str) -> String {
+    format!(
+        "chart/{}.",
+        page.trim_end_matches(".html").replace('/', ".")
+    )
+}
+
 /// Path of an engine's page.
 pub fn engine_path(id: &str) -> String {
     format!("engine/{}.html", slug(id))

@@ -1,6 +1,7 @@
 //! A run's page: everything needed to judge it, check it and do it again.
 
 use super::cells::{status_words, swatch};
+use super::data::{Download, DownloadRow};
 use super::disturbances::Disturbances;
 use super::engine::verified_scope;
 use super::frame::Frame;
@@ -45,6 +46,7 @@ pub struct RunPage {
     order: Vec<(String, String)>,
     files: Vec<FileRow>,
     files_summary: String,
+    downloads: Vec<DownloadRow>,
 }
 
 #[derive(Serialize)]
@@ -93,8 +95,8 @@ struct FileRow {
     reason: String,
 }
 
-/// The page of one run; `latest` where it is the one the site shows.
-pub fn page(shown: &Shown, latest: bool) -> RunPage {
+/// The page of one run, with its `downloads`; `latest` where it is the one the site shows.
+pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
     let header = &shown.run.header;
     let provenance = &header.provenance;
     let table = |title, what, map: &std::collections::BTreeMap<String, String>| HashTable {
@@ -142,6 +144,7 @@ pub fn page(shown: &Shown, latest: bool) -> RunPage {
         order: order(shown),
         files: records().map(file_row).collect(),
         files_summary: plural(records().count() as u64, "record file", "record files"),
+        downloads: downloads.iter().map(DownloadRow::of).collect(),
     }
 }
 

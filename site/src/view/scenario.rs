@@ -4,7 +4,7 @@
 use super::figures::{along_axis, distribution};
 use super::fits::ScalingTable;
 use super::frame::Frame;
-use super::paths::scenario_path;
+use super::paths::{chart_prefix, scenario_path};
 use super::primary::{LegendEntry, legend};
 use super::reuse::ReuseTable;
 use super::standing::promises;
@@ -39,6 +39,7 @@ pub struct ScenarioPage {
     axis: &'static str,
     metrics: Vec<MetricWords>,
     legend: Vec<LegendEntry>,
+    alone: String,
     figures: Vec<Figure>,
     scaling: Option<ScalingTable>,
     reuse: Option<ReuseTable>,
@@ -76,6 +77,14 @@ struct CaseView {
     /// How far stamps may be off; empty where nobody looked.
     stamps: String,
     figures: Vec<Figure>,
+}
+
+impl ScenarioPage {
+    /// The charts, those of its cases last.
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        let of_cases = self.cases.iter().flat_map(|case| &case.figures);
+        self.figures.iter().chain(of_cases)
+    }
 }
 
 /// A metric in words.
@@ -148,6 +157,7 @@ pub fn page(shown: &Shown, all: &[Shown], scenario: &PlannedScenario) -> Scenari
         },
         axis: scenario.axis.label(),
         legend: legend(shown),
+        alone: chart_prefix(&scenario_path(&scenario.id)),
         figures: exhibits::memory(shown, scenario)
             .into_iter()
             .chain(

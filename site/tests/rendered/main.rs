@@ -1,6 +1,7 @@
 //! The site rendered from made-up runs, and what must stand on its pages.
 
 mod common;
+mod downloads;
 mod exhibits;
 mod hostile;
 #[path = "common/html.rs"]

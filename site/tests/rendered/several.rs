@@ -179,6 +179,11 @@ fn a_large_model_s_run_is_recommended_from_though_another_is_shown() {
         assert!(batch.contains(word), "{word}: {batch}");
     }
     assert!(pages["guide.html"].contains("run/run-of-1b.html"));
+    let index = html::read("index.html", &pages["index.html"]).text;
+    let answers = part(&index, "Times better than", "Who leads, by");
+    for word in ["How sure", "5 launches each", "per M output tokens"] {
+        assert!(answers.contains(word), "{word}: {answers}");
+    }
     // What rests on the other run is linked to its page, not to the shown run's numbers.
     assert!(!pages["guide.html"].contains("scenario/sustained.html#c8"));
 }
@@ -232,6 +237,24 @@ fn of_the_same_machine_model_and_profile_only_the_broadest_run_speaks() {
     let text = &pages(&world)["guide.html"];
     assert_eq!(text.matches("id=\"batch-").count(), 1);
     assert!(text.contains("id=\"batch-an-older-one\""));
+}
+
+#[test]
+fn work_that_the_broadest_run_lacks_is_taken_from_another_of_its_kind() {
+    let mut world = world(vec![run("cpu", 5, 22), named(run("cpu", 5, 22), "older")]);
+    large(&mut world, 0);
+    large(&mut world, 1);
+    let first = &mut world.runs[0];
+    first.header.plan.scenarios.retain(|s| s.id != "memory");
+    first
+        .header
+        .plan
+        .launches
+        .retain(|l| l.scenario != "memory");
+    first.launches.retain(|log| log.launch.scenario != "memory");
+    let guide = &pages(&world)["guide.html"];
+    assert!(guide.contains("id=\"little-memory-older\""), "{guide}");
+    assert_eq!(guide.matches("id=\"batch-").count(), 1);
 }
 
 #[test]

@@ -164,7 +164,8 @@ fn media(target: &str) -> &'static str {
         Some("json") => "application/json",
         Some("csv") => "text/csv; charset=utf-8",
         Some("png") => "image/png",
-        Some("gz") => "application/gzip",
+        Some("svg") => "image/svg+xml",
+        Some("zst") => "application/zstd",
         Some("sha256") => "text/plain; charset=utf-8",
         _ => "text/html; charset=utf-8",
     }

@@ -40,6 +40,20 @@ fn where_the_interval_reaches_zero_the_cost_has_no_upper_bound() {
 }
 
 #[test]
+fn tokens_without_a_price_are_counted_by_the_core_hour_and_the_joule() {
+    // 10 tok/s on two cores are 36 000 tokens an hour, half of them of each core.
+    let tokens = tokens_per_part_h(range(10.0, Some((8.0, 12.0))), 2).unwrap();
+    assert!(close(tokens.value, 18_000.0));
+    let (low, high) = tokens.ci95.unwrap();
+    assert!(close(low, 14_400.0) && close(high, 21_600.0));
+    assert_eq!(tokens_per_part_h(range(10.0, None), 0), None);
+    let tokens = tokens_per_j(range(4.0, Some((2.0, 5.0)))).unwrap();
+    assert!(close(tokens.value, 0.25));
+    assert_eq!(tokens.ci95, Some((0.2, 0.5)));
+    assert_eq!(tokens_per_j(range(0.0, None)), None);
+}
+
+#[test]
 fn requests_energy_and_the_price_of_an_api() {
     let requests = requests_per_h(range(2.0, Some((1.5, 2.5))), 0.25).unwrap();
     assert!(close(requests.value, 1800.0));

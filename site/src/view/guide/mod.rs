@@ -3,11 +3,11 @@
 //! its words. What the data can't say is answered with the command that would measure it.
 
 mod setup;
+mod sure;
 mod workload;
 
 use super::eligible::{Suggestion, eligible, refusal, suggestions};
 use super::frame::Frame;
-use super::noise;
 use super::paths;
 use super::place::{self, RunLine, case_path, target_path};
 use super::{Shown, case_label};
@@ -16,9 +16,9 @@ use crate::fmt::{self, NONE, Unit};
 use crate::html::slug;
 use crate::words::{join, plural};
 use serde::Serialize;
-use stats::analysis::Verdict;
 use stats::decide::{BrokenBy, Decision, decide};
 use stats::metrics::Better;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use workload::{Asked, WORKLOADS, Workload};
 
@@ -66,10 +66,14 @@ struct Recommendation {
     short: String,
     /// How far the next is behind.
     ahead: String,
+    /// How sure that is, in a word.
+    certain: &'static str,
+    /// What the word follows from.
+    certain_by: String,
+    /// What its tokens cost at that load.
+    token_cost: String,
     /// When its run started.
     started: String,
-    /// Whether it is of the newest run of its machine and model.
-    newest: bool,
 }
 
 #[derive(Clone, Serialize)]
@@ -86,21 +90,35 @@ struct Candidate {
 
 /// The page over all runs.
 pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
-    let fit = eligible(shown);
+    let mut fit = eligible(shown);
+    // The larger a model, the more it says of real work: its run comes first.
+    fit.sort_by_key(|run| Reverse(place::parameters(run)));
+    // What the run that speaks for a machine and model did not measure, another of its kind
+    // may have.
+    let is_another = |known: &Shown, run: &Shown| {
+        place::place(known) == place::place(run) && known.run.header.id != run.run.header.id
+    };
+    let mut others = place::publishable(shown);
+    others.retain(|run| fit.iter().any(|known| is_another(known, run)));
     let workloads: Vec<WorkloadView> = WORKLOADS
         .iter()
-        .map(|workload| workload_view(input, &fit, workload))
+        .map(|workload| workload_view(input, &fit, &others, workload))
         .collect();
+    let mut speaking = place::speaking(shown);
+    others.retain(|run| {
+        let path = paths::run_path(&run.run.header.id);
+        let mut recommendations = workloads.iter().flat_map(|w| &w.recommendations);
+        recommendations.any(|r| r.run_path == path)
+    });
+    speaking.extend(others);
     let answer = answer(shown, fit.len() as u64, &workloads);
     GuidePage {
         frame: place::frame(input, paths::GUIDE, "Deployment guide", &answer),
         answer,
         workloads,
-        runs: place::run_lines(shown, &place::speaking(shown), |shown| {
-            match refusal(shown) {
-                Some(why) => format!("no recommendation rests on it: {why}"),
-                None => "recommendations may rest on it".into(),
-            }
+        runs: place::run_lines(shown, &speaking, |shown| match refusal(shown) {
+            Some(why) => format!("no recommendation rests on it: {why}"),
+            None => "recommendations may rest on it".into(),
         }),
     }
 }
@@ -114,8 +132,7 @@ impl GuidePage {
     /// What to take and where that was measured, in a sentence each; empty where nothing was.
     pub fn lead(&self) -> String {
         let of = |work: &WorkloadView| {
-            let newest = work.recommendations.iter().filter(|r| r.newest);
-            let said = newest.map(|r| {
+            let said = work.recommendations.iter().map(|r| {
                 let ahead = match r.ahead.as_str() {
                     NONE => String::new(),
                     ahead => format!(": {ahead}"),
@@ -175,14 +192,24 @@ fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> String {
     }
 }
 
-fn workload_view(input: &Input, fit: &[&Shown], workload: &Workload) -> WorkloadView {
+/// One recommendation for each machine, model and profile: of the run in `fit`, or of one of the
+/// `others` where that one has none.
+fn workload_view(
+    input: &Input,
+    fit: &[&Shown],
+    others: &[&Shown],
+    workload: &Workload,
+) -> WorkloadView {
     let mut recommendations: Vec<Recommendation> = Vec::new();
     let mut covered: BTreeSet<&str> = BTreeSet::new();
-    for shown in fit {
-        let Some(mut found) = recommend(shown, workload) else {
+    for shown in fit.iter().chain(others) {
+        let place = place::place(shown);
+        if recommendations.iter().any(|r| r.place == place) {
+            continue;
+        }
+        let Some(found) = recommend(shown, workload) else {
             continue;
         };
-        found.newest = recommendations.iter().all(|r| r.place != found.place);
         recommendations.push(found);
         covered.extend(shown.targets().iter().map(|t| t.backend.as_str()));
     }
@@ -222,6 +249,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
     );
     let title = shown.title(asked.scenario);
     let engine = shown.input.registry.engine(&target.engine);
+    let (certain, certain_by) = sure::certain(&asked, &decision);
     Some(Recommendation {
         anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
         choice: decision.choice.clone(),
@@ -231,7 +259,10 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         case: format!("{title}, {label}"),
         case_path: case_path(shown, &asked.scenario.case_key(asked.case)),
         why: why(&asked, &decision),
-        sure: sure(shown, &asked, &decision),
+        sure: sure::sure(shown, &asked, &decision),
+        certain,
+        certain_by,
+        token_cost: setup::token_cost(shown, target, cell),
         unquantised: unquantised(shown, &asked, &target.precision),
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),
@@ -250,7 +281,6 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
             None => NONE.into(),
         },
         started: shown.run.header.started.clone(),
-        newest: true,
         short: format!(
             "{}{}{}",
             value_of(&asked, &decision.choice),
@@ -322,45 +352,6 @@ fn why(asked: &Asked, decision: &Decision) -> String {
             value_of(asked, &decision.choice)
         ),
     }
-}
-
-fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    if let Some(c) = &decision.ahead_of {
-        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-        let interval = interval.unwrap_or_default();
-        let p = c.p_holm.map_or(NONE.into(), fmt::p_value);
-        let verdict = match c.verdict {
-            Verdict::Better => "detectably",
-            _ => "not detectably",
-        };
-        parts.push(format!(
-            "Against the next, {}, it is {ratio} {interval} better, {verdict} so (p {p}, Holm)",
-            c.against
-        ));
-    }
-    let cell = asked.cells.iter().find(|c| c.target == decision.choice);
-    let launches = cell.map_or(0, |cell| cell.invocations);
-    parts.push(format!(
-        "It rests on {} of each target",
-        plural(u64::from(launches), "launch", "launches")
-    ));
-    if let Some(noise) = shown.analysis.noise(asked.metric) {
-        let enlarged = noise::enlarged(noise);
-        parts.push(enlarged.trim_end_matches('.').to_owned());
-    }
-    let planned = shown
-        .targets()
-        .iter()
-        .filter(|t| asked.scenario.runs(&t.id));
-    let absent = planned.count().saturating_sub(asked.cells.len());
-    if absent > 0 {
-        parts.push(format!(
-            "{} no number here and can’t be recommended",
-            plural(absent as u64, "planned target has", "planned targets have")
-        ));
-    }
-    format!("{}.", parts.join(". "))
 }
 
 /// The choice among weights that are not quantised, where the choice is.

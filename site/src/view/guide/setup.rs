@@ -1,8 +1,11 @@
 //! How to build and configure a target as it was measured, what adopting it costs, and
-//! what to watch: all from the run's own record and the registry.
+//! what to watch: all from the run's own record, the registry and the prices.
 
+use crate::export::on_gpu;
 use crate::fmt::{self, Unit};
 use crate::view::cells::status_words;
+use crate::view::cost_loads::UTILISATION;
+use crate::view::cost_prices::{Machine, dollars, with_interval};
 use crate::view::disturbances::flag;
 use crate::view::engine::{batching_words, build_facts, verified_scope};
 use crate::view::{Shown, case_label};
@@ -10,9 +13,11 @@ use crate::words::plural;
 use schema::adoption::Adoption;
 use schema::launch_log::LaunchLog;
 use schema::plan::Case;
+use schema::prices::{Kind, Offer};
 use schema::record::Status;
 use schema::registry::{Build, Target};
 use stats::analysis::{Cell, MetricId};
+use stats::cost::{Range, tokens_per_part_h, usd_per_m_tokens};
 use std::collections::BTreeSet;
 
 /// Bytes that a team ships for a target: its binary, the libraries it names, its Python
@@ -157,6 +162,37 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
         }
     }
     all
+}
+
+/// What its tokens cost at that load: dollars where a known price is for the machine, else what
+/// a core's hour gives.
+pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> String {
+    let machine = Machine::of(shown);
+    let found = cell.metric(MetricId::OutputTokPerS);
+    // A price or an hour of a GPU says nothing of what ran beside it on the processor.
+    let of_machine = on_gpu(target) == (machine.kind == Kind::Gpu);
+    let Some(found) = found.filter(|_| of_machine) else {
+        return fmt::NONE.into();
+    };
+    let rate = Range {
+        value: found.value,
+        ci95: found.ci95,
+    };
+    let prices = shown.input.prices;
+    let offer = prices.and_then(|prices| machine.cheapest(prices));
+    if let Some(price) = offer.and_then(Offer::usd_per_machine_h) {
+        let usd = usd_per_m_tokens(rate, price, UTILISATION);
+        return usd.map_or(fmt::NONE.into(), |usd| {
+            format!("{} per M output tokens", dollars(usd))
+        });
+    }
+    let (hour, parts) = machine.hour();
+    tokens_per_part_h(rate, parts).map_or(fmt::NONE.into(), |tokens| {
+        format!(
+            "{} output tokens a {hour}",
+            with_interval(Unit::Plain, tokens)
+        )
+    })
 }
 
 /// What to watch: declared gaps, the scope of its verification, disturbances, launches

@@ -1,0 +1,73 @@
+//! How sure a recommendation is: in a word for a table, and in sentences.
+
+use super::workload::Asked;
+use crate::fmt::{self, NONE};
+use crate::view::{Shown, noise};
+use crate::words::plural;
+use stats::analysis::Verdict;
+use stats::decide::Decision;
+
+/// In a word, and what that follows from.
+pub fn certain(asked: &Asked, decision: &Decision) -> (&'static str, String) {
+    let next = decision.ahead_of.as_ref();
+    let detected = next.is_some_and(|c| c.verdict == Verdict::Better);
+    let word = match decision.tied.len() {
+        _ if decision.measured == 1 => "no comparison",
+        1 if detected => "sure",
+        1 => "not sure",
+        _ => "tied",
+    };
+    let launches = plural(u64::from(launches(asked, decision)), "launch", "launches");
+    let p = next.filter(|_| word == "sure").and_then(|c| c.p_holm);
+    let from = match p.map(fmt::p_value) {
+        Some(p) if p.starts_with('<') => format!("p {p} (Holm), {launches} each"),
+        Some(p) => format!("p = {p} (Holm), {launches} each"),
+        None => format!("{launches} each"),
+    };
+    (word, from)
+}
+
+fn launches(asked: &Asked, decision: &Decision) -> u32 {
+    let mut cells = asked.cells.iter();
+    let cell = cells.find(|c| c.target == decision.choice);
+    cell.map_or(0, |cell| cell.invocations)
+}
+
+/// In sentences.
+pub fn sure(shown: &Shown, asked: &Asked, decision: &Decision) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(c) = &decision.ahead_of {
+        let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+        let interval = interval.unwrap_or_default();
+        let p = c.p_holm.map_or(NONE.into(), fmt::p_value);
+        let verdict = match c.verdict {
+            Verdict::Better => "detectably",
+            _ => "not detectably",
+        };
+        parts.push(format!(
+            "Against the next, {}, it is {ratio} {interval} better, {verdict} so (p {p}, Holm)",
+            c.against
+        ));
+    }
+    let launches = launches(asked, decision);
+    parts.push(format!(
+        "It rests on {} of each target",
+        plural(u64::from(launches), "launch", "launches")
+    ));
+    if let Some(noise) = shown.analysis.noise(asked.metric) {
+        let enlarged = noise::enlarged(noise);
+        parts.push(enlarged.trim_end_matches('.').to_owned());
+    }
+    let planned = shown
+        .targets()
+        .iter()
+        .filter(|t| asked.scenario.runs(&t.id));
+    let absent = planned.count().saturating_sub(asked.cells.len());
+    if absent > 0 {
+        parts.push(format!(
+            "{} no number here and can’t be recommended",
+            plural(absent as u64, "planned target has", "planned targets have")
+        ));
+    }
+    format!("{}.", parts.join(". "))
+}

@@ -1,0 +1,147 @@
+//! What the site hands out: the files of every run, as the pages that offer them say.
+
+use crate::common::{World, run, world};
+use crate::html;
+use std::collections::BTreeMap;
+
+type Pages = BTreeMap<String, Vec<u8>>;
+
+fn render(world: &World) -> Pages {
+    site::render(&world.input()).expect("renders")
+}
+
+fn html_of<'a>(pages: &'a Pages, path: &str) -> &'a str {
+    std::str::from_utf8(&pages[path]).expect("UTF-8")
+}
+
+fn text_of(pages: &Pages, path: &str) -> String {
+    html::read(path, html_of(pages, path)).text
+}
+
+#[test]
+fn the_downloads_are_what_the_page_says_of_them() {
+    let world = world(vec![run("cpu", 5, 22)]);
+    let pages = render(&world);
+    let dir = "data/20990102-030405-cpu-synthetic";
+    let text = text_of(&pages, "data.html");
+    for name in ["results.json", "results.csv", "records.sha256"] {
+        let bytes = &pages[&format!("{dir}/{name}")];
+        assert!(text.contains(&schema::hash::sha256_hex(bytes)), "{name}");
+    }
+    let results: serde_json::Value =
+        serde_json::from_slice(&pages[&format!("{dir}/results.json")]).unwrap();
+    let analysis = stats::analyse(&world.runs[0], &world.scenarios, &world.registry.baseline);
+    assert_eq!(
+        results["cells"].as_array().unwrap().len(),
+        analysis.cells.len()
+    );
+    let csv = html_of(&pages, &format!("{dir}/results.csv"));
+    let numbers: usize = analysis.cells.iter().map(|c| 1 + c.metrics.len()).sum();
+    assert_eq!(csv.matches("\r\n").count(), 1 + numbers);
+    let list = html_of(&pages, &format!("{dir}/records.sha256"));
+    assert_eq!(list.lines().count(), world.runs[0].launches.len());
+    assert!(
+        list.lines()
+            .all(|line| line.len() > 66 && &line[64..66] == "  ")
+    );
+}
+
+#[test]
+fn every_run_has_its_downloads_and_only_a_packed_one_its_records() {
+    let world = world(vec![run("cpu", 5, 5), run("smoke", 1, 5)]);
+    let mut input = world.input();
+    let earlier = world.runs[1].header.id.clone();
+    let records = BTreeMap::from([(earlier.clone(), b"packed".to_vec())]);
+    input.publishing.records = Some(&records);
+    let pages = site::render(&input).unwrap();
+    html::check(&pages);
+    for run in &world.runs {
+        let id = &run.header.id;
+        let page = html_of(&pages, &format!("run/{id}.html"));
+        for name in ["results.json", "results.csv", "records.sha256"] {
+            let path = format!("data/{id}/{name}");
+            assert!(pages.contains_key(&path), "{path}");
+            assert!(page.contains(&format!("href=\"../{path}\"")), "{path}");
+            let link = format!("href=\"{path}\"");
+            assert!(html_of(&pages, "data.html").contains(&link), "{path}");
+        }
+        let path = format!("data/{id}/records.tar.zst");
+        assert_eq!(pages.contains_key(&path), *id == earlier);
+        assert_eq!(page.contains(&path), *id == earlier);
+    }
+}
+
+#[test]
+fn charts_of_the_index_and_of_scenarios_are_files_too() {
+    let world = world(vec![run("cpu", 5, 22)]);
+    let pages = render(&world);
+    html::check(&pages);
+    for (from, path) in [
+        ("index.html", "chart/index.speed-up.svg"),
+        (
+            "scenario/memory.html",
+            "chart/scenario.memory.memory-stack.svg",
+        ),
+    ] {
+        assert!(html_of(&pages, from).contains(&format!("{path}\">SVG</a>")));
+        let svg = html_of(&pages, path);
+        html::read(path, svg).ids(path);
+        for part in [
+            "xmlns=\"http://www.w3.org/2000/svg\"",
+            "prefers-color-scheme:dark",
+            "class=\"title\"",
+            world.runs[0].header.id.as_str(),
+        ] {
+            assert!(svg.contains(part), "{path}: {part}");
+        }
+    }
+}
+
+#[test]
+fn every_field_of_results_json_is_described() {
+    let world = world(vec![run("cpu", 5, 22)]);
+    let pages = render(&world);
+    let text = text_of(&pages, "data.html");
+    let path = "data/20990102-030405-cpu-synthetic/results.json";
+    let results: serde_json::Value = serde_json::from_slice(&pages[path]).unwrap();
+    let keys = |value: &serde_json::Value| -> Vec<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    let metric = results["cells"][0]["metrics"]
+        .as_object()
+        .unwrap()
+        .values()
+        .next()
+        .unwrap();
+    let mut all = keys(&results);
+    all.extend(keys(&results["cells"][0]));
+    all.extend(keys(metric));
+    all.extend(keys(&results["comparisons"][0]));
+    for key in all {
+        assert!(text.contains(&key), "{key}");
+    }
+    for record in [
+        "RequestRecord",
+        "token_ns",
+        "Readings",
+        "CaseEnd",
+        "Provenance",
+        "Offer",
+    ] {
+        assert!(text.contains(record), "{record}");
+    }
+}
+
+#[test]
+fn the_dataset_is_described_for_machines_and_cannot_end_its_script() {
+    let mut world = world(vec![run("cpu", 5, 5)]);
+    world.runs[0].header.started = "</script><b>&".into();
+    let pages = render(&world);
+    let page = html_of(&pages, "data.html");
+    let json = page.split("application/ld+json\">").nth(1).unwrap();
+    let json = json.split("</script>").next().unwrap();
+    let dataset: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(dataset["@type"], "Dataset");
+    assert_eq!(dataset["dateCreated"], "</script><b>&");
+    assert_eq!(dataset["distribution"].as_array().unwrap().len(), 3);
+}
