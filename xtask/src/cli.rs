@@ -15,7 +15,7 @@ use harness::{devices, plan};
 use proofs::{adapters, calibrate, simulate, verify};
 use provision::{dist, doctor, fetch, train};
 use runs::results::Results;
-use runs::{compare, export, merge, page, publish};
+use runs::{compare, export, merge, page, publish, submit};
 use schema::origin::Shard;
 use schema::plan::Until;
 use std::path::PathBuf;
@@ -139,6 +139,12 @@ enum Verb {
     /// Pack a run into one file in data/results, which is what the published site shows.
     #[command(after_help = "Example:\n  cargo xtask publish latest")]
     Publish(publish::Options),
+    /// Check a run for publication by others, pack it, and write the text of a pull request.
+    /// Pushes nothing. Exit status 3 where a check fails.
+    #[command(
+        after_help = "Example:\n  cargo xtask submit latest\n  cargo xtask submit latest --check-only --json"
+    )]
+    Submit(submit::Options),
     /// Render target/site from the records.
     #[command(
         after_help = "Example:\n  cargo xtask site\n  cargo xtask site --serve\n  cargo xtask site latest --base-url https://example.org/bench --records"
@@ -330,18 +336,14 @@ impl Cli {
                     measure: !quick,
                 };
                 let report = doctor::doctor(&repo.root, &options);
-                println!(
-                    "{}",
-                    if json {
-                        report.to_json()?
-                    } else {
-                        report.to_text()
-                    }
-                );
-                Ok(if report.is_usable() {
-                    ExitCode::SUCCESS
-                } else {
-                    ExitCode::FAILURE
+                let text = match json {
+                    true => report.to_json()?,
+                    false => report.to_text(),
+                };
+                println!("{text}");
+                Ok(match report.is_usable() {
+                    true => ExitCode::SUCCESS,
+                    false => ExitCode::FAILURE,
                 })
             }
             Verb::List(options) => list::command(&repo, &options).map(done),
@@ -354,6 +356,7 @@ impl Cli {
             Verb::Merge(options) => merge::command(&repo, &options),
             Verb::Reproduce(options) => judged(reproduce::command(&repo, &options)),
             Verb::Publish(options) => publish::command(&repo, &options),
+            Verb::Submit(options) => submit::command(&repo, &options),
             Verb::Site(options) => page::command(&repo, &options),
             Verb::Trace { run, engines, out } => {
                 let place = Results::of(&repo, out.as_deref()).find(&run)?;

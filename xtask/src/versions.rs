@@ -26,7 +26,8 @@ const NIX: [&str; 5] = [
     "nix/shell.nix",
 ];
 /// What else pins or names a version.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
+    "CITATION.cff",
     "rust-toolchain.toml",
     "flake.lock",
     "nix/versions.toml",
@@ -70,6 +71,7 @@ impl Sources {
     }
 
     fn check(&self) -> Result<()> {
+        self.release()?;
         self.toolchain()?;
         self.libtorch()?;
         self.cuda()?;
@@ -96,6 +98,27 @@ impl Sources {
         Ok(text
             .with_context(|| format!("{name} says no {}", path.join(".")))?
             .to_owned())
+    }
+
+    /// Every workspace is of the release that is cited.
+    fn release(&self) -> Result<()> {
+        let ours = self.said("Cargo.toml", &["workspace", "package", "version"])?;
+        for dir in &WORKSPACES[1..] {
+            let name = in_dir(dir, "Cargo.toml");
+            let said = self.said(&name, &["package", "version"])?;
+            ensure!(
+                said == ours,
+                "Cargo.toml is of version {ours}, and {name} of {said}"
+            );
+        }
+        let mut lines = self.text("CITATION.cff").lines();
+        let cited = lines.find_map(|line| line.strip_prefix("version: "));
+        let cited = cited.context("CITATION.cff names no version")?;
+        ensure!(
+            cited.trim() == ours,
+            "Cargo.toml is of version {ours}, and CITATION.cff of {cited}"
+        );
+        Ok(())
     }
 
     /// rust-toolchain.toml, of which every workspace names the first two numbers.

@@ -11,4 +11,5 @@ pub mod page;
 pub mod publish;
 pub mod results;
 pub mod shard;
+pub mod submit;
 pub mod summary;

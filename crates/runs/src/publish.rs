@@ -5,7 +5,7 @@
 use crate::results::Results;
 use anyhow::{Context, Result, bail, ensure};
 use base::repo::Repo;
-use schema::run::Run;
+use schema::run::{Run, RunHeader};
 use schema::run_files::{HEADER, RunFiles, SUFFIX, WINDOW_LOG};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -58,6 +58,18 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
             .sum::<usize>(),
         bytes.len() as f64 / 1e6
     );
+    warn_of_prompts(header);
+    if header.provenance.git_dirty == Some(true) {
+        watch::warn(format!(
+            "{} was made from a checkout with changes that no revision has: nobody can make it again",
+            header.id
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Say what a published run gives away, where its user brought the prompts.
+pub(crate) fn warn_of_prompts(header: &RunHeader) {
     if let Some(prompts) = &header.plan.prompts {
         watch::warn(format!(
             "{} holds the {} prompts of {} as token ids: whoever has the file and the model's tokenizer can read them",
@@ -66,13 +78,6 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
             prompts.file
         ));
     }
-    if header.provenance.git_dirty == Some(true) {
-        watch::warn(format!(
-            "{} was made from a checkout with changes that no revision has: nobody can make it again",
-            header.id
-        ));
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A run's files as one packed file.
@@ -104,7 +109,7 @@ pub fn pack(files: &RunFiles) -> Result<Vec<u8>> {
 }
 
 /// The file whole or not at all; refused where something else has its name.
-fn write(to: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<()> {
     let dir = to.parent().unwrap_or(Path::new("."));
     let cant = || format!("{} can't be written: nothing is published", to.display());
     std::fs::create_dir_all(dir).with_context(cant)?;

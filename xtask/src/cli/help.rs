@@ -44,7 +44,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "bench-adapters",
         ],
     ),
-    ("Publish", &["publish", "site", "dist"]),
+    ("Publish", &["publish", "submit", "site", "dist"]),
     (
         "Repository",
         &["test", "tidy", "simulate", "train", "completions"],

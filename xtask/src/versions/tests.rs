@@ -24,6 +24,19 @@ fn the_checkout_agrees_with_itself() {
 }
 
 #[test]
+fn another_release_is_noticed_where_it_is_cited_and_in_each_workspace() {
+    let said = changed("CITATION.cff", "\nversion: ", "\nversion: 9");
+    assert!(said.contains("CITATION.cff of 9"), "{said}");
+    let said = changed("CITATION.cff", "\nversion: ", "\nno-version: ");
+    assert!(said.contains("CITATION.cff names no version"), "{said}");
+    for dir in &WORKSPACES[1..] {
+        let name = in_dir(dir, "Cargo.toml");
+        let said = changed(&name, "\nversion = \"", "\nversion = \"9");
+        assert!(said.contains(&format!("{name} of 9")), "{said}");
+    }
+}
+
+#[test]
 fn another_toolchain_is_noticed() {
     let said = changed("rust-toolchain.toml", "1.95.0", "1.96.0");
     assert!(said.contains("pins 1.96.0"), "{said}");

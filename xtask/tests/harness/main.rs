@@ -26,6 +26,7 @@ mod printing;
 mod programs;
 mod reproduce;
 mod resume;
+mod submit;
 mod surroundings;
 mod synthetic;
 mod terminal;

@@ -7,8 +7,8 @@ use schema::origin::{Origin, Shard};
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::provenance::Provenance;
 use schema::record::{
-    CaseEnd, CheckRecord, End, IsaLimit, LaunchRecord, Ready, RecordEvent, RequestRecord, Status,
-    VerifyRecord,
+    CanaryReading, CaseEnd, CheckRecord, End, IsaLimit, LaunchRecord, Ready, RecordEvent,
+    RequestRecord, Status, VerifyRecord,
 };
 use schema::registry::Target;
 use schema::run::{FORMAT, RunHeader};
@@ -28,6 +28,8 @@ pub struct Synthetic {
     pub version: String,
     /// What its library was kept to.
     pub isa_limit: Option<IsaLimit>,
+    /// What known work took beside each launch.
+    pub canary: Vec<CanaryReading>,
 }
 
 const REQUESTS: u32 = 20;
@@ -72,7 +74,17 @@ impl Synthetic {
             chance: id.bytes().map(u64::from).sum(),
             version: "1".into(),
             isa_limit: None,
+            canary: vec![],
         }
+    }
+
+    /// With a canary that looked beside each launch and found nothing.
+    pub fn watched(mut self) -> Self {
+        self.canary = vec![CanaryReading {
+            one_core_ns: Some(1_000_000),
+            ..CanaryReading::default()
+        }];
+        self
     }
 
     /// The i-th of n parts of it.
@@ -184,7 +196,7 @@ impl Synthetic {
             end_ns: now,
             peak_rss_bytes: None,
             witnessed: None,
-            canary: vec![],
+            canary: self.canary.clone(),
         }));
         events.push(RecordEvent::End(End {
             status: Status::Ok,

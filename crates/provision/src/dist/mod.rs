@@ -63,13 +63,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     // They run elsewhere.
     let programs = build::compile(repo, &registry, chosen.iter().chain(&helpers))?;
     let made = bundle(repo, &registry, &programs, options)?;
-    let name = format!(
-        "llm-engine-bench-{}-{}-{}{}",
-        made.version,
-        std::env::consts::ARCH,
-        std::env::consts::OS,
-        if made.cuda { "-cuda" } else { "" }
-    );
+    let name = name(&made.version, made.cuda);
 
     let tracer = match options.cuda {
         true => Some(build::tracer(repo)?),
@@ -105,6 +99,16 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(3),
     })
+}
+
+/// What the archives' names begin with, and the directory that they unpack into.
+fn name(version: &str, cuda: bool) -> String {
+    format!(
+        "llm-engine-bench-{version}-{}-{}{}",
+        std::env::consts::ARCH,
+        std::env::consts::OS,
+        if cuda { "-cuda" } else { "" }
+    )
 }
 
 /// Whether a target's program is a file to pack. A script goes into the base as it is,
@@ -225,6 +229,25 @@ fn mebibytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cargo_binstall_looks_for_the_base_archive_of_a_release() {
+        let name = name("{ version }", false);
+        let Some(stem) = name.strip_suffix("x86_64-linux") else {
+            return; // releases are of no other machine
+        };
+        assert_eq!(stem, "llm-engine-bench-{ version }-");
+        let manifest = include_str!("../../../../xtask/Cargo.toml");
+        let manifest: toml::Table = toml::from_str(manifest).unwrap();
+        let binstall = &manifest["package"]["metadata"]["binstall"];
+        let release = &binstall["overrides"]["x86_64-unknown-linux-gnu"];
+        let said = |key: &str| release[key].as_str().unwrap();
+        assert!(said("pkg-url").ends_with(&format!("/v{{ version }}/{name}.tar.gz")));
+        assert_eq!(
+            said("bin-dir"),
+            format!("{name}/bin/{{ bin }}{{ binary-ext }}")
+        );
+    }
 
     #[test]
     fn a_line_an_archive_and_a_complaint_for_one_that_is_too_large() {

@@ -1,0 +1,220 @@
+//! What a run must be so that others may publish it, one function a check. They read the record
+//! and what is derived from it; none of them runs anything.
+
+use anyhow::Result;
+use base::text::line;
+use schema::profile::{INVOCATIONS_MIN, SAMPLES_MIN};
+use schema::record::Status;
+use schema::run::Run;
+use serde::Serialize;
+use site::words::plural;
+use stats::analysis::Cell;
+use std::collections::BTreeSet;
+
+/// Most bytes of a packed run.
+pub(super) const BYTES_MAX: u64 = 4_000_000;
+/// Most cells, and most targets, that a finding names.
+const NAMES_MAX: usize = 3;
+/// Longest reason that a finding quotes.
+const REASON_CHARS_MAX: usize = 120;
+
+/// One check and its result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Check {
+    /// What is checked, in a word or two.
+    pub(super) name: &'static str,
+    /// Whether the run passes it.
+    pub(super) passes: bool,
+    /// What was found; of a failure where, why, and what to do.
+    pub(super) finding: String,
+}
+
+impl Check {
+    fn new(name: &'static str, result: Result<String, String>) -> Self {
+        Self {
+            name,
+            passes: result.is_ok(),
+            finding: result.unwrap_or_else(|failure| failure),
+        }
+    }
+
+    /// Whether it passes, in a word.
+    pub(super) fn result(&self) -> &'static str {
+        match self.passes {
+            true => "ok",
+            false => "fails",
+        }
+    }
+}
+
+/// All of them. `cells` are those of the run's scenarios.
+pub(super) fn checks(run: &Run, cells: &[Cell], packed_bytes: u64) -> Vec<Check> {
+    vec![
+        Check::new("profile", profile(run)),
+        Check::new("whole", whole(run, cells)),
+        Check::new("checkout", checkout(run)),
+        Check::new("gate", gate(run)),
+        Check::new("samples", samples(cells)),
+        Check::new("canary", canary(cells)),
+        Check::new("size", size(packed_bytes)),
+    ]
+}
+
+fn profile(run: &Run) -> Result<String, String> {
+    let plan = &run.header.plan;
+    match plan.publishable {
+        true => Ok(format!("{} of {} is publishable", plan.profile, plan.model)),
+        false => Err(format!(
+            "run.json: profile {} shows that the pipeline works, its numbers mean nothing: measure with a publishable one (`cargo xtask list profiles`)",
+            plan.profile
+        )),
+    }
+}
+
+/// A published run never changes, so it must be finished.
+fn whole(run: &Run, cells: &[Cell]) -> Result<String, String> {
+    let header = &run.header;
+    if let Some(shard) = header.origin.shard {
+        return Err(format!(
+            "run.json: this is shard {shard} of a plan: submit what `cargo xtask merge` makes of all shards"
+        ));
+    }
+    let missing = cells.iter().filter(|cell| cell.status == Status::NotRun);
+    match named(missing) {
+        None => Ok(format!(
+            "{}, none left to run",
+            plural(cells.len() as u64, "cell", "cells")
+        )),
+        Some(names) => Err(format!(
+            "{names}: planned and not run: finish it with `cargo xtask bench --resume {}`",
+            header.id
+        )),
+    }
+}
+
+/// Somebody else must be able to measure the same again.
+fn checkout(run: &Run) -> Result<String, String> {
+    let header = &run.header;
+    let sources = header.origin.sources.iter();
+    let sources = sources.map(|source| (source.id.as_str(), &source.provenance));
+    let own = (header.id.as_str(), &header.provenance);
+    for (id, provenance) in std::iter::once(own).chain(sources) {
+        match (provenance.git_dirty, &provenance.git_revision) {
+            (Some(false), Some(_)) => {}
+            (Some(true), _) => {
+                return Err(format!(
+                    "run.json: the checkout of {id} had changes that no revision has, so nobody can measure it again: commit them, and measure anew"
+                ));
+            }
+            _ => {
+                return Err(format!(
+                    "run.json: {id} doesn't name a revision that its checkout was clean at: measure in a git checkout, or from a bundle that was made in one"
+                ));
+            }
+        }
+    }
+    let revision = header.provenance.git_revision.as_deref();
+    let revision = revision.unwrap_or_default();
+    let short = revision.get(..12).unwrap_or(revision);
+    Ok(format!("clean, at revision {short}"))
+}
+
+/// The targets that have a timed request.
+fn timed(run: &Run) -> BTreeSet<&str> {
+    let logs = run.launches.iter();
+    let logs = logs.filter(|log| log.requests.iter().any(|request| !request.warmup));
+    logs.map(|log| log.launch.target.as_str()).collect()
+}
+
+fn gate(run: &Run) -> Result<String, String> {
+    let targets = timed(run);
+    let mut failures = Vec::new();
+    for target in &targets {
+        let judged = run.verify.get(*target);
+        match judged.filter(|verify| verify.model == run.header.plan.model) {
+            Some(verify) if verify.status == Status::Ok => {}
+            Some(verify) => failures.push(format!(
+                "{target} was timed and did not pass ({}: {})",
+                verify.status.id(),
+                line(&verify.reason, REASON_CHARS_MAX)
+            )),
+            None => failures.push(format!("{target} was timed and never judged")),
+        }
+    }
+    let Some(list) = listed(&failures, "; ") else {
+        return match targets.len() as u64 {
+            0 => Err("no target has a timed request: measure one".into()),
+            n => Ok(format!(
+                "{} timed, all verified",
+                plural(n, "target", "targets")
+            )),
+        };
+    };
+    Err(format!(
+        "verify.jsonl: {list}: `cargo xtask verify` shows what differs; measure anew without them, or with the fault mended"
+    ))
+}
+
+fn measured(cells: &[Cell]) -> impl Iterator<Item = &Cell> {
+    cells.iter().filter(|cell| cell.status == Status::Ok)
+}
+
+fn samples(cells: &[Cell]) -> Result<String, String> {
+    let least = |of: fn(&Cell) -> u64| measured(cells).map(of).min().unwrap_or(0);
+    let requests = least(|cell| cell.requests);
+    let launches = least(|cell| u64::from(cell.invocations));
+    if measured(cells).next().is_none() {
+        return Err("no cell has numbers: see the report's coverage page for the reasons".into());
+    }
+    let few = measured(cells).filter(|cell| {
+        cell.requests < u64::from(SAMPLES_MIN) || cell.invocations < INVOCATIONS_MIN
+    });
+    match named(few) {
+        None => Ok(format!(
+            "at least {requests} requests over {launches} launches in each of {}",
+            plural(measured(cells).count() as u64, "cell", "cells")
+        )),
+        Some(names) => Err(format!(
+            "{names}: under {SAMPLES_MIN} requests or {INVOCATIONS_MIN} launches (the least: {requests} and {launches}): measure anew with more (`--invocations N`)"
+        )),
+    }
+}
+
+fn canary(cells: &[Cell]) -> Result<String, String> {
+    match named(measured(cells).filter(|cell| cell.unseen > 0)) {
+        None => Ok("it looked beside every launch".into()),
+        Some(names) => Err(format!(
+            "{names}: launches beside which nobody looked how fast the machine was, so a disturbance would not be seen: measure anew with a version that has the canary, and with 20 launches or more in all"
+        )),
+    }
+}
+
+fn size(packed_bytes: u64) -> Result<String, String> {
+    let mb = |bytes: u64| bytes as f64 / 1e6;
+    match packed_bytes <= BYTES_MAX {
+        true => Ok(format!("{:.1} MB packed", mb(packed_bytes))),
+        false => Err(format!(
+            "{:.1} MB packed, and at most {:.0} MB go into the repository: measure fewer targets or scenarios (`--engines`, `--scenarios`)",
+            mb(packed_bytes),
+            mb(BYTES_MAX)
+        )),
+    }
+}
+
+/// `3 cells (t s/p10, …)`; `None` where there is none.
+fn named<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
+    let names: Vec<String> = cells.map(|cell| cell.key().to_string()).collect();
+    let count = plural(names.len() as u64, "cell", "cells");
+    listed(&names, ", ").map(|list| format!("{count} ({list})"))
+}
+
+/// The first few, and how many more there are; `None` where there is none.
+fn listed(all: &[String], between: &str) -> Option<String> {
+    let shown = &all[..all.len().min(NAMES_MAX)];
+    let more = all.len() - shown.len();
+    match (shown.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(shown.join(between)),
+        (false, more) => Some(format!("{} and {more} more", shown.join(between))),
+    }
+}

@@ -1,0 +1,310 @@
+//! Each check on a run made up for it, and what stands in a pull request's text.
+
+use super::*;
+use schema::key::CellKey;
+use schema::launch_log::LaunchLog;
+use schema::origin::{Origin, Source};
+use schema::plan::Plan;
+use schema::provenance::Provenance;
+use schema::record::{LaunchRecord, RequestRecord, Status, VerifyRecord};
+use schema::run::{FORMAT, RunHeader};
+use stats::analysis::Cell;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const ID: &str = "20260101-000000-cpu-1a2b";
+
+fn request(warmup: bool) -> RequestRecord {
+    RequestRecord {
+        case: "p10".into(),
+        id: 0,
+        prompt: 0,
+        warmup,
+        scheduled_ns: 0,
+        sent_ns: 0,
+        received_ns: 0,
+        started_ns: 0,
+        token_ns: vec![],
+        answered_ns: 0,
+        batch: 1,
+        output_ids: vec![],
+        output_text: None,
+    }
+}
+
+fn log(target: &str, requests: Vec<RequestRecord>) -> LaunchLog {
+    LaunchLog {
+        file: format!("{target}/s.i0.jsonl").into(),
+        sha256: String::new(),
+        launch: LaunchRecord {
+            target: target.into(),
+            scenario: "s".into(),
+            invocation: 0,
+            attempt: 0,
+            cases: vec!["p10".into()],
+            argv: vec![],
+            isa_limit: None,
+            start_ns: 0,
+            reused: false,
+        },
+        ready: None,
+        requests,
+        unanswered: vec![],
+        telemetry: vec![],
+        case_ends: vec![],
+        end: None,
+    }
+}
+
+fn verified(target: &str) -> VerifyRecord {
+    VerifyRecord {
+        target: target.into(),
+        model: "m".into(),
+        status: Status::Ok,
+        reason: String::new(),
+        verified_positions: Some(512),
+        scope: "logits".into(),
+        kl_nats: Some(1.5e-8),
+        argmax_agreement: Some(1.0),
+        batches: vec![1],
+        isa_limit: None,
+        prefix_cache: false,
+        prefix_cache_failure: String::new(),
+    }
+}
+
+fn clean() -> Provenance {
+    Provenance {
+        git_revision: Some("0123456789abcdef".into()),
+        git_dirty: Some(false),
+        facts: BTreeMap::from([("cpu_model".to_owned(), "a | CPU `x`".to_owned())]),
+        ..Provenance::default()
+    }
+}
+
+/// One that passes.
+fn run() -> Run {
+    Run {
+        header: RunHeader {
+            format: FORMAT,
+            id: ID.into(),
+            started: "2026-01-01T00:00:00Z".into(),
+            argv: vec![],
+            plan_sha256: String::new(),
+            plan: Plan {
+                publishable: true,
+                ..harness::plan::example::plan()
+            },
+            provenance: clean(),
+            origin: Origin::default(),
+        },
+        launches: vec![
+            log("t", vec![request(false)]),
+            log("u", vec![request(true)]),
+        ],
+        twins: vec![],
+        verify: BTreeMap::from([("t".to_owned(), verified("t"))]),
+        budget: None,
+        capacities: vec![],
+        calibration: None,
+        checks: BTreeMap::new(),
+        kernels: vec![],
+        micro: vec![],
+    }
+}
+
+fn cell(case: &str) -> Cell {
+    let key = CellKey {
+        target: "t".into(),
+        scenario: "s".into(),
+        case: case.into(),
+    };
+    Cell {
+        requests: 100,
+        invocations: 5,
+        ..Cell::new(key, 10)
+    }
+}
+
+fn cells() -> Vec<Cell> {
+    let mut unsupported = cell("p500");
+    unsupported.status = Status::Unsupported;
+    unsupported.requests = 0;
+    unsupported.invocations = 0;
+    vec![cell("p10"), unsupported]
+}
+
+/// The checks that fail, with what they say.
+fn failures(run: &Run, cells: &[Cell], packed_bytes: u64) -> Vec<(&'static str, String)> {
+    let failed = checks(run, cells, packed_bytes).into_iter();
+    let failed = failed.filter(|check| !check.passes);
+    failed.map(|check| (check.name, check.finding)).collect()
+}
+
+#[test]
+fn a_run_that_may_be_published_passes_every_check() {
+    let failed = failures(&run(), &cells(), 4_000_000);
+    assert!(failed.is_empty(), "{failed:?}");
+    let said = screen(ID, &checks(&run(), &cells(), 3_700_000));
+    let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
+    assert_eq!(
+        lines,
+        [
+            "ok  profile   x of m is publishable",
+            "ok  whole     2 cells, none left to run",
+            "ok  checkout  clean, at revision 0123456789ab",
+            "ok  gate      1 target timed, all verified",
+            "ok  samples   at least 100 requests over 5 launches in each of 1 cell",
+            "ok  canary    it looked beside every launch",
+            "ok  size      3.7 MB packed",
+            "20260101-000000-cpu-1a2b can be submitted.",
+        ]
+    );
+}
+
+/// Changes the run and its cells.
+type Fault = fn(&mut Run, &mut Vec<Cell>);
+
+#[test]
+fn each_fault_fails_its_own_check_and_says_what_to_do() {
+    let faults: [(Fault, &str, &str); 11] = [
+        (
+            |run, _| run.header.plan.publishable = false,
+            "profile",
+            "cargo xtask list profiles",
+        ),
+        (
+            |run, _| run.header.origin.shard = "1/2".parse().ok(),
+            "whole",
+            "shard 1/2 of a plan: submit what `cargo xtask merge` makes",
+        ),
+        (
+            |_, cells| cells[1].status = Status::NotRun,
+            "whole",
+            "1 cell (t s/p500): planned and not run: finish it with `cargo xtask bench --resume 2026",
+        ),
+        (
+            |run, _| run.header.provenance.git_dirty = Some(true),
+            "checkout",
+            "commit them",
+        ),
+        (
+            |run, _| run.header.provenance.git_revision = None,
+            "checkout",
+            "doesn't name a revision",
+        ),
+        (
+            |run, _| {
+                run.header.origin.sources = vec![Source {
+                    id: "a-part".into(),
+                    started: String::new(),
+                    argv: vec![],
+                    blocks: vec![],
+                    run_json_sha256: String::new(),
+                    provenance: Provenance {
+                        git_dirty: None,
+                        ..clean()
+                    },
+                }];
+            },
+            "checkout",
+            "run.json: a-part doesn't name",
+        ),
+        (
+            |run, _| run.verify.clear(),
+            "gate",
+            "verify.jsonl: t was timed and never judged",
+        ),
+        (
+            |run, _| {
+                let verify = run.verify.get_mut("t").unwrap();
+                (verify.status, verify.reason) = (Status::WrongOutput, "KL 0.1".into());
+            },
+            "gate",
+            "t was timed and did not pass (wrong_output: KL 0.1)",
+        ),
+        (
+            |_, cells| cells[0].requests = 99,
+            "samples",
+            "1 cell (t s/p10): under 100 requests or 5 launches (the least: 99 and 5)",
+        ),
+        (
+            |_, cells| cells[0].invocations = 4,
+            "samples",
+            "the least: 100 and 4",
+        ),
+        (
+            |_, cells| {
+                *cells = (0..5).map(|i| cell(&format!("p{i}"))).collect();
+                cells.iter_mut().for_each(|cell| cell.unseen = 1);
+            },
+            "canary",
+            "5 cells (t s/p0, t s/p1, t s/p2 and 2 more): launches beside which nobody looked",
+        ),
+    ];
+    for (fault, name, words) in faults {
+        let (mut run, mut cells) = (run(), cells());
+        fault(&mut run, &mut cells);
+        let failed = failures(&run, &cells, 1);
+        assert_eq!(failed.len(), 1, "{name}: {failed:?}");
+        assert_eq!(failed[0].0, name);
+        assert!(failed[0].1.contains(words), "{words:?}: {}", failed[0].1);
+    }
+    let large = failures(&run(), &cells(), 4_000_001);
+    assert!(
+        large[0].0 == "size" && large[0].1.contains("at most 4 MB"),
+        "{large:?}"
+    );
+}
+
+#[test]
+fn a_run_that_measured_nothing_fails_and_the_screen_counts() {
+    let mut run = run();
+    run.launches.clear();
+    let failed = failures(&run, &[], 1);
+    let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["gate", "samples"]);
+    let said = screen(ID, &checks(&run, &[], 1));
+    assert!(
+        said.ends_with("20260101-000000-cpu-1a2b can't be submitted: 2 checks fail.\n"),
+        "{said}"
+    );
+    assert!(said.contains("\nfails  samples "), "{said}");
+}
+
+#[test]
+fn the_text_has_machine_lead_checks_and_gate_and_no_markup_of_a_records() {
+    let repo = Repo::at("/checkout".into());
+    let packed = repo.published_dir().join(format!("{ID}.tar.zst"));
+    let text = repo.runs_dir().join(format!("{ID}.pull-request.md"));
+    let proposal = Proposal::of(&repo, ID, &packed, &text);
+    assert_eq!(proposal.branch, format!("results/{ID}"));
+    assert_eq!(
+        proposal.packed,
+        Path::new("data/results").join(format!("{ID}.tar.zst"))
+    );
+    let steps = proposal.steps();
+    for line in [
+        format!("  git switch --create results/{ID} main"),
+        format!("  git add data/results/{ID}.tar.zst"),
+        format!("  git commit --message 'Record {ID}'"),
+        format!("  git push --set-upstream origin results/{ID}"),
+    ] {
+        assert!(steps.lines().any(|known| known == line), "{line}: {steps}");
+    }
+    let checks = checks(&run(), &cells(), 1);
+    let written = proposal::text(&run(), &Summary::default(), &checks, 3_700_000, &proposal);
+    for line in [
+        "| processor | `a ¦ CPU 'x'` |",
+        "| packed | 3.7 MB |",
+        "Measured 0 of 0 cells: 0 samples in 0 launches",
+        "| size | ok | `0.0 MB packed` |",
+        "| `t` | `ok` | `logits` | 512 | 1.5e-8 |",
+    ] {
+        assert!(
+            written.lines().any(|known| known == line),
+            "{line}: {written}"
+        );
+    }
+    assert_eq!(written.matches("```").count(), 2, "{written}");
+}

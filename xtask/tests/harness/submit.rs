@@ -1,0 +1,158 @@
+//! `cargo xtask submit` on runs made up to the nanosecond, and `.github/submitted.sh`, which asks
+//! the same of what a pull request adds.
+
+use crate::checkout::{Checkout, text};
+use crate::synthetic::Synthetic;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Five blocks of these are as many launches as a band of the canary needs.
+const TARGETS: [&str; 4] = ["w.cpu.f32", "x.cpu.f32", "y.cpu.f32", "z.cpu.f32"];
+const BLIND: &str = "20260101-000000-cpu-blind";
+const WATCHED: &str = "20260102-000000-cpu-watched";
+
+/// A checkout with one run that may be published, and one whose machine nobody watched.
+fn checkout() -> Checkout {
+    let checkout = Checkout::with(&[]);
+    let runs = checkout.path("runs");
+    Synthetic::new(BLIND, &TARGETS).write(&runs);
+    Synthetic::new(WATCHED, &TARGETS).watched().write(&runs);
+    checkout
+}
+
+/// Submit, expecting a status; what was said.
+fn submit(checkout: &Checkout, arguments: &[&str], status: i32) -> String {
+    let output = checkout.xtask(&[&["submit"], arguments].concat(), &[]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn a_run_is_checked_packed_and_proposed() {
+    let checkout = checkout();
+    let said = submit(&checkout, &[BLIND], 3);
+    let line = said.lines().find(|line| line.starts_with("fails  "));
+    let line = line.unwrap_or_else(|| panic!("no check fails: {said}"));
+    assert!(line.contains("canary") && line.contains("4 cells (w.cpu.f32 single_request/p10, "));
+    assert!(
+        said.contains("can't be submitted: 1 check fails."),
+        "{said}"
+    );
+
+    let packed = checkout.path(&format!("data/results/{WATCHED}.tar.zst"));
+    let said = submit(&checkout, &[WATCHED, "--check-only"], 0);
+    assert!(
+        said.contains(&format!("{WATCHED} can be submitted.")),
+        "{said}"
+    );
+    assert!(!packed.exists() && !said.contains("git push"), "{said}");
+
+    let said = submit(&checkout, &["latest"], 0);
+    assert!(
+        said.contains(&format!("  git switch --create results/{WATCHED} main\n")),
+        "{said}"
+    );
+    let proposal = checkout.path(&format!("runs/{WATCHED}.pull-request.md"));
+    let proposal = std::fs::read_to_string(proposal).expect("it was written");
+    let title = format!("Record {WATCHED}.\n");
+    for part in [
+        title.as_str(),
+        "| processor | `a CPU` |",
+        "Measured 4 of 4 cells: 400 samples in 20 launches",
+        "| `z.cpu.f32` | `ok` | `logits` | 64 |",
+    ] {
+        assert!(proposal.contains(part), "{part:?} is not in {proposal}");
+    }
+
+    // Packed, it is judged as it was, and submitted twice it is the same file.
+    std::fs::remove_dir_all(checkout.path("runs").join(WATCHED)).expect("it is ours");
+    let bytes = std::fs::read(&packed).expect("it was packed");
+    let said = submit(&checkout, &["--json", WATCHED], 0);
+    assert_eq!(std::fs::read(&packed).expect("it is there"), bytes);
+    let report: Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!(report["passes"], true);
+    assert_eq!(report["checks"].as_array().map(Vec::len), Some(7));
+    assert_eq!(report["proposal"]["branch"], format!("results/{WATCHED}"));
+}
+
+fn git(dir: &Path, arguments: &[&str]) {
+    let output = Command::new("git")
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+        .args([
+            "-c",
+            "commit.gpgsign=false",
+            "-c",
+            "init.defaultBranch=main",
+        ])
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .expect("git can be started");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+/// What the job says of the last commit.
+fn judge(dir: &Path) -> Output {
+    let script = Checkout::real_repo().root.join(".github/submitted.sh");
+    Command::new("bash")
+        .arg(script)
+        .current_dir(dir)
+        .env("XTASK", env!("CARGO_BIN_EXE_xtask"))
+        .env("BASE", "HEAD^1")
+        .env("GITHUB_STEP_SUMMARY", dir.join("summary.md"))
+        .output()
+        .expect("bash can be started")
+}
+
+#[test]
+fn what_a_pull_request_adds_is_judged_and_what_was_published_never_changes() {
+    let checkout = checkout();
+    let dir = checkout.path("");
+    let dir = dir.as_path();
+    let commit = || {
+        git(dir, &["add", "data/results"]);
+        git(dir, &["commit", "--quiet", "--message", "a record"]);
+    };
+    git(dir, &["init", "--quiet"]);
+    git(
+        dir,
+        &["commit", "--quiet", "--allow-empty", "--message", "before"],
+    );
+    submit(&checkout, &[WATCHED], 0);
+    commit();
+    let judged = judge(dir);
+    let said = text(&judged);
+    assert!(judged.status.success(), "{said}");
+    assert!(said.ends_with("1 added, 0 changed\n"), "{said}");
+    let summary = std::fs::read_to_string(dir.join("summary.md")).expect("it was written");
+    assert!(
+        summary.contains(&format!("{WATCHED} can be submitted.")),
+        "{summary}"
+    );
+
+    // `publish` packs what `submit` refuses.
+    let packed = checkout.xtask(&["publish", BLIND], &[]);
+    assert!(packed.status.success(), "{}", text(&packed));
+    commit();
+    let judged = judge(dir);
+    let said = text(&judged);
+    assert_eq!(judged.status.code(), Some(1), "{said}");
+    assert!(said.contains("fails  canary"), "{said}");
+
+    let published = format!("data/results/{WATCHED}.tar.zst");
+    checkout.write(&published, "something else");
+    commit();
+    let judged = judge(dir);
+    let said = text(&judged);
+    assert_eq!(judged.status.code(), Some(1), "{said}");
+    assert!(said.contains("a record never changes"), "{said}");
+    assert!(said.ends_with("0 added, 1 changed\n"), "{said}");
+
+    // What nothing links to any more may go.
+    git(dir, &["rm", "--quiet", &published]);
+    git(dir, &["commit", "--quiet", "--message", "less"]);
+    let judged = judge(dir);
+    assert!(judged.status.success(), "{}", text(&judged));
+}
