@@ -2,6 +2,7 @@
 //! never asserted, except that no token may come before it is due.
 
 use protocol::wire::{Event, FailureKind};
+use protocol::witness::{self, Ring};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -178,6 +179,27 @@ fn faults_of_the_stream() {
     each("wrong_id", |done| done.id > 5);
     each("too_few", |done| done.token_ns.len() == 3);
     each("backwards", |done| !done.token_ns.is_sorted());
+}
+
+#[test]
+fn what_is_held_back_is_committed_all_the_same() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let ring = Ring::create(file.as_file()).unwrap();
+    let mut watched = command();
+    watched.env(witness::VARIABLE, file.path());
+    let (events, _) = events(&run_command(&mut watched, "held_back"));
+    let mut committed = 0;
+    for answer in done(&events) {
+        for (index, &id) in (0..).zip(&answer.output_ids) {
+            let entry = ring.entry(committed);
+            assert_eq!(
+                (entry.request, entry.index, entry.id),
+                (answer.id, index, id)
+            );
+            committed += 1;
+        }
+    }
+    assert_eq!((committed, ring.committed()), (20, 20));
 }
 
 #[test]

@@ -100,10 +100,10 @@ fn a_clock_that_lies_or_runs_backwards_is_caught() {
     }
 }
 
-/// Both would pass every other check: the last token is stamped truly.
+/// All would pass every other check: the last token is stamped truly.
 #[test]
 fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
-    let checkout = Checkout::with(&["stamps_early", "stamps_spread"]);
+    let checkout = Checkout::with(&["stamps_early", "stamps_spread", "held_back"]);
     checkout.profile(&turns_alone(20).replace("invocations = 2", "invocations = 1"));
     let (output, run) = checkout.bench(&[("FAKE_PREFILL_US", "20000")]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
