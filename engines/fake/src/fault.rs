@@ -21,6 +21,8 @@ pub enum Fault {
     None,
     /// Nothing but time: everything takes 10 % longer.
     Slow,
+    /// A prompt that was asked before costs nothing for its length, though nobody asks for a cache.
+    Caches,
     /// Declares no prefix cache, and keeps nothing.
     Forgets,
     /// Wrong tokens, and logits to match.
@@ -96,10 +98,11 @@ pub enum Fault {
 }
 
 /// Every fault and its variant.
-const NAMES: [(&str, Fault); 39] = [
+const NAMES: [(&str, Fault); 40] = [
     ("", Fault::None),
     ("ok", Fault::None),
     ("slow", Fault::Slow),
+    ("caches", Fault::Caches),
     ("forgets", Fault::Forgets),
     ("wrong", Fault::Wrong),
     ("wrong_after_4n", Fault::WrongAfter4n),

@@ -308,4 +308,6 @@ fn what_is_kept_of_the_prompt_before_takes_no_time() {
     assert_eq!(due_ns("", false), [50_000, 50_000, 50_000]);
     assert_eq!(due_ns("", true), [50_000, 30_000, 20_000]);
     assert_eq!(due_ns("forgets", true), [50_000, 50_000, 50_000]);
+    // All of a prompt that was asked before is kept by one that was not told to.
+    assert_eq!(due_ns("caches", false), [50_000, 50_000, 10_000]);
 }

@@ -127,6 +127,20 @@ fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
 }
 
 #[test]
+fn a_target_that_keeps_answers_unasked_does_not_pass_the_gate() {
+    let checkout = Checkout::with(&["caches"]);
+    let (output, run) = checkout.bench(&[]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let honest = &run.verify["fake.cpu.f32"];
+    assert_eq!(honest.status, Status::Ok, "{}", honest.reason);
+    assert!(honest.repeat_ratio > Some(0.5), "{honest:?}");
+    let caches = &run.verify["fake+caches.cpu.f32"];
+    assert_eq!(caches.status, Status::WrongOutput, "{}", caches.reason);
+    assert!(caches.reason.contains("asked again"), "{}", caches.reason);
+    assert!(caches.repeat_ratio < Some(0.5), "{caches:?}");
+}
+
+#[test]
 fn every_case_has_readings_even_one_that_failed() {
     let checkout = Checkout::with(&["exit"]);
     // As in `faults`: a fault at the 100th batch strikes only while timed.

@@ -201,6 +201,7 @@ fn verify() -> BTreeMap<String, VerifyRecord> {
                 isa_limit: None,
                 prefix_cache: false,
                 prefix_cache_failure: String::new(),
+                repeat_ratio: None,
             };
             (speed.0.to_owned(), record)
         })

@@ -268,6 +268,7 @@ pub fn verified(target: &str) -> VerifyRecord {
         isa_limit: None,
         prefix_cache: false,
         prefix_cache_failure: String::new(),
+        repeat_ratio: None,
     }
 }
 
