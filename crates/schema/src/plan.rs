@@ -19,8 +19,12 @@ pub struct Plan {
     pub publishable: bool,
     /// Model id.
     pub model: String,
-    /// Seed of prompts and order.
+    /// Seed of the order, of arrivals, and of the prompts where they have none of their own.
     pub seed: u64,
+    /// Seed of the prompts, drawn as the run began: nobody can have prepared answers to them.
+    /// Absent: the one above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_seed: Option<u64>,
     /// Compute threads per engine process.
     pub threads: u32,
     /// Process launches per target and scenario.
@@ -145,6 +149,11 @@ impl Plan {
         let source = self.scenarios.iter().find(|s| s.id == by.scenario);
         let found = source.and_then(|s| Some((s, s.cases.iter().find(|c| c.id == by.case)?)));
         found.unwrap_or((scenario, case))
+    }
+
+    /// The seed that generated prompts are of.
+    pub fn seed_of_prompts(&self) -> u64 {
+        self.prompt_seed.unwrap_or(self.seed)
     }
 
     /// Least timed requests of a case over all invocations.

@@ -201,6 +201,15 @@ pub fn hash(plan: &Plan) -> String {
     sha256_hex(&serde_json::to_vec(plan).expect("it is JSON"))
 }
 
+/// The plan of a whole run, which draws its prompts, as its shards have it, which must ask the same.
+pub fn undrawn(plan: &Plan) -> Plan {
+    assert!(plan.prompt_seed.is_some(), "a whole run draws its prompts");
+    Plan {
+        prompt_seed: None,
+        ..plan.clone()
+    }
+}
+
 fn plan(targets: &[&str]) -> Plan {
     let invocations = 5;
     let target = |id: &&str| Target {
@@ -225,6 +234,7 @@ fn plan(targets: &[&str]) -> Plan {
         slo: None,
         aa_pairs: false,
         until: None,
+        prompt_seed: None,
         one_process: false,
         micro: Default::default(),
         profile: "cpu".into(),

@@ -169,6 +169,7 @@ fn plan(scenarios: Vec<(&str, LoadShape, Vec<Case>)>) -> Plan {
         slo: None,
         aa_pairs: false,
         until: None,
+        prompt_seed: None,
         one_process: false,
         micro: Default::default(),
         targets: vec![],

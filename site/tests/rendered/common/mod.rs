@@ -157,6 +157,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 slo: None,
                 aa_pairs: false,
                 until: None,
+                prompt_seed: None,
                 one_process: false,
                 micro: Default::default(),
                 targets: targets(),

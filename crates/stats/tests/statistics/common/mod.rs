@@ -234,6 +234,7 @@ fn header(
             slo: None,
             aa_pairs: false,
             until: None,
+            prompt_seed: None,
             one_process: false,
             micro: Default::default(),
             targets,
