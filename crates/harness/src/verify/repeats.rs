@@ -3,8 +3,8 @@
 //! A table of answers, or a cache of prompts that nobody asked for, answers without the work that is
 //! timed. The longest of the usual prompts, with all but its first token turned round by some places,
 //! gives new prompts of one length. Each is asked for one token, and again after another one, and both
-//! are timed by the harness's own clock; the median over three prompts counts. Two rounds must say the
-//! same, since a machine that changes its speed seldom does so twice in the same way.
+//! are timed by the harness's own clock; the median over three prompts counts. Three rounds must say the
+//! same before a target fails: a busy machine seldom slows the first requests alone, over and over.
 //!
 //! Only targets that score are asked: an endpoint's server may keep prompts whatever it is told.
 
@@ -16,7 +16,7 @@ use schema::golden::GoldenPrompt;
 /// Prompts of a round.
 const PROMPTS: usize = 3;
 /// Rounds that must say the same before a target fails.
-const ROUNDS: usize = 2;
+const ROUNDS: usize = 3;
 /// Tokens of a prompt that takes long enough to be timed.
 const TOKENS_MIN: usize = 128;
 /// The least share of the time that it took at first, where it is computed again.
