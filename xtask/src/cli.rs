@@ -248,7 +248,8 @@ struct BenchArgs {
     /// Complete an interrupted run: its id, or `latest`.
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
-    /// Measure the i-th of n parts of the plan (whole blocks), to be merged with the others.
+    /// Measure the i-th of n parts of the plan (whole blocks), to be merged with the others. Shards
+    /// ask prompts of the profile's seed; a whole run draws a new one.
     #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     shard: Option<Shard>,
     /// Take over what this run of the same plan decided there is time for, instead of a pilot.

@@ -195,7 +195,7 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
 /// yet, and what is made for them may not be: until both runs can be compared they
 /// count as the old ones.
 fn surroundings(repo: &Repo, then: &Provenance, plan: &Plan) -> Result<Provenance> {
-    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed)?;
+    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts())?;
     let known = provenance::before_building(repo, &repo.registry()?, plan, &prompts)?;
     let pins = Pins {
         python: known

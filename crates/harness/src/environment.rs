@@ -104,6 +104,7 @@ fn plans(a: &Plan, b: &Plan) -> Vec<Difference> {
             ("profile", plan.profile.clone()),
             ("model", plan.model.clone()),
             ("seed", plan.seed.to_string()),
+            ("prompt_seed", plan.seed_of_prompts().to_string()),
             ("threads", plan.threads.to_string()),
             ("invocations", plan.invocations.to_string()),
             ("warmup_requests", plan.warmup_requests.to_string()),

@@ -69,6 +69,7 @@ pub fn plan(
         },
         invocations: profile.invocations,
         until: None,
+        prompt_seed: None,
         warmup_requests: profile.warmup_requests,
         request_timeout_s: profile.request_timeout_s,
         load_timeout_s: profile.load_timeout_s,

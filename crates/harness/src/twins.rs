@@ -198,6 +198,7 @@ mod tests {
             slo: None,
             aa_pairs: true,
             until: None,
+            prompt_seed: None,
             one_process: false,
             matters_percent: 2.0,
             micro: Default::default(),

@@ -40,8 +40,15 @@ pub fn prepare(
 /// What a run of the same plan decided there is time for.
 fn decision(plan: &Plan, run_dir: &Path) -> Result<(String, Budget)> {
     let run = Run::load(run_dir)?;
-    let (id, theirs) = (run.header.id, run.header.plan_sha256);
-    let ours = plan_sha256(plan)?;
+    // Which prompts were drawn decides nothing.
+    let decides = |plan: &Plan| {
+        plan_sha256(&Plan {
+            prompt_seed: None,
+            ..plan.clone()
+        })
+    };
+    let (theirs, ours) = (decides(&run.header.plan)?, decides(plan)?);
+    let id = run.header.id;
     if theirs != ours {
         bail!(
             "--budget-from {id}: it has another plan ({theirs:.12}, this one is {ours:.12}), so its decision says nothing about this one"

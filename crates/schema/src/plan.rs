@@ -19,8 +19,12 @@ pub struct Plan {
     pub publishable: bool,
     /// Model id.
     pub model: String,
-    /// Seed of prompts and order.
+    /// Seed of the order, of arrivals, and of the prompts where they have none of their own.
     pub seed: u64,
+    /// Seed of the prompts, drawn as the run began: nobody can have prepared answers to them.
+    /// Absent: the one above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_seed: Option<u64>,
     /// Compute threads per engine process.
     pub threads: u32,
     /// Process launches per target and scenario.
@@ -157,6 +161,11 @@ impl Plan {
     /// The smallest difference that matters, as a ratio of 1 or more.
     pub fn matters(&self) -> f64 {
         (100.0 + self.matters_percent.max(0.0)) / 100.0
+    }
+
+    /// The seed that generated prompts are of.
+    pub fn seed_of_prompts(&self) -> u64 {
+        self.prompt_seed.unwrap_or(self.seed)
     }
 
     /// Least timed requests of a case over all invocations.

@@ -381,6 +381,10 @@ pub struct VerifyRecord {
     /// How its process failed with the cache on; empty: it didn't, or wasn't asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prefix_cache_failure: String,
+    /// How long prompts took that were asked before, relative to the first time, where nothing may be
+    /// kept: the median of three. Absent: not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat_ratio: Option<f64>,
 }
 
 impl VerifyRecord {

@@ -19,6 +19,9 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
         .or_else(|| files(a, b, cell))
         .or_else(|| {
             let prompts = |run: &'_ Run| run.header.provenance.facts.get("prompts_sha256").cloned();
+            if drew_apart(a, b) {
+                return None;
+            }
             let (one, other) = (prompts(a)?, prompts(b)?);
             differ("other prompts:", short(&one), short(&other))
         })
@@ -40,6 +43,14 @@ pub(crate) fn difference(a: &Run, b: &Run, cell: &Cell) -> Option<String> {
             let (one, other) = (offered(a, cell)?, offered(b, cell)?);
             differ("another load: offered", &one, &other)
         })
+}
+
+/// Whether their prompts differ because one of them drew its own: they are as long, and of one
+/// generator and tokenizer.
+fn drew_apart(a: &Run, b: &Run) -> bool {
+    let (one, other) = (&a.header.plan, &b.header.plan);
+    let is_drawn = one.prompt_seed.is_some() || other.prompt_seed.is_some();
+    is_drawn && one.seed_of_prompts() != other.seed_of_prompts()
 }
 
 /// What a case asks and how it was measured, in words.

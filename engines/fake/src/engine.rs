@@ -8,7 +8,7 @@ use crate::schedule::{Schedule, Truth, wait_until};
 use protocol::clock::now_ns;
 use protocol::engine::{Engine, EngineError};
 use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, PROTOCOL};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub struct Fake {
     kept: Option<Vec<u32>>,
     /// How many tokens of the prompt were kept of the one before.
     reused: usize,
+    /// Every prompt that was alone, for the fault that keeps them all.
+    asked: HashSet<Vec<u32>>,
     started_ns: u64,
     /// Tokens emitted in this batch.
     steps: u32,
@@ -125,6 +127,7 @@ impl Engine for Fake {
             prompt_tokens: 0,
             kept: (load.prefix_cache && fault != Fault::Forgets).then(Vec::new),
             reused: 0,
+            asked: HashSet::new(),
             started_ns: 0,
             steps: 0,
             truth: Truth::from_env()
@@ -160,6 +163,12 @@ impl Engine for Fake {
             )));
         }
         self.reused = 0;
+        if self.fault == Fault::Caches
+            && let [prompt] = prompts
+            && !self.asked.insert(prompt.to_vec())
+        {
+            self.reused = prompt.len();
+        }
         if let Some(kept) = &mut self.kept {
             let alone = match prompts {
                 [prompt] => *prompt,

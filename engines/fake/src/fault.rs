@@ -8,6 +8,7 @@
 //! the gate and is caught where it is timed.
 
 use protocol::wire::{Done, Event};
+use protocol::witness::{self, Witness};
 use std::io;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -20,6 +21,8 @@ pub enum Fault {
     None,
     /// Nothing but time: everything takes 10 % longer.
     Slow,
+    /// A prompt that was asked before costs nothing for its length, though nobody asks for a cache.
+    Caches,
     /// Declares no prefix cache, and keeps nothing.
     Forgets,
     /// Wrong tokens, and logits to match.
@@ -86,6 +89,8 @@ pub enum Fault {
     StampsEarly,
     /// All tokens are stamped at equal distances, so that the first seems to come soon.
     StampsSpread,
+    /// Tokens are stamped truly and committed late: all of them as the answer is written.
+    HeldBack,
     /// Answers, and never stops answering.
     Flood,
     /// A mebibyte of standard error per batch, to fill a pipe that nobody drains.
@@ -93,10 +98,11 @@ pub enum Fault {
 }
 
 /// Every fault and its variant.
-const NAMES: [(&str, Fault); 38] = [
+const NAMES: [(&str, Fault); 40] = [
     ("", Fault::None),
     ("ok", Fault::None),
     ("slow", Fault::Slow),
+    ("caches", Fault::Caches),
     ("forgets", Fault::Forgets),
     ("wrong", Fault::Wrong),
     ("wrong_after_4n", Fault::WrongAfter4n),
@@ -130,12 +136,16 @@ const NAMES: [(&str, Fault); 38] = [
     ("liar", Fault::Liar),
     ("stamps_early", Fault::StampsEarly),
     ("stamps_spread", Fault::StampsSpread),
+    ("held_back", Fault::HeldBack),
     ("flood", Fault::Flood),
     ("flood_stderr", Fault::FloodStderr),
 ];
 
 /// Chosen once, when the load request names it.
 static CHOSEN: OnceLock<Fault> = OnceLock::new();
+
+/// Where tokens are committed that are held back.
+static HELD: OnceLock<Witness> = OnceLock::new();
 
 impl Fault {
     /// The fault that a variant asks for.
@@ -155,12 +165,25 @@ impl Fault {
     pub fn choose(self) {
         // A second choice cannot be: `load` comes once.
         let _ = CHOSEN.set(self);
+        if self == Fault::HeldBack {
+            take_witness();
+        }
     }
 
     /// The process's fault.
     pub fn chosen() -> Self {
         CHOSEN.get().copied().unwrap_or(Fault::None)
     }
+}
+
+/// Keep the way to commit tokens from the runtime, which looks for it after `hello`.
+fn take_witness() {
+    if let Ok(witness) = Witness::from_env() {
+        let _ = HELD.set(witness);
+    }
+    // SAFETY: no thread but the runtime's watchdog on the output runs yet, and that one never
+    // reads the environment.
+    unsafe { std::env::remove_var(witness::VARIABLE) };
 }
 
 /// The harness has to survive a line of this length without keeping it.
@@ -191,6 +214,12 @@ impl<W: Write> Spoiler<W> {
                 self.inner.write_all(b"\n")?;
             }
             Fault::Duplicate => self.answer(done.clone())?,
+            Fault::HeldBack => {
+                let witness = HELD.get().cloned().unwrap_or_default();
+                for (index, &id) in done.output_ids.iter().enumerate() {
+                    witness.commit(done.id, index, id);
+                }
+            }
             Fault::Flood => loop {
                 self.answer(done.clone())?;
             },

@@ -2,6 +2,7 @@
 //! never asserted, except that no token may come before it is due.
 
 use protocol::wire::{Event, FailureKind};
+use protocol::witness::{self, Ring};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -181,6 +182,27 @@ fn faults_of_the_stream() {
 }
 
 #[test]
+fn what_is_held_back_is_committed_all_the_same() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let ring = Ring::create(file.as_file()).unwrap();
+    let mut watched = command();
+    watched.env(witness::VARIABLE, file.path());
+    let (events, _) = events(&run_command(&mut watched, "held_back"));
+    let mut committed = 0;
+    for answer in done(&events) {
+        for (index, &id) in (0..).zip(&answer.output_ids) {
+            let entry = ring.entry(committed);
+            assert_eq!(
+                (entry.request, entry.index, entry.id),
+                (answer.id, index, id)
+            );
+            committed += 1;
+        }
+    }
+    assert_eq!((committed, ring.committed()), (20, 20));
+}
+
+#[test]
 fn a_flood_of_answers_ends_with_its_reader() {
     let mut child = command().spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -286,4 +308,6 @@ fn what_is_kept_of_the_prompt_before_takes_no_time() {
     assert_eq!(due_ns("", false), [50_000, 50_000, 50_000]);
     assert_eq!(due_ns("", true), [50_000, 30_000, 20_000]);
     assert_eq!(due_ns("forgets", true), [50_000, 50_000, 50_000]);
+    // All of a prompt that was asked before is kept by one that was not told to.
+    assert_eq!(due_ns("caches", false), [50_000, 50_000, 10_000]);
 }

@@ -15,6 +15,7 @@ use forward::Step;
 use protocol::engine::EngineError;
 use protocol::wire::FailureKind;
 use shape::{Scaling, Shape};
+use std::cell::Cell;
 use std::path::Path;
 
 /// What to load and how large to make it.
@@ -62,6 +63,8 @@ pub struct Model {
     pub(crate) length: usize,
     /// Where the current batch begins in the cache; 0 unless a fault moves it.
     pub(crate) base: usize,
+    /// Whether somebody has looked at the logits of the last step; only a fault asks.
+    pub(crate) looked_at: Cell<bool>,
 }
 
 impl Model {
@@ -148,6 +151,7 @@ impl Model {
             rows,
             length,
             base,
+            looked_at: Cell::new(false),
         })
     }
 
@@ -197,6 +201,7 @@ impl Model {
             _ => 0,
         };
         self.rows = rows;
+        self.looked_at.set(false);
         self.length = match prompts {
             [prompt] if self.prefix_cache => self.kept(prompt),
             _ => 0,
@@ -221,6 +226,7 @@ impl Model {
                 start,
                 logits,
                 decode: false,
+                last_mlp: true,
             });
             self.length = end;
         }
@@ -263,12 +269,15 @@ impl Model {
         }
         self.check(tokens)?;
         let start = self.length;
+        // Who scores has looked at the step before this one; who generates has not.
+        let is_scored = self.looked_at.take();
         self.forward(&Step {
             ids: tokens,
             len: 1,
             start,
             logits: true,
             decode: true,
+            last_mlp: is_scored || self.mutation != Some(Mutation::GenerateOnly),
         });
         self.length += 1;
         if self.rows == 1 {
@@ -282,6 +291,11 @@ impl Model {
     /// # Errors
     /// If the batch has no such row.
     pub fn logits(&self, row: usize) -> Result<&[f32], EngineError> {
+        self.looked_at.set(true);
+        self.logits_of(row)
+    }
+
+    fn logits_of(&self, row: usize) -> Result<&[f32], EngineError> {
         if row >= self.rows {
             let rows = self.rows;
             let message = format!("row {row} of a batch of {rows}");
@@ -306,7 +320,7 @@ impl Model {
 
     fn greedy(&self) -> Result<Vec<u32>, EngineError> {
         (0..self.rows)
-            .map(|row| match self.kernels.argmax(self.logits(row)?) {
+            .map(|row| match self.kernels.argmax(self.logits_of(row)?) {
                 Some(id) => Ok(id as u32),
                 None => Err(EngineError::internal(
                     "the logits are not finite; check the weights",

@@ -47,11 +47,14 @@ pub enum Mutation {
     SparseMlp,
     /// The epsilon of the norms is ten times too large.
     RmsEpsilon,
+    /// Decode steps leave the last layer's MLP out, except where somebody looks at the logits of each
+    /// step: what is generated goes another way than what is scored.
+    GenerateOnly,
 }
 
 impl Mutation {
     /// Every fault with the variant that selects it.
-    pub const ALL: [(&str, Mutation); 13] = [
+    pub const ALL: [(&str, Mutation); 14] = [
         ("rope_base", Mutation::RopeBase),
         ("rope_scaling", Mutation::RopeScaling),
         ("swapped_heads", Mutation::SwappedHeads),
@@ -65,6 +68,7 @@ impl Mutation {
         ("kv_int8", Mutation::KvInt8),
         ("sparse_mlp", Mutation::SparseMlp),
         ("rms_epsilon", Mutation::RmsEpsilon),
+        ("generate_only", Mutation::GenerateOnly),
     ];
 
     /// The fault of a variant; none for the empty one.

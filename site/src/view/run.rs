@@ -219,6 +219,13 @@ fn plan_rows(shown: &Shown) -> Vec<(&'static str, String)> {
         ),
         ("Model", model),
         ("Seed", plan.seed.to_string()),
+        (
+            "Seed of the prompts",
+            match plan.prompt_seed {
+                Some(seed) => format!("{seed}, drawn as the run began"),
+                None => "the same".into(),
+            },
+        ),
         ("Threads per engine", plan.threads.to_string()),
         (
             "Launches per target and scenario",

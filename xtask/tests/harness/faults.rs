@@ -102,7 +102,7 @@ const WHILE_TIMED: [(&str, Status); 9] = [
 fn a_fault_while_timed_costs_its_own_cells_only() {
     let variants: Vec<&str> = WHILE_TIMED.iter().map(|(variant, _)| *variant).collect();
     let checkout = Checkout::with(&variants);
-    // Every process counts its batches from 1. The gate has some eighty, a serial
+    // Every process counts its batches from 1. The gate has some ninety, a serial
     // launch has 111: a fault at 100 strikes only while timed.
     checkout.profile(&PROFILE.replace("requests = 6", "requests = 110"));
     let fast = [("FAKE_PREFILL_US", "300"), ("FAKE_DECODE_US", "100")];

@@ -89,7 +89,7 @@ fn an_engine_that_dies_in_the_capacity_stage_loses_its_open_loops_alone() {
         "targets = [\"fake.cpu.f32\"]",
         "targets = [\"fake+crash.cpu.f32\"]",
     ));
-    // The gate has some eighty batches and a serial launch 7; the stage has hundreds.
+    // The gate has some ninety batches and a serial launch 7; the stage has hundreds.
     let (_, run) = checkout.bench(&[("FAKE_FAULT_AT", "100")]);
     let cells = checkout.cells(&run);
     for (target, cell, status, reason, _) in &cells {

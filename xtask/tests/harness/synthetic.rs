@@ -213,6 +213,15 @@ pub fn hash(plan: &Plan) -> String {
     sha256_hex(&serde_json::to_vec(plan).expect("it is JSON"))
 }
 
+/// The plan of a whole run, which draws its prompts, as its shards have it, which must ask the same.
+pub fn undrawn(plan: &Plan) -> Plan {
+    assert!(plan.prompt_seed.is_some(), "a whole run draws its prompts");
+    Plan {
+        prompt_seed: None,
+        ..plan.clone()
+    }
+}
+
 fn plan(targets: &[&str]) -> Plan {
     let invocations = 5;
     let target = |id: &&str| Target {
@@ -237,6 +246,7 @@ fn plan(targets: &[&str]) -> Plan {
         slo: None,
         aa_pairs: false,
         until: None,
+        prompt_seed: None,
         one_process: false,
         matters_percent: 2.0,
         micro: Default::default(),
@@ -290,6 +300,7 @@ fn verified(target: &str) -> VerifyRecord {
         isa_limit: None,
         prefix_cache: false,
         prefix_cache_failure: String::new(),
+        repeat_ratio: None,
     }
 }
 

@@ -100,10 +100,10 @@ fn a_clock_that_lies_or_runs_backwards_is_caught() {
     }
 }
 
-/// Both would pass every other check: the last token is stamped truly.
+/// All would pass every other check: the last token is stamped truly.
 #[test]
 fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
-    let checkout = Checkout::with(&["stamps_early", "stamps_spread"]);
+    let checkout = Checkout::with(&["stamps_early", "stamps_spread", "held_back"]);
     checkout.profile(&turns_alone(20).replace("invocations = 2", "invocations = 1"));
     let (output, run) = checkout.bench(&[("FAKE_PREFILL_US", "20000")]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
@@ -124,6 +124,20 @@ fn stamps_that_claim_tokens_before_they_are_there_are_caught_in_one_launch() {
         assert_eq!((witnessed.contradicted, witnessed.uncommitted), (0, 0));
         assert_eq!(witnessed.later.late.sum, 0);
     }
+}
+
+#[test]
+fn a_target_that_keeps_answers_unasked_does_not_pass_the_gate() {
+    let checkout = Checkout::with(&["caches"]);
+    let (output, run) = checkout.bench(&[]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let honest = &run.verify["fake.cpu.f32"];
+    assert_eq!(honest.status, Status::Ok, "{}", honest.reason);
+    assert!(honest.repeat_ratio > Some(0.5), "{honest:?}");
+    let caches = &run.verify["fake+caches.cpu.f32"];
+    assert_eq!(caches.status, Status::WrongOutput, "{}", caches.reason);
+    assert!(caches.reason.contains("asked again"), "{}", caches.reason);
+    assert!(caches.repeat_ratio < Some(0.5), "{caches:?}");
 }
 
 #[test]

@@ -38,7 +38,8 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
     let plan = &run.header.plan;
     let repo = checkout.repo();
     let run_dir = checkout.path("runs").join(&run.header.id);
-    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed).expect("a tokenizer");
+    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts());
+    let prompts = prompts.expect("a tokenizer");
     let tracing = Tracing {
         repo: &repo,
         plan,

@@ -25,6 +25,7 @@ use schema::profile::Profile;
 use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::run_files::RunFiles;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use watch::event::{Event, Stage};
 
@@ -140,7 +141,8 @@ pub(crate) fn create(
     options: &Options,
     planned: Planned,
 ) -> Result<Opened> {
-    let (profile, decided) = (planned.profile, planned.decided);
+    let (profile, mut plan, decided) = (planned.profile, planned.plan, planned.decided);
+    plan.prompt_seed = prompt_seed(&plan, options);
     forecast::consent(&profile, options)?;
     let look = FirstLook::of(repo, registry, runs_dir, &profile, options)?;
     let origin = Origin {
@@ -152,11 +154,21 @@ pub(crate) fn create(
         repo,
         registry,
         runs_dir,
-        planned.plan,
+        plan,
         origin,
         decided.map(|(_, budget)| budget),
         look.as_ref(),
     )
+}
+
+/// A seed of its own for the prompts that are generated, so that no engine can have prepared for
+/// them. Machines that measure shards don't talk to each other and must ask the same prompts, so
+/// theirs are of the profile's seed.
+fn prompt_seed(plan: &Plan, options: &Options) -> Option<u64> {
+    let mut scenarios = plan.scenarios.iter();
+    let is_drawn = options.shard.is_none() && scenarios.any(|s| s.prompts.is_generated());
+    // The system's randomness, by which the standard library keys its hash maps.
+    is_drawn.then(|| RandomState::new().hash_one(std::process::id()) >> 32)
 }
 
 /// Write down everything that is decided, before anything is measured. `budget`:
@@ -182,7 +194,7 @@ pub(crate) fn begin(
     let programs = building.programs()?;
     goldens::ensure_for(repo, registry, &programs, &plan)?;
     watch::emit(Event::Title(title(&plan))); // a first look has one of its own
-    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed)?;
+    let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts())?;
     let mut provenance = provenance(repo, registry, &plan, &programs, &prompts)?;
     provenance.facts.extend(goldens::facts(repo, &plan)?);
     if plan.publishable {
@@ -274,7 +286,8 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
             );
         }
     }
-    let prompts = Prompts::new(&repo.model_dir(&header.plan.model), header.plan.seed)?;
+    let seed = header.plan.seed_of_prompts();
+    let prompts = Prompts::new(&repo.model_dir(&header.plan.model), seed)?;
     if header
         .provenance
         .facts
@@ -371,7 +384,23 @@ fn default_profile(repo: &Repo, registry: &Registry) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::recorded;
+    use super::{Options, prompt_seed, recorded};
+    use harness::plan::example::plan;
+
+    #[test]
+    fn a_run_draws_its_prompts_and_a_shard_does_not() {
+        let (one, whole) = (plan(), Options::default());
+        let seeds = [prompt_seed(&one, &whole), prompt_seed(&one, &whole)];
+        assert!(seeds[0].is_some() && seeds[0] != seeds[1], "{seeds:?}");
+        let shard = Options {
+            shard: Some("1/2".parse().unwrap()),
+            ..Options::default()
+        };
+        assert_eq!(prompt_seed(&one, &shard), None);
+        let mut nothing = plan();
+        nothing.scenarios.clear();
+        assert_eq!(prompt_seed(&nothing, &whole), None);
+    }
 
     #[test]
     fn where_a_file_of_prompts_lies_is_not_recorded() {

@@ -44,6 +44,7 @@ fn plan() -> Plan {
         slo: None,
         aa_pairs: false,
         until: None,
+        prompt_seed: None,
         one_process: false,
         matters_percent: 2.0,
         micro: Default::default(),

@@ -38,6 +38,7 @@ pub fn plan() -> Plan {
         slo: None,
         aa_pairs: false,
         until: None,
+        prompt_seed: None,
         one_process: false,
         matters_percent: 2.0,
         micro: Default::default(),

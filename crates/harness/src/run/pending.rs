@@ -132,6 +132,7 @@ pub(crate) mod tests {
             isa_limit: None,
             prefix_cache: false,
             prefix_cache_failure: String::new(),
+            repeat_ratio: None,
         };
         BTreeMap::from([("t".to_owned(), record)])
     }

@@ -70,7 +70,8 @@ pub fn check(
 }
 
 /// Why what was said in company or after other prompts, (row, output) each, is not what each
-/// row says alone, where `session` is asked how near two tokens are.
+/// row says alone, where `session` is asked how near two tokens are. An output may leave the lone one
+/// at a tie; every token of it must still be what the target's own scores say there.
 pub(super) fn differ_scored(
     session: &mut Session,
     question: &Question,
@@ -85,9 +86,14 @@ pub(super) fn differ_scored(
                 "its hello says that it scores, but it answers with text and no ids",
             ));
         };
-        let reason = differs(session, question, rows[*row], alone, output)?;
-        if reason.is_some() {
-            return Ok(reason);
+        if output == alone {
+            continue; // its tokens have been scored
+        }
+        if let Some(reason) = differs(session, question, rows[*row], alone, output)? {
+            return Ok(Some(reason));
+        }
+        if let Some(reason) = unlike_scores(session, question, rows[*row], output)? {
+            return Ok(Some(reason));
         }
     }
     Ok(None)

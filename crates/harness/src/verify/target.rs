@@ -1,12 +1,12 @@
 //! One target through the gate: score every golden prompt, or compare what it
 //! generates where it can't; ask about prompts of every length; generate at every batch size that
-//! will be timed; ask about the longer contexts that a plan needs, and about prompts that begin alike;
-//! and say what was found as a record.
+//! will be timed; ask the same prompts twice; ask about the longer contexts that a plan needs, and
+//! about prompts that begin alike; and say what was found as a record.
 
 use super::gate::{JUDGED_MIN, PromptJudgement, Scope};
 use super::output::Output;
 use super::question::{Question, judge, load_request};
-use super::{batch, gate, lengths, prefix};
+use super::{batch, gate, lengths, prefix, repeats};
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
 use schema::golden::GoldenPrompt;
@@ -38,6 +38,7 @@ pub fn not_verified(target: &Target, model: &str, failure: &EngineFailure) -> Ve
         isa_limit: None,
         prefix_cache: false,
         prefix_cache_failure: String::new(),
+        repeat_ratio: None,
     }
 }
 
@@ -152,8 +153,11 @@ fn ask(
 struct Answers {
     /// By prompt, shortest first.
     judgements: Vec<PromptJudgement>,
-    /// What is wrong with prompts of other lengths or with requests in company.
+    /// What is wrong with prompts of other lengths, with requests in company or with prompts asked
+    /// twice.
     failure: Option<String>,
+    /// How long prompts take that were asked before.
+    repeat_ratio: Option<f64>,
     /// Why it was not asked about longer contexts that the plan needs.
     not_asked: Option<String>,
     /// What it generates where no prompt is kept, if it is to be asked where some are.
@@ -176,16 +180,23 @@ fn questions(
     }
     judgements.sort_by_key(|judgement| judgement.context_tokens);
     let declared = session.hello.capabilities.position_gap.is_some();
-    let failure = match gate::scope(&judgements, declared) {
+    let scope = gate::scope(&judgements, declared);
+    let mut repeat_ratio = None;
+    let failure = match scope {
         Scope::Whole(positions) | Scope::Limited(positions) => {
-            match lengths::check(session, question, tokenizer, positions)? {
-                None => batch::check(session, question, tokenizer, positions)?,
-                failure => failure,
+            let mut failure = lengths::check(session, question, tokenizer, positions)?;
+            if failure.is_none() {
+                failure = batch::check(session, question, tokenizer, positions)?;
             }
+            if failure.is_none() {
+                repeat_ratio = repeats::ratio(session, question, positions)?;
+                failure = repeat_ratio.and_then(repeats::failure);
+            }
+            failure
         }
         Scope::None => None, // it has failed already
     };
-    let passes = failure.is_none() && gate::scope(&judgements, declared) != Scope::None;
+    let passes = failure.is_none() && scope != Scope::None;
     let keeps = question.prefix_cache && session.hello.capabilities.prefix_cache;
     let alone = match passes && keeps {
         true => Some(prefix::alone(session, question)?),
@@ -194,6 +205,7 @@ fn questions(
     Ok(Answers {
         judgements,
         failure,
+        repeat_ratio,
         not_asked: None,
         alone,
         prefix_cache: false,
@@ -211,6 +223,7 @@ fn conclude(
     let Answers {
         judgements,
         failure,
+        repeat_ratio,
         not_asked,
         prefix_cache,
         prefix_cache_failure,
@@ -294,6 +307,7 @@ fn conclude(
         isa_limit: None,
         prefix_cache,
         prefix_cache_failure,
+        repeat_ratio,
     };
     Verified { record, judgements }
 }

@@ -60,6 +60,7 @@ fn one_verify(records: Vec<(String, VerifyRecord)>) -> Option<VerifyRecord> {
         reason: either(a.reason, &b.reason),
         prefix_cache: a.prefix_cache && b.prefix_cache,
         prefix_cache_failure: either(a.prefix_cache_failure, &b.prefix_cache_failure),
+        repeat_ratio: both(a.repeat_ratio, b.repeat_ratio, f64::min),
         ..b
     })
 }

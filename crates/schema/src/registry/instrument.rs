@@ -17,7 +17,7 @@ pub struct Instrument {
     /// Variables that set its timing.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Its variants whose stamps are not true: the audit of stamps is tried on them.
+    /// Its variants whose stamps are not what is committed: the audit of stamps is tried on them.
     #[serde(default)]
     pub forgers: Vec<String>,
 }

@@ -267,6 +267,15 @@ fn other_questions_are_not_compared() {
         hashed(&mut b, file, prompts);
         assert_eq!(compare(&a, &b)[0].reason, wanted);
     }
+    // Prompts that a run drew for itself are others of the same lengths.
+    let mut drawn = ten("b", 1.0, 2);
+    hashed(&mut drawn, "0123456789abcdef", "q");
+    drawn.run.header.plan.prompt_seed = Some(7);
+    assert_ne!(compare(&a, &drawn)[0].verdict, Verdict::NotComparable);
+    // Of one seed they can only be of another text or tokenizer.
+    drawn.run.header.plan.prompt_seed = Some(a.run.header.plan.seed);
+    let reason = compare(&a, &drawn)[0].reason.clone();
+    assert_eq!(reason, "other prompts: p in a, q in b");
 }
 
 #[test]

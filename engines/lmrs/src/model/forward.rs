@@ -25,6 +25,8 @@ pub(crate) struct Step<'a> {
     pub logits: bool,
     /// Whether this is a decode step.
     pub decode: bool,
+    /// Whether the last layer's MLP is computed: it is, unless [`Mutation::GenerateOnly`] leaves it out.
+    pub last_mlp: bool,
 }
 
 impl Model {
@@ -180,6 +182,9 @@ impl Model {
             });
             matmul(pool, kernels, &[&layer.wo], input, n, delta);
             kernels.add(x, delta);
+            if is_last && !step.last_mlp {
+                break;
+            }
 
             // gate, up = W · norm(x)
             let input = operand.fill(pool, kernels, n, dim, |t, out| {

@@ -227,6 +227,7 @@ fn every_fault_shows_at_every_precision() {
                 Mutation::RopeFar => assert_eq!(divergence, 0.0, "nothing is that far"),
                 Mutation::PromptLength => assert_eq!(divergence, 0.0, "prompts of 30 tokens"),
                 Mutation::PrefixLength => assert_eq!(divergence, 0.0, "nothing is kept"),
+                Mutation::GenerateOnly => assert_eq!(divergence, 0.0, "all of it is scored"),
                 // Work left out is a small error.
                 Mutation::KvInt8 | Mutation::SparseMlp | Mutation::RmsEpsilon => assert!(
                     (1e-7..1e-1).contains(&divergence),
@@ -249,6 +250,30 @@ fn a_fault_of_one_prompt_length_shows_at_that_length_alone() {
         let ids = prompt(3, length);
         let away = divergence(&score(&mut right, &ids, 0), &score(&mut wrong, &ids, 0));
         assert_eq!(away > 2e-2, shows, "{length}: {away:e}");
+    }
+}
+
+#[test]
+fn what_is_generated_otherwise_than_scored_shows_where_nobody_looks() {
+    let dir = tiny(true, true);
+    let ids = prompt(4, 30);
+    for precision in PRECISIONS {
+        let plain = How::plain(precision);
+        let mutation = Some(Mutation::GenerateOnly);
+        // Two steps; the first one's logits are looked at or not.
+        let last = |how: How, looks: bool| {
+            let mut model = how.load(&dir.0).unwrap();
+            model.prefill(&[&ids]).unwrap();
+            if looks {
+                model.logits(0).unwrap();
+            }
+            model.decode(&[5]).unwrap();
+            model.logits(0).unwrap().to_vec()
+        };
+        let right = last(plain, true);
+        assert_eq!(right, last(plain, false));
+        assert_eq!(right, last(How { mutation, ..plain }, true));
+        assert_ne!(right, last(How { mutation, ..plain }, false));
     }
 }
 

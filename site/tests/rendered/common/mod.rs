@@ -157,6 +157,7 @@ pub fn run(profile: &str, invocations: u32, requests: u32) -> Run {
                 slo: None,
                 aa_pairs: false,
                 until: None,
+                prompt_seed: None,
                 one_process: false,
                 matters_percent: 2.0,
                 micro: Default::default(),
@@ -202,6 +203,7 @@ fn verify() -> BTreeMap<String, VerifyRecord> {
                 isa_limit: None,
                 prefix_cache: false,
                 prefix_cache_failure: String::new(),
+                repeat_ratio: None,
             };
             (speed.0.to_owned(), record)
         })

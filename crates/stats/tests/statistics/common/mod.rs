@@ -234,6 +234,7 @@ fn header(
             slo: None,
             aa_pairs: false,
             until: None,
+            prompt_seed: None,
             one_process: false,
             matters_percent: 2.0,
             micro: Default::default(),
@@ -269,6 +270,7 @@ pub fn verified(target: &str) -> VerifyRecord {
         isa_limit: None,
         prefix_cache: false,
         prefix_cache_failure: String::new(),
+        repeat_ratio: None,
     }
 }
 

@@ -1,0 +1,132 @@
+//! Prompts asked twice: a target that is told to keep nothing has to compute them twice.
+//!
+//! A table of answers, or a cache of prompts that nobody asked for, answers without the work that is
+//! timed. The longest of the usual prompts, with all but its first token turned round by some places,
+//! gives new prompts of one length. Each is asked for one token, and again after another one, and both
+//! are timed by the harness's own clock; the median over three prompts counts. Three rounds must say the
+//! same before a target fails: a busy machine seldom slows the first requests alone, over and over.
+//!
+//! Only targets that score are asked: an endpoint's server may keep prompts whatever it is told.
+
+use super::question::Question;
+use crate::engine::EngineFailure;
+use crate::engine::session::Session;
+use schema::golden::GoldenPrompt;
+
+/// Prompts of a round.
+const PROMPTS: usize = 3;
+/// Rounds that must say the same before a target fails.
+const ROUNDS: usize = 3;
+/// Tokens of a prompt that takes long enough to be timed.
+const TOKENS_MIN: usize = 128;
+/// The least share of the time that it took at first, where it is computed again.
+const SHARE_MIN: f64 = 0.5;
+
+/// How long prompts take that were asked before, relative to what they took at first; `None` for a
+/// target that isn't asked, or isn't verified for a prompt that is long enough.
+pub(super) fn ratio(
+    session: &mut Session,
+    question: &Question,
+    verified_positions: u32,
+) -> Result<Option<f64>, EngineFailure> {
+    if !session.hello.capabilities.score {
+        return Ok(None);
+    }
+    let is_asked = |prompt: &&GoldenPrompt| {
+        let tokens = prompt.prompt_ids.len();
+        tokens >= TOKENS_MIN && prompt.context_tokens() <= verified_positions && !prompt.is_far()
+    };
+    let asked = question.golden.prompts.iter().filter(is_asked);
+    let Some(longest) = asked.max_by_key(|prompt| prompt.prompt_ids.len()) else {
+        return Ok(None);
+    };
+    let mut found = None;
+    for round in 0..ROUNDS {
+        let places = (1..=PROMPTS).map(|prompt| round * PROMPTS + prompt);
+        let prompts = places.map(|places| turned(&longest.prompt_ids, places));
+        let ratio = ask_twice(session, &prompts.collect::<Vec<_>>())?;
+        found = Some(ratio);
+        if failure(ratio).is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// What is wrong with a ratio, if anything is.
+pub(super) fn failure(ratio: f64) -> Option<String> {
+    (ratio < SHARE_MIN).then(|| {
+        format!(
+            "asked again, long prompts are answered in {:.1} % of the time that they took at first, though nothing may be kept: answers or prompts are",
+            100.0 * ratio
+        )
+    })
+}
+
+/// Each prompt, and again after the next one: the median of how long it took, relative to the first
+/// time.
+fn ask_twice(session: &mut Session, prompts: &[Vec<u32>]) -> Result<f64, EngineFailure> {
+    let (mut first_ns, mut again_ns) = (Vec::new(), Vec::new());
+    for (index, prompt) in prompts.iter().enumerate() {
+        first_ns.push(answer_ns(session, prompt)?);
+        if index > 0 {
+            again_ns.push(answer_ns(session, &prompts[index - 1])?);
+        }
+    }
+    if let Some(last) = prompts.last() {
+        again_ns.push(answer_ns(session, last)?);
+    }
+    Ok(median_ratio(&first_ns, &again_ns))
+}
+
+/// How long it takes to answer a prompt with one token.
+fn answer_ns(session: &mut Session, prompt: &[u32]) -> Result<u64, EngineFailure> {
+    let (_, sent_ns) = session.send_generate(prompt.to_vec(), 1)?;
+    let (_, answered_ns) = session.next_done()?;
+    Ok(answered_ns.saturating_sub(sent_ns))
+}
+
+/// The median of what the second time of each is of its first.
+fn median_ratio(first_ns: &[u64], again_ns: &[u64]) -> f64 {
+    let pairs = first_ns.iter().zip(again_ns);
+    let ratios = pairs.map(|(first, again)| *again as f64 / (*first).max(1) as f64);
+    let mut ratios: Vec<f64> = ratios.collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
+
+/// The same first token, and the others turned round by some places.
+fn turned(ids: &[u32], places: usize) -> Vec<u32> {
+    let mut ids = ids.to_vec();
+    if let Some((_, others)) = ids.split_first_mut()
+        && !others.is_empty()
+    {
+        let places = places % others.len();
+        others.rotate_left(places);
+    }
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_as_long_again_is_computed_again() {
+        // One slow first request, for whatever is compiled then, says nothing.
+        let ratio = median_ratio(&[900, 100, 102], &[100, 99, 103]);
+        assert!((ratio - 0.99).abs() < 1e-9, "{ratio}");
+        assert_eq!(failure(ratio), None);
+        let kept = median_ratio(&[100, 100, 100], &[2, 3, 100]);
+        let why = failure(kept).unwrap();
+        assert!(why.contains("in 3.0 % of the time"), "{why}");
+    }
+
+    #[test]
+    fn turned_prompts_are_of_one_length_and_begin_alike_in_one_token() {
+        assert_eq!(turned(&[1, 5, 6, 7], 1), [1, 6, 7, 5]);
+        assert_eq!(turned(&[1, 5, 6, 7], 5), [1, 7, 5, 6]);
+        assert_eq!(turned(&[1], 1), [1]);
+        assert!(turned(&[], 1).is_empty());
+    }
+}
