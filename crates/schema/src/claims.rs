@@ -1,6 +1,6 @@
-//! `data/claims.toml`: what an engine's own project says of its speed, each claim with its condition
-//! and its page, and which comparisons of a run come nearest to it. The words are the project's; no
-//! number and no verdict rests on them.
+//! `data/claims.toml`: what an engine's own project says of its speed, each claim with its
+//! condition and its page, and which comparisons of a run come nearest to it. The words are the
+//! project's; no number and no verdict rests on them.
 
 use crate::error::{DataError, read_toml};
 use crate::prices::is_date;
@@ -57,8 +57,8 @@ impl Claims {
     /// Read the file in the repository at `root`; `None` where there is none.
     ///
     /// # Errors
-    /// A file that can't be read, a date that is none, an engine or a target that the registry hasn't,
-    /// or a source that is no web page.
+    /// A file that can't be read, a date that is none, an engine or a target that the registry
+    /// hasn't, or a source that is no web page.
     pub fn load(root: &Path, registry: &Registry) -> Result<Option<Self>, DataError> {
         let path = &root.join("data/claims.toml");
         if !path.is_file() {
