@@ -128,6 +128,13 @@ fn aged(release: &Release, started: &str) -> String {
 /// What an engine said of its version in the run, with date and age where they are known: it stands
 /// beside ratios. Empty where the engine was not started.
 pub fn versions(shown: &Shown, engine: &str) -> String {
+    match measured(shown, engine) {
+        Some(words) => format!("version {words}"),
+        None => String::new(),
+    }
+}
+
+fn measured(shown: &Shown, engine: &str) -> Option<String> {
     let planned = shown.targets().iter();
     let planned = planned.filter(|target| target.engine == engine);
     let ids: BTreeSet<&str> = planned.map(|target| target.id.as_str()).collect();
@@ -141,10 +148,7 @@ pub fn versions(shown: &Shown, engine: &str) -> String {
         None => (*said).to_owned(),
     };
     let words: Vec<String> = said.iter().map(word).collect();
-    match words.is_empty() {
-        true => String::new(),
-        false => format!("version {}", words.join("; ")),
-    }
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// An engine that is not measured.
@@ -189,10 +193,17 @@ pub fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
                 Some(_) => dossier.releases_last_year.to_string(),
                 None => NONE.into(),
             },
+            measured(shown, id).unwrap_or_else(|| NONE.into()),
         ])
     };
     let rows: Vec<Vec<String>> = engines.iter().filter_map(row).collect();
-    let head = ["Engine", "First release", "Newest", "Releases in a year"];
+    let head = [
+        "Engine",
+        "First release",
+        "Newest",
+        "Releases in a year",
+        "Measured in this run",
+    ];
     (!rows.is_empty()).then(|| Table {
         head: head.map(str::to_owned).into(),
         rows,

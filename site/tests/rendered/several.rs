@@ -382,6 +382,7 @@ fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
     let words = "0.11.1 of 2026-01-01, 23 days old on the day of the run";
     assert!(text("engine/candle.html").contains(&format!("Measured here: {words}.")));
     assert!(text("compare/candle.cpu.f32.html").contains(&format!("Measured: version {words}.")));
+    assert!(text("engines.html").contains(&format!("<td>{words}</td>")));
     let other = text("compare/lmrs.cpu.q8_0.html");
     assert!(other.contains(&format!("; version {words}</span>")), "{other}");
 }
