@@ -1,5 +1,6 @@
 """`pytorch`: transformers' models in PyTorch, in two variants: plain (plain.py), the baseline of
-all ratios, and `opt` (opt.py), so that nobody can call the baseline a straw man.
+all ratios, and `opt` (opt.py), so that nobody can call the baseline a straw man. An engine that is
+the same in another environment derives from this one (../pytorch-newest/newest.py).
 
 Run by the harness, or by hand: `echo '{"prompt":"Hello","model_path":"…"}' | python bench.py`.
 """
@@ -38,6 +39,10 @@ VARIANTS: dict[str, type[Plain]] = {"": Plain, "opt": Optimised}
 class PyTorch(Engine):
     """Loads the variant asked for, which is what runs from then on."""
 
+    # Its id in engines.toml, and what its environment was made from.
+    engine_id = "pytorch"
+    lock = LOCK
+
     @classmethod
     def hello(cls, load: Load) -> Hello:
         """Read from files: importing torch takes seconds, and hello must not wait for them."""
@@ -45,13 +50,13 @@ class PyTorch(Engine):
         torch_version = version_in(torch_dir, "version.py")
         transformers_dir = package_dir("transformers")
         return Hello(
-            engine="pytorch",
+            engine=cls.engine_id,
             version=torch_version or "absent",
             build={
                 "torch": torch_version or "absent",
                 "transformers": version_in(transformers_dir, "__init__.py") or "absent",
                 "python": f"{platform.python_implementation()} {platform.python_version()}",
-                "lock_sha256": hashlib.sha256(LOCK.read_bytes()).hexdigest(),
+                "lock_sha256": hashlib.sha256(cls.lock.read_bytes()).hexdigest(),
                 **torch_build(torch_dir),
             },
             capabilities={
@@ -69,14 +74,17 @@ class PyTorch(Engine):
     def load(cls, load: Load) -> tuple[Plain, Loaded]:
         engine_type = VARIANTS.get(load.variant)
         if engine_type is None:
-            raise EngineError("unsupported", f"pytorch has no variant {load.variant!r}")
+            raise EngineError("unsupported", f"{cls.engine_id} has no variant {load.variant!r}")
         precisions = PRECISIONS.get(load.backend)
         if precisions is None:
-            raise EngineError("unsupported", f"pytorch has no backend {load.backend!r} here")
+            raise EngineError(
+                "unsupported", f"{cls.engine_id} has no backend {load.backend!r} here"
+            )
         if load.precision not in precisions:
             raise EngineError(
                 "unsupported",
-                f"pytorch.{load.backend} runs {', '.join(precisions)}, not {load.precision}",
+                f"{cls.engine_id}.{load.backend} runs {', '.join(precisions)}, "
+                f"not {load.precision}",
             )
         # Before the import: a file that cannot be loaded should not cost seconds to find out.
         model_dir = Path(load.model_dir)

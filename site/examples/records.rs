@@ -4,6 +4,7 @@
 //! a reader uses: it finds the runs and writes to the path that is promised.
 
 use anyhow::{Context, Result, ensure};
+use schema::claims::Claims;
 use schema::golden::ParityLimits;
 use schema::hypothesis::Hypotheses;
 use schema::maturity::Maturity;
@@ -43,6 +44,7 @@ fn main() -> Result<()> {
         faults.join("; ")
     );
     let maturity = Maturity::load(root, &registry)?;
+    let claims = Claims::load(root, &registry)?;
     let prices = schema::prices::Prices::newest(&root.join("data/prices"))?;
     let suites = schema::micro::Suite::load_all(&root.join("data/scenarios/micro"))?;
     let pages = site::render(&site::Input {
@@ -58,6 +60,7 @@ fn main() -> Result<()> {
         hypotheses: Some(&hypotheses),
         prices: prices.as_ref(),
         maturity: maturity.as_ref(),
+        claims: claims.as_ref(),
         publishing: site::Publishing::default(),
         authored: &Default::default(),
     })?;

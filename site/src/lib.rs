@@ -23,6 +23,7 @@ pub use write::write;
 use anyhow::{Context, Result, bail, ensure};
 use authored::Authored;
 use chart::Figure;
+use schema::claims::Claims;
 use schema::golden::ParityLimits;
 use schema::hypothesis::Hypotheses;
 use schema::maturity::Maturity;
@@ -71,6 +72,8 @@ pub struct Input<'a> {
     pub prices: Option<&'a Prices>,
     /// What is known of the engines beyond what runs measure, where it was read.
     pub maturity: Option<&'a Maturity>,
+    /// What the engines' projects say of their speed, where it was read.
+    pub claims: Option<&'a Claims>,
     /// How this site is published; none of it is needed to read it from a file.
     pub publishing: Publishing<'a>,
     /// Templates, texts and assets read from disk instead of those compiled in.

@@ -51,7 +51,12 @@ pub fn lint(repo: &Repo) -> Result<bool> {
     )?;
     let scripts = files(
         &repo.root,
-        &[".github", "examples/fleet", "crates/provision/src/dist"],
+        &[
+            ".github",
+            ".github/versions",
+            "examples/fleet",
+            "crates/provision/src/dist",
+        ],
         "sh",
     )?;
     let others = [".ci/run", "examples/fleet/slurm.sbatch"];

@@ -176,8 +176,8 @@ fn print_fault_matrix(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// `test_*.py` beside each Python engine, with the engine's environment where
-/// it has been made (more is tested there), else with the system's Python.
+/// `test_*.py` beside each Python engine and a workflow's script, with the engine's environment
+/// where it has been made (more is tested there), else with the system's Python.
 fn python_tests(repo: &Repo) -> Result<()> {
     let shell = Shell::new()?;
     let registry = repo.registry()?;
@@ -185,8 +185,11 @@ fn python_tests(repo: &Repo) -> Result<()> {
     for limit in &limits {
         eprintln!("   {limit}");
     }
+    let mut dirs = vec![repo.root.join(".github/versions")];
     for entry in std::fs::read_dir(repo.root.join("engines"))? {
-        let dir = entry?.path();
+        dirs.push(entry?.path());
+    }
+    for dir in dirs {
         let is_test = |name: &str| name.starts_with("test_") && name.ends_with(".py");
         let has_tests = dir.is_dir()
             && std::fs::read_dir(&dir)?

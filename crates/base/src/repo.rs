@@ -5,6 +5,7 @@ use crate::names::{Kind, UnknownName};
 use crate::shelf;
 use anyhow::{Context, Result};
 use schema::bundle::Bundle;
+use schema::claims::Claims;
 use schema::golden::ParityLimits;
 use schema::hypothesis::Hypotheses;
 use schema::maturity::Maturity;
@@ -209,6 +210,12 @@ impl Repo {
     /// there is no such file.
     pub fn maturity(&self, registry: &Registry) -> Result<Option<Maturity>> {
         Ok(Maturity::load(&self.root, registry)?)
+    }
+
+    /// `data/claims.toml`: what the engines' projects say of their speed; `None` where there is no
+    /// such file.
+    pub fn claims(&self, registry: &Registry) -> Result<Option<Claims>> {
+        Ok(Claims::load(&self.root, registry)?)
     }
 
     /// `data/simulation.json`: how the statistics fared on data of known truth.

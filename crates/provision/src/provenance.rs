@@ -78,10 +78,12 @@ pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, Str
 }
 
 /// What no number depends on: records, pages, prose, and what pages are made from.
-const DECIDES_NOTHING: [&str; 7] = [
+const DECIDES_NOTHING: [&str; 9] = [
     ":(exclude)data/results",
     ":(exclude)data/prices",
     ":(exclude)data/hypotheses.toml",
+    ":(exclude)data/claims.toml",
+    ":(exclude)data/maturity.toml",
     ":(exclude)data/simulation.json",
     ":(exclude)site",
     ":(exclude).github",

@@ -216,6 +216,7 @@ fn write(
     let hypotheses = repo.hypotheses(&registry, &scenarios)?;
     let prices = Prices::newest(&repo.prices_dir())?;
     let maturity = repo.maturity(&registry)?;
+    let claims = repo.claims(&registry)?;
     let input = site::Input {
         runs,
         scenarios: &scenarios,
@@ -229,6 +230,7 @@ fn write(
         hypotheses: hypotheses.as_ref(),
         prices: prices.as_ref(),
         maturity: maturity.as_ref(),
+        claims: claims.as_ref(),
         publishing,
         authored,
     };

@@ -10,6 +10,7 @@ pub mod budget;
 pub mod bundle;
 pub mod calibration;
 pub mod capacity;
+pub mod claims;
 pub mod document;
 pub mod error;
 pub mod golden;

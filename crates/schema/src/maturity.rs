@@ -7,6 +7,7 @@ use crate::prices::is_date;
 use crate::registry::Registry;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 
 /// The file.
@@ -77,6 +78,28 @@ pub struct Release {
     pub version: String,
     /// `YYYY-MM-DD`.
     pub date: String,
+}
+
+impl Release {
+    /// How many days old it was at a moment, which begins with `YYYY-MM-DD`; `None` where one of them is
+    /// no date, or where it came later.
+    pub fn age_days(&self, moment: &str) -> Option<u64> {
+        let age = day_number(moment)? - day_number(&self.date)?;
+        u64::try_from(age).ok()
+    }
+}
+
+/// Days since 1970-01-01, in the Gregorian calendar: Hinnant's `days_from_civil`, whose years begin
+/// in March.
+fn day_number(moment: &str) -> Option<i64> {
+    let date = moment.get(..10).filter(|date| is_date(date))?;
+    let number = |part: Range<usize>| date.get(part)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    Some(era * 146_097 + day_of_era - 719_468)
 }
 
 /// A statement.
@@ -275,6 +298,29 @@ mod tests {
         assert_eq!(date("b1234 (crate 0.2.0)"), Some("2026-02-01"));
         assert_eq!(date("0.2.0+cpu"), Some("2026-02-01"));
         assert_eq!(date("10.1.0"), None);
+    }
+
+    #[test]
+    fn days_are_counted_over_months_and_leap_years() {
+        for (date, days) in [
+            ("1969-12-31", -1),
+            ("1970-01-01", 0),
+            ("2000-02-29", 11_016),
+            ("2000-03-01", 11_017),
+            ("2026-11-24T10:30:59Z", 20_781),
+        ] {
+            assert_eq!(day_number(date), Some(days), "{date}");
+        }
+        for none in ["", "yesterday", "2026-13-01", "2026-1-010", "2026-11-2ü"] {
+            assert_eq!(day_number(none), None, "{none}");
+        }
+        let release = Release {
+            version: "2.9.0".into(),
+            date: "2025-10-15".into(),
+        };
+        assert_eq!(release.age_days("2026-11-24T10:30:59Z"), Some(405));
+        assert_eq!(release.age_days("2025-10-15"), Some(0));
+        assert_eq!(release.age_days("2025-10-14"), None);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use std::path::Path;
 const CRATE: &str = "llama-cpp-sys-2 0.1.161";
 /// Read from CMake's files by the build script.
 const COMPILER: &str = env!("BENCH_GGML_COMPILER");
+/// In what ggml says of itself where its kernels use AMX.
+const HAS_AMX: &str = "AMX_INT8 = 1";
 
 /// What the harness told the compiler of AMX, for a CPU that has it.
 const AMX: Option<&str> = match cfg!(without_amx) {
@@ -29,13 +31,14 @@ pub fn hello(load: &Load) -> Hello {
     // First, since looking for devices is logged too.
     log::take_over();
     let [version, ggml] = names();
+    let amx = amx(&ggml, &cpu_flags());
     let mut build = BTreeMap::from([
         ("crate".to_string(), CRATE.to_string()),
         ("features".to_string(), features()),
         ("ggml".to_string(), ggml),
         ("ggml_compiler".to_string(), COMPILER.to_string()),
     ]);
-    build.extend(AMX.map(|amx| ("ggml_amx".to_string(), amx.to_string())));
+    build.extend(amx.map(|amx| ("ggml_amx".to_string(), amx.to_string())));
     Hello {
         protocol: PROTOCOL,
         engine: "llamacpp".to_string(),
@@ -47,7 +50,7 @@ pub fn hello(load: &Load) -> Hello {
             parallel_score: false,
             prefix_cache: true,
             position_gap: position_gap(load),
-            notes: notes(load),
+            notes: notes(load, amx),
         },
     }
 }
@@ -94,7 +97,25 @@ fn position_gap(load: &Load) -> Option<String> {
     })
 }
 
-fn notes(load: &Load) -> Vec<String> {
+/// What is to be said of AMX: `None` where the CPU has none that ggml could use, or ggml has it.
+/// ggml's kernels need VNNI beside it.
+fn amx(ggml: &str, cpu_flags: &str) -> Option<&'static str> {
+    let has = |flag: &str| cpu_flags.split_whitespace().any(|known| known == flag);
+    let is_missing = has("amx_int8") && has("avx512_vnni") && !ggml.contains(HAS_AMX);
+    AMX.or(is_missing.then_some(
+        "not in this build, which was compiled for another CPU or by a compiler that was not told \
+         of it: `cargo clean --release -p llama-cpp-sys-2`, and build again on this machine",
+    ))
+}
+
+/// What Linux says that the CPU has; elsewhere nothing.
+fn cpu_flags() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find(|line| line.starts_with("flags"));
+    flags.unwrap_or_default().to_string()
+}
+
+fn notes(load: &Load, amx: Option<&str>) -> Vec<String> {
     let threads = if cfg!(feature = "openmp") {
         "OpenMP's"
     } else {
@@ -116,7 +137,7 @@ fn notes(load: &Load) -> Vec<String> {
         "Loading ends with an empty run of two tokens, as llama-server's does.".to_string(),
         format!("ggml was compiled by {COMPILER}; threads are {threads}."),
     ];
-    notes.extend(AMX.map(|amx| format!("AMX, which this CPU has, is {amx}.")));
+    notes.extend(amx.map(|amx| format!("AMX, which this CPU has, is {amx}.")));
     if load.backend == "cuda" {
         notes.push("Every layer is on the GPU; built without ggml's VMM pool.".to_string());
     }
@@ -143,7 +164,24 @@ mod tests {
     #[test]
     fn amx_is_there_unless_it_was_left_out() {
         let [_, ggml] = names();
-        assert!(AMX.is_none() || !ggml.contains("AMX_INT8 = 1"), "{ggml}");
+        assert!(AMX.is_none() || !ggml.contains(HAS_AMX), "{ggml}");
+        // Of a build for another CPU than this one nothing follows.
+        if AMX.is_none() && cfg!(target_feature = "avx512vnni") {
+            assert_eq!(amx(&ggml, &cpu_flags()), None, "{ggml}");
+        }
+    }
+
+    #[test]
+    fn amx_that_is_missing_is_said_where_the_cpu_has_it() {
+        let both = "flags : fpu avx512_vnni amx_tile amx_int8";
+        let said = |ggml: &str, flags: &str| amx(ggml, flags).is_some();
+        assert!(said("CPU : AVX2 = 1 | AVX512_VNNI = 1", both));
+        if AMX.is_none() {
+            assert!(!said("CPU : AVX512_VNNI = 1 | AMX_INT8 = 1", both));
+            assert!(!said("CPU : AVX2 = 1", "flags : fpu avx512_vnni"));
+            assert!(!said("CPU : AVX2 = 1", "flags : fpu amx_int8"));
+            assert!(!said("CPU : NEON = 1", ""));
+        }
     }
 
     #[test]

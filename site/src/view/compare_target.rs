@@ -6,7 +6,7 @@ use super::compare::{AllPairs, CasePairs, not_shown, target_page_path};
 use super::disturbances::pair_flag;
 use super::frame::Frame;
 use super::tables::target_path;
-use super::{Shown, noise};
+use super::{Shown, maturity, noise};
 use crate::chart::forest::{Forest, Group, Outcome, Row};
 use crate::chart::scale::Kind;
 use crate::chart::{Estimate, Figure};
@@ -28,6 +28,7 @@ pub struct TargetPage {
     frame: Frame,
     engine_path: String,
     answer: String,
+    version: String,
     not_shown: String,
     chart: Option<Figure>,
     groups: Vec<PairGroup>,
@@ -41,6 +42,7 @@ struct PairGroup {
     target: String,
     path: String,
     summary: String,
+    version: String,
     rows: Vec<PairRow>,
 }
 
@@ -91,6 +93,7 @@ pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
         ),
         engine_path: target_path(shown, &target.id),
         answer,
+        version: maturity::versions(shown, &target.engine),
         not_shown: not_shown(shown),
         chart: chart(shown, pairs, target, &others),
         groups: others
@@ -102,6 +105,7 @@ pub fn page(shown: &Shown, pairs: &AllPairs, target: &Target) -> TargetPage {
                 target: other.id.clone(),
                 path: target_page_path(&other.id),
                 summary: summary(pairs, target, other),
+                version: maturity::versions(shown, &other.engine),
                 rows: match index < fitting {
                     true => rows(shown, &listed, target, other),
                     false => Vec::new(),

@@ -6,7 +6,7 @@ use super::figures::speed_up;
 use super::frame::Frame;
 use super::maturity::Beyond;
 use super::paths::{engine_path, scenario_path};
-use super::{Shown, case_label, maturity, micro, pins, standing};
+use super::{Shown, case_label, claims, maturity, micro, pins, standing};
 use crate::chart::{Figure, Table};
 use crate::html::slug;
 use crate::markdown::safe_href;
@@ -31,6 +31,7 @@ pub struct EnginePage {
     build_facts: Vec<(String, String)>,
     adoption: Option<Table>,
     beyond: Option<Beyond>,
+    claims: Option<claims::Said>,
     chart: Option<Figure>,
     targets: Vec<TargetView>,
     unplanned: Vec<String>,
@@ -100,6 +101,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, id: &str) -> EnginePage {
             None => "not in the registry any more".into(),
         },
         beyond: maturity::beyond(shown, id, &versions),
+        claims: claims::of_engine(shown, id),
         versions,
         batching: said(&|log| {
             let ready = log.ready.iter();

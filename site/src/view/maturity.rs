@@ -12,6 +12,7 @@ use crate::words::plural;
 use schema::adoption::Adoption;
 use schema::maturity::{Dossier, Fact, NotMeasured, Release};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// What stands on an engine's page.
 #[derive(Serialize)]
@@ -51,7 +52,7 @@ pub fn beyond(shown: &Shown, engine: &str, versions: &[String]) -> Option<Beyond
     };
     Some(Beyond {
         read: all.read.clone(),
-        releases: releases(dossier, versions),
+        releases: releases(dossier, versions, &shown.run.header.started),
         releases_source: dossier.releases_source.clone(),
         facts: facts.into_iter().map(fact).collect(),
         programs: programs(shown, engine),
@@ -85,28 +86,69 @@ fn programs(shown: &Shown, engine: &str) -> Vec<Program> {
     }
 }
 
-/// How old it is, how often it comes out, and how old what was measured is.
-fn releases(dossier: &Dossier, versions: &[String]) -> String {
+/// How old it is, how often it comes out, and how old what was measured was on the day of the run.
+fn releases(dossier: &Dossier, versions: &[String], started: &str) -> String {
     let (Some(first), Some(latest)) = (&dossier.first, dossier.latest()) else {
         return String::new();
     };
-    let of = |release: &Release| format!("{} of {}", release.version, release.date);
     let package = match dossier.package.as_str() {
         "" => String::new(),
         package => format!("{package}: "),
     };
     let mut words = format!(
         "{package}first {}, newest {}; {} stable releases in the year before.",
-        of(first),
-        of(latest),
+        of_date(first),
+        of_date(latest),
         dossier.releases_last_year
     );
     let measured = versions.iter().filter_map(|said| dossier.release_of(said));
-    let measured: Vec<String> = measured.map(of).collect();
+    let measured: Vec<String> = measured.map(|release| aged(release, started)).collect();
     if !measured.is_empty() {
-        words += &format!(" Measured here: {}.", measured.join(", "));
+        words += &format!(" Measured here: {}.", measured.join("; "));
     }
     words
+}
+
+fn of_date(release: &Release) -> String {
+    format!("{} of {}", release.version, release.date)
+}
+
+/// A release with its date, and its age when a run began.
+fn aged(release: &Release, started: &str) -> String {
+    let words = of_date(release);
+    match release.age_days(started) {
+        Some(days) => format!(
+            "{words}, {} old on the day of the run",
+            plural(days, "day", "days")
+        ),
+        None => words,
+    }
+}
+
+/// What an engine said of its version in the run, with date and age where they are known: it stands
+/// beside ratios. Empty where the engine was not started.
+pub fn versions(shown: &Shown, engine: &str) -> String {
+    match measured(shown, engine) {
+        Some(words) => format!("version {words}"),
+        None => String::new(),
+    }
+}
+
+fn measured(shown: &Shown, engine: &str) -> Option<String> {
+    let planned = shown.targets().iter();
+    let planned = planned.filter(|target| target.engine == engine);
+    let ids: BTreeSet<&str> = planned.map(|target| target.id.as_str()).collect();
+    let launches = shown.run.launches.iter();
+    let logs = launches.filter(|log| ids.contains(log.launch.target.as_str()));
+    let said = logs.flat_map(|log| log.ready.iter().map(|ready| ready.version.as_str()));
+    let said: BTreeSet<&str> = said.collect();
+    let dossier = shown.input.maturity.and_then(|all| all.of(engine));
+    let word = |said: &&str| match dossier.and_then(|dossier| dossier.release_of(said)) {
+        Some(release) => aged(release, &shown.run.header.started),
+        None => (*said).to_owned(),
+    };
+    let words: Vec<String> = said.iter().map(word).collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// An engine that is not measured.
@@ -151,10 +193,17 @@ pub fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
                 Some(_) => dossier.releases_last_year.to_string(),
                 None => NONE.into(),
             },
+            measured(shown, id).unwrap_or_else(|| NONE.into()),
         ])
     };
     let rows: Vec<Vec<String>> = engines.iter().filter_map(row).collect();
-    let head = ["Engine", "First release", "Newest", "Releases in a year"];
+    let head = [
+        "Engine",
+        "First release",
+        "Newest",
+        "Releases in a year",
+        "Measured in this run",
+    ];
     (!rows.is_empty()).then(|| Table {
         head: head.map(str::to_owned).into(),
         rows,

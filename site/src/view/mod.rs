@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod architectures;
 pub mod cells;
+pub mod claims;
 pub mod compare;
 pub mod compare_target;
 pub mod cost;

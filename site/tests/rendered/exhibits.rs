@@ -230,3 +230,35 @@ fn nobody_is_held_against_a_baseline_that_keeps_no_prompts() {
     assert!(!index.contains("baseline has no value"), "{index}");
     assert!(index.contains("Long context"));
 }
+
+#[test]
+fn what_a_project_claims_stands_beside_what_the_run_found() {
+    let pages = site::render(&world(vec![run("cpu", 5, 22)]).input()).expect("renders");
+    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let page = text("engine/candle.html");
+    for words in [
+        "Read on 2026-01-03.",
+        "Twice as fast (synthetic).",
+        "On a laptop (synthetic).",
+        "href=\"https://claims.example/\"",
+        "No laptop here (synthetic).",
+        "candle.cpu.q8_0 is 3.",
+        " as good as candle.cpu.f32 (time per output token; ",
+        " 50 prompt tokens)",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert!(!page.contains("Not measured together."));
+    let other = text("engine/lmrs.html");
+    assert!(!other.contains("What its project says"));
+}
+
+#[test]
+fn a_claim_whose_targets_were_not_measured_together_says_so() {
+    let mut world = world(vec![run("cpu", 5, 22)]);
+    world.claims.claims[0].here[0].against = "candle.cuda.f32".into();
+    let pages = site::render(&world.input()).expect("renders");
+    let page = String::from_utf8(pages["engine/candle.html"].clone()).unwrap();
+    assert!(page.contains("Twice as fast (synthetic)."));
+    assert!(page.contains("Not measured together."), "{page}");
+}

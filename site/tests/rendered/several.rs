@@ -385,6 +385,29 @@ fn what_is_known_of_an_engine_beyond_speed_stands_with_its_source() {
     assert!(all.contains("href=\"https://prices.example/\""));
     assert!(all.contains("1.0.0, 2025-12-31") && all.contains("No adapter is written."));
     assert!(!text("engine/burn.html").contains("Beyond speed"));
+    let pair = text("compare/candle.cpu.f32.html");
+    assert!(pair.contains("Measured: version 0.0.0-synthetic."), "{pair}");
+}
+
+#[test]
+fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
+    let mut run = run("cpu", 5, 22);
+    run.header.started = "2026-01-24T03:04:05Z".into();
+    for log in &mut run.launches {
+        if let Some(ready) = &mut log.ready
+            && log.launch.target.starts_with("candle.")
+        {
+            ready.version = "0.11.1 (synthetic)".into();
+        }
+    }
+    let pages = site::render(&world(vec![run]).input()).expect("renders");
+    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let words = "0.11.1 of 2026-01-01, 23 days old on the day of the run";
+    assert!(text("engine/candle.html").contains(&format!("Measured here: {words}.")));
+    assert!(text("compare/candle.cpu.f32.html").contains(&format!("Measured: version {words}.")));
+    assert!(text("engines.html").contains(&format!("<td>{words}</td>")));
+    let other = text("compare/lmrs.cpu.q8_0.html");
+    assert!(other.contains(&format!("; version {words}</span>")), "{other}");
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub fn pip(said: &str, requirements: &str) -> String {
     }
     match last.contains("No matching distribution") {
         true => format!(
-            "{last}: the package index can't be reached or has no wheel of it for this Python and machine; wheels are there for Python 3.10 to 3.13"
+            "{last}: the package index can't be reached or has no wheel of it for this Python and machine; every engine has wheels for Python 3.11 to 3.13"
         ),
         false => last.to_owned(),
     }

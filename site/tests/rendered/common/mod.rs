@@ -12,6 +12,7 @@ pub use data::{registry, scenarios};
 
 use data::{SHAPES, simulation, targets};
 use launch::{Noise, SPEEDS, launch};
+use schema::claims::{Claim, Claims, Here};
 use schema::golden::{Limit, ParityLimits};
 use schema::hypothesis::Hypotheses;
 use schema::key::CellKey;
@@ -34,6 +35,7 @@ pub struct World {
     pub authored: site::authored::Authored,
     pub prices: Option<Prices>,
     pub maturity: Maturity,
+    pub claims: Claims,
     pub runs: Vec<Run>,
     pub scenarios: Vec<Scenario>,
     pub suites: Vec<Suite>,
@@ -61,6 +63,7 @@ impl World {
             hypotheses: Some(&self.hypotheses),
             prices: self.prices.as_ref(),
             maturity: Some(&self.maturity),
+            claims: Some(&self.claims),
             publishing: site::Publishing::default(),
             authored: &self.authored,
         }
@@ -264,12 +267,33 @@ fn maturity() -> Maturity {
     }
 }
 
+/// What one engine's project says, with a comparison of a run beside it.
+fn claims() -> Claims {
+    Claims {
+        read: "2026-01-03".into(),
+        claims: vec![Claim {
+            engine: "candle".into(),
+            says: "Twice as fast (synthetic).".into(),
+            condition: "On a laptop (synthetic).".into(),
+            source: "https://claims.example/".into(),
+            differs: "No laptop here (synthetic).".into(),
+            here: vec![Here {
+                target: "candle.cpu.q8_0".into(),
+                against: "candle.cpu.f32".into(),
+                scenario: "single_request".into(),
+                metric: "tpot_ns".into(),
+            }],
+        }],
+    }
+}
+
 /// The whole world around some runs.
 pub fn world(runs: Vec<Run>) -> World {
     World {
         authored: site::authored::Authored::new(),
         prices: Some(data::prices()),
         maturity: maturity(),
+        claims: claims(),
         runs,
         scenarios: scenarios(),
         suites: vec![micro::suite()],
