@@ -77,8 +77,8 @@ enum Verb {
     Build {
         /// Engine or target ids of engines/engines.toml; none: all that a normal run uses.
         engines: Vec<String>,
-        /// Those for an NVIDIA GPU instead, which builds without one too. Where there is
-        /// no CUDA toolkit it is downloaded.
+        /// Build the engines for NVIDIA GPUs instead. This needs no GPU; a missing CUDA toolkit is
+        /// downloaded.
         #[arg(long)]
         cuda: bool,
         /// Print what each program costs as JSON.

@@ -233,7 +233,7 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
     })
 }
 
-/// The same of its engines.
+/// Verify, measure and check the engines of a run: all that [`measure`] does but the micro suites.
 fn measure_engines(
     repo: &Repo,
     registry: &Registry,

@@ -284,7 +284,7 @@ impl Sum {
 /// How a launch ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// How.
+    /// Whether it succeeded, or what kind of failure ended it.
     pub status: Status,
     /// One line, empty where `status` is `ok`.
     #[serde(default)]

@@ -1,9 +1,8 @@
-//! What a command tells while it works. Plain data: whoever looks makes of it what
-//! it likes, and nothing here is kept in a record.
+//! The progress events that a command emits while it works. They are plain data: how they are
+//! shown is the viewer's decision, and no record contains them.
 //!
-//! What happens between two requests of a launch ([`Event::Sample`],
-//! [`Event::Reading`]) is a few numbers, so that telling it allocates nothing but
-//! its place in the queue.
+//! The events between two requests of a launch ([`Event::Sample`], [`Event::Reading`]) are a few
+//! numbers each, so that emitting one allocates nothing but its place in the queue.
 
 use schema::record::Status;
 

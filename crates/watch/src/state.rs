@@ -145,7 +145,7 @@ pub enum Action {
 }
 
 impl State {
-    /// Of a command that begins.
+    /// The state when a command begins.
     pub fn new(command: impl Into<String>, now_ns: u64) -> Self {
         Self {
             command: command.into(),

@@ -36,7 +36,7 @@ impl Round {
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    /// How.
+    /// Linear or logarithmic.
     pub kind: Kind,
     /// Labelled values, ascending, all inside the domain.
     pub ticks: Vec<f64>,

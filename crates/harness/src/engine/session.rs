@@ -277,7 +277,7 @@ impl Session {
                 Ok((done, read_ns))
             }
             Event::Error(failure) => {
-                // Whoever goes on in spite of it waits for this one no more.
+                // A caller may go on after a refusal: this request is then no longer awaited.
                 failure.id.and_then(|id| self.in_flight.remove(&id));
                 Err(refusal(failure))
             }

@@ -295,7 +295,7 @@ impl<'a> Running<'a> {
                 self.fallen = Some((failure, tail));
             }
         }
-        // What an engine fails at without its model is none of its failures.
+        // If the model's files were changed meanwhile, a failure isn't the engine's.
         let fallen = match (
             self.fallen.take(),
             self.context.weights.changed(self.context.target),

@@ -173,9 +173,10 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         .collect()
 }
 
-/// The launches as they are made, each round together: those of a block and scenario that take
-/// turns, or one alone. Who uses a GPU doesn't: what others hold in its memory is not theirs
-/// to spare, and its counters tell no processes apart.
+/// The launches in the order in which they are made, grouped into rounds. A round is either all
+/// launches of a block and scenario that take turns, or one launch alone. Launches that use a GPU
+/// never take turns: the processes would have to share its memory, and its counters don't tell
+/// processes apart.
 fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
     let uses_gpu = |item: &&Pending| {
         let is_it = |target: &&Target| target.id == original(&item.launch.target);

@@ -13,8 +13,8 @@ use watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sample};
 use watch::plan::{Fate, Planned};
 use watch::{emit, error, plan};
 
-/// What a run has to do: `planned` launches, of which some are `pending`; and of
-/// the others why, where they aren't done.
+/// What a run has to do: all `planned` launches, each with its state. `pending` ones are still to
+/// be made; of the others that weren't made either, the reason is given.
 pub fn groups(
     planned: &[Launch],
     pending: &[Pending],

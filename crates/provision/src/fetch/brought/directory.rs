@@ -90,7 +90,7 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) 
         positions: whole(shape.spec.max_position),
         gated: false,
         about: format!(
-            "Brought by whoever measured it, as files with the hash {content:.12}: nothing here vouches for what it is good for."
+            "Chosen by the person who measured, as files with the hash {content:.12}. This project has not checked its quality."
         ),
         source: Source::Directory { files: names },
     };
