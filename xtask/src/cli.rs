@@ -230,13 +230,14 @@ struct BenchArgs {
     /// published one, holds them. Alone it measures nothing else; `--scenarios` adds others.
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     prompts: Option<PathBuf>,
-    /// More launches of each target than the profile's: smaller differences are found.
+    /// Measure in N blocks instead of the profile's number: every target is launched once in each,
+    /// and more blocks find smaller differences.
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     invocations: Option<u32>,
-    /// Go on block by block until no leading interval is wider than ± so many percent.
+    /// Measure further blocks until no leading interval is wider than ± this many percent.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["resume", "shard"])]
     until: Option<f64>,
-    /// Blocks after which --until gives up.
+    /// The number of blocks after which --until gives up.
     #[arg(long, value_name = "BLOCKS", default_value_t = 40, requires = "until")]
     at_most: u32,
     /// Complete an interrupted run: its id, or `latest`.
@@ -248,7 +249,7 @@ struct BenchArgs {
     /// Take over what this run of the same plan decided there is time for, instead of a pilot.
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     budget_from: Option<String>,
-    /// Begin nothing new after so many minutes: exit status 4, and --resume goes on.
+    /// Begin nothing new after this many minutes: the exit status is 4, and --resume goes on.
     #[arg(long, value_name = "MINUTES")]
     stop_after: Option<u32>,
     /// Record into this directory instead of runs.

@@ -157,7 +157,7 @@ impl Summary {
         }
         for limit in &self.exceeded {
             lines.push(format!(
-                "Left out: shares of {}, because {} would reach {:.0} % of the limit measured on this machine",
+                "Left out: {}, because {} would reach {:.0} % of the limit measured on this machine",
                 limit.metric.describe().name,
                 limit.target,
                 limit.percent

@@ -299,7 +299,7 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
 /// How much a plan is, in a line.
 pub(super) fn headline(plan: &Plan) -> String {
     format!(
-        "Profile {}: {} targets × {} scenarios and {} micro suites, {} invocations, model {}, {} threads",
+        "Profile {}: {} targets × {} scenarios and {} micro suites, {} blocks, model {}, {} threads",
         plan.profile,
         plan.targets.len(),
         plan.scenarios.len(),
