@@ -36,7 +36,7 @@ pub(super) fn event_before<E: DeserializeOwned>(
     let mut is_gone = false;
     loop {
         if let Some(why) = watch::control::given_up() {
-            return Err(EngineFailure::new(Status::NotRun, why));
+            return Err(EngineFailure::given_up(why));
         }
         let step = deadline.min(Instant::now() + Duration::from_millis(200));
         match process.read(step) {

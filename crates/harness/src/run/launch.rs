@@ -30,7 +30,6 @@ use schema::registry::Target;
 use schema::scenario::LoadShape;
 use std::collections::VecDeque;
 use std::path::Path;
-use watch::control;
 
 /// Readings written as one line.
 const READINGS_PER_LINE: usize = 512;
@@ -74,6 +73,8 @@ pub(super) struct Running<'a> {
     fallen: Option<(EngineFailure, String)>,
     /// How all of it ended.
     end: Option<End>,
+    /// Whether it ended because the user skipped it.
+    skipped: bool,
     /// The process that goes on to another launch.
     stays: Option<Session>,
 }
@@ -129,6 +130,7 @@ impl<'a> Running<'a> {
             engine: None,
             fallen: None,
             end: None,
+            skipped: false,
             stays: None,
         };
         let opened = match resident {
@@ -191,8 +193,8 @@ impl<'a> Running<'a> {
 
     /// Whether the user skipped it.
     pub(super) fn was_skipped(&self) -> bool {
-        let failure = self.fallen.as_ref().map(|(failure, _)| failure);
-        failure.is_some_and(|failure| control::is_skip(failure.status, &failure.reason))
+        let fallen = self.fallen.as_ref();
+        self.skipped || fallen.is_some_and(|(failure, _)| failure.was_skipped())
     }
 
     /// The most memory its process had (bytes), if that is known.
@@ -307,6 +309,9 @@ impl<'a> Running<'a> {
             }
             (fallen, None) => fallen,
         };
+        self.skipped = fallen
+            .as_ref()
+            .is_some_and(|(failure, _)| failure.was_skipped());
         let (status, reason, stderr_tail) = match fallen {
             None => (Status::Ok, String::new(), String::new()),
             Some((failure, tail)) => (failure.status, failure.reason, tail),

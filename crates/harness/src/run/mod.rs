@@ -114,14 +114,12 @@ pub fn run(
             let ends = together(left, &mut residents)?;
             control::skipped(); // nothing runs any more that could be
             let (done, rest) = left.split_at(ends.len());
-            for ((_, item), end) in done.iter().zip(&ends) {
-                lost.note(&item.launch, end);
+            for ((_, item), ended) in done.iter().zip(&ends) {
+                lost.note(&item.launch, &ended.end);
             }
-            let stopped = |end: &&End| {
-                end.status == Status::NotRun && !control::is_skip(end.status, &end.reason)
-            };
-            if let Some(end) = ends.iter().find(stopped) {
-                anyhow::bail!("{}", end.reason);
+            let stopped = |ended: &&Ended| ended.end.status == Status::NotRun && !ended.skipped;
+            if let Some(ended) = ends.iter().find(stopped) {
+                anyhow::bail!("{}", ended.end.reason);
             }
             left = rest;
         }
@@ -129,9 +127,17 @@ pub fn run(
     Ok(())
 }
 
+/// How a launch ended.
+struct Ended {
+    /// What its record says.
+    end: End,
+    /// Whether the user skipped it; the run then goes on.
+    skipped: bool,
+}
+
 /// Make the first of these launches, and as many of the others with it as memory has room
 /// for: all of them may take turns. How each ended.
-fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<Vec<End>> {
+fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<Vec<Ended>> {
     let mut all: Vec<Running> = Vec::new();
     for (context, item) in left {
         if !all.is_empty() && base::interrupt::requested() {
@@ -168,7 +174,8 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
             if let Some(session) = running.stay() {
                 residents.keep(&running.launch().target, session);
             }
-            Ok(end)
+            let skipped = running.was_skipped();
+            Ok(Ended { end, skipped })
         })
         .collect()
 }

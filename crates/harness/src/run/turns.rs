@@ -143,7 +143,7 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
     while let Some(next) = least_far(players.iter().map(|p| p.serial.progress()), random) {
         let result = players[next].turn();
         if let Err(Stop::Engine(failure)) = &result
-            && control::is_skip(failure.status, &failure.reason)
+            && failure.was_skipped()
         {
             control::skippable(); // the others may go on
         }
