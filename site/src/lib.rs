@@ -69,7 +69,7 @@ pub struct Input<'a> {
     pub prices: Option<&'a Prices>,
     /// What is known of the engines beyond what runs measure, where it was read.
     pub maturity: Option<&'a Maturity>,
-    /// How this site is published; none of it is needed to read it from a file.
+    /// How this site is published; not needed where it is read from files.
     pub publishing: Publishing<'a>,
     /// Templates, texts and assets read from disk instead of those compiled in.
     pub authored: &'a Authored,

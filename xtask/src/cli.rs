@@ -144,7 +144,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask site\n  cargo xtask site --serve\n  cargo xtask site latest --base-url https://example.org/bench --records"
     )]
     Site(page::Options),
-    /// Trace the kernels of a run's CUDA targets, in launches that nobody times. bench-all
+    /// Trace the kernels of a run's CUDA targets, in launches that aren't timed. bench-all
     /// does it by itself where there is a GPU.
     #[command(
         after_help = "Example:\n  cargo xtask trace\n  cargo xtask trace latest --engines candle"
@@ -288,8 +288,8 @@ struct VerifyArgs {
     /// Make the goldens anew from the reference first.
     #[arg(long)]
     bless: bool,
-    /// Verify contexts of so many tokens too, comma-separated; beyond 1 024 the golden is made to
-    /// reach them.
+    /// Verify contexts of these lengths too (tokens, comma-separated). Beyond 1 024 the golden is
+    /// extended to reach them.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',')]
     context: Vec<u32>,
     /// Print records instead of a table.

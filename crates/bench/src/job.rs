@@ -149,7 +149,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
 }
 
 /// Why there is nothing to do, where the engines of a bundle need a GPU that isn't here
-/// and nobody said what to measure instead.
+/// and the user didn't say what to measure instead.
 fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
     let is_ours = options.profile.is_none() && options.resume.is_none();
     let needs_gpu = repo.bundle()?.is_some_and(|bundle| bundle.cuda);

@@ -39,7 +39,7 @@ pub struct Summary {
     leads: Vec<Lead>,
     /// Target that ratios are against; empty where it wasn't measured.
     baseline: String,
-    /// Reasons for no numbers, by status: those that nobody expected first.
+    /// Reasons for no numbers, by status: unexpected ones first.
     gaps: Vec<Gap>,
     /// Limits of the machine that a target was seen beyond, and who.
     exceeded: Vec<Exceeded>,

@@ -124,7 +124,7 @@ pub enum Claim {
         /// Who the others are.
         among: Selector,
     },
-    /// At least so many timed requests; their prompts are distinct but where the user brought them.
+    /// At least this many timed requests. Their prompts are distinct, unless the user brought them.
     Samples {
         /// How many.
         min: u64,

@@ -87,7 +87,7 @@ impl OwnPrompts {
         }
     }
 
-    /// How often each is asked where a case has so many requests, in words.
+    /// How often each prompt is asked in a case of this many requests, in words.
     pub fn times(&self, requests: u64) -> String {
         let count = self.tokens.len().max(1) as u64;
         match (requests / count, requests % count) {

@@ -93,8 +93,8 @@ impl Bands {
         Self(Work::ALL.iter().filter_map(band).collect())
     }
 
-    /// What was slow beside an invocation; `None`: nobody looked, or there is nothing to hold it
-    /// against.
+    /// What was slow beside an invocation. `None` where the machine's speed wasn't measured, or
+    /// where there is nothing to compare it with.
     pub(crate) fn slow(&self, attempt: &Attempt) -> Option<Vec<Slow>> {
         let seen = |band: &Band| Some((*band, value(band.work, attempt.end)?));
         let seen: Vec<(Band, f64)> = self.0.iter().filter_map(seen).collect();

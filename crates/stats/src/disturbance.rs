@@ -168,7 +168,7 @@ pub(crate) struct Judgement {
     pub(crate) disturbances: Vec<Disturbance>,
     /// How many have too few readings to tell what else was at work.
     pub(crate) unwatched: u32,
-    /// Beside how many nobody looked how fast the machine was.
+    /// Beside how many it wasn't measured how fast the machine was.
     pub(crate) unseen: u32,
 }
 

@@ -31,7 +31,7 @@ pub struct Loss {
     /// Rows of the batch.
     rows: usize,
     step: usize,
-    /// Of a validation: whether it is the last batch.
+    /// In a validation: whether this is its last batch. `None` while training.
     validation: Option<bool>,
 }
 

@@ -72,7 +72,7 @@ pub enum Fault {
     Binary,
     /// A line of 64 MiB, before the first answer.
     HugeLine,
-    /// Answers bear an id that nobody asked for.
+    /// Answers have an id that no request has.
     WrongId,
     /// Every answer twice.
     Duplicate,
@@ -88,7 +88,7 @@ pub enum Fault {
     StampsSpread,
     /// Answers, and never stops answering.
     Flood,
-    /// A mebibyte of standard error per batch, to fill a pipe that nobody drains.
+    /// A mebibyte of standard error per batch, to fill a pipe that isn't drained.
     FloodStderr,
 }
 

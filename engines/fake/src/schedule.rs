@@ -68,7 +68,7 @@ pub fn wait_until(deadline_ns: u64) {
 
 /// Where the truth goes, and the batch under way.
 pub struct Truth {
-    /// `None`: nobody asked. It is noted all the same, so that asking does not
+    /// `None` where the truth wasn't asked for. It is noted all the same, so that asking doesn't
     /// change the timing.
     file: Option<File>,
     batch: Batch,

@@ -64,7 +64,7 @@ fn features() -> String {
 /// llama.cpp's version and what its CPU backend was compiled for.
 fn names() -> [String; 2] {
     let text = |string: *const c_char| {
-        // SAFETY: both are C strings that nobody else changes meanwhile.
+        // SAFETY: both are C strings that no other code changes meanwhile.
         let string = unsafe { CStr::from_ptr(string) };
         string
             .to_string_lossy()

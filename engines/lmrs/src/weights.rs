@@ -7,7 +7,7 @@
 //!
 //! It deliberately converts nothing between precisions: a file of another type
 //! is refused, because the engine would otherwise be measured on weights that
-//! nobody verified.
+//! weren't verified.
 
 use crate::gguf::{Gguf, Tensor, Type};
 use crate::gguf_shape;

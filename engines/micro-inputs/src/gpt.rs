@@ -80,7 +80,7 @@ pub struct GptWeights {
 }
 
 impl GptConfig {
-    /// Of a case.
+    /// Read the sizes of a case.
     ///
     /// # Errors
     /// `bad_request` where a parameter is missing or the sizes don't fit each other.

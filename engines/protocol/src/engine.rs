@@ -25,7 +25,7 @@ impl EngineError {
         }
     }
 
-    /// [`FailureKind::Internal`]: something nobody expected.
+    /// [`FailureKind::Internal`]: something unexpected.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(FailureKind::Internal, message.to_string())
     }

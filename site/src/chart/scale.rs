@@ -212,7 +212,7 @@ fn linear_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
         .collect()
 }
 
-/// Round values inside the range (given as logarithms): every so many powers
+/// Round values inside the range (given as logarithms): every second, third, … power
 /// where all would be too many, linear steps where they'd be too few.
 fn log_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
     let (base, factors): (f64, &[f64]) = match round {

@@ -51,7 +51,7 @@ struct Counts {
     measured: u64,
     /// …have too few readings of the processors' time,
     unwatched: u64,
-    /// …had nobody look how fast the machine was,
+    /// …have no measurement of how fast the machine was,
     unseen: u64,
     /// …were disturbed.
     disturbed: u64,

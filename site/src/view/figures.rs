@@ -28,7 +28,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
             continue;
         };
-        // Where the baseline keeps no prompts, nobody is held against it.
+        // Where the baseline keeps no prompts, targets aren't compared with it.
         if scenario.reuses_prompts()
             && shown
                 .comparisons(&scenario.case_key(case), Role::Baseline)

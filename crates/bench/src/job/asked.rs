@@ -122,7 +122,7 @@ fn see_to(repo: &Repo, model: &str, dry_run: bool) -> Result<()> {
     }
     if dry_run {
         return Err(Refused(format!(
-            "--prompts: the tokenizer of {model} isn't here, so nobody knows how long the prompts are, and a dry run fetches nothing: `cargo xtask fetch {model}` first"
+            "--prompts: the tokenizer of {model} isn't here, so the prompts' lengths are unknown, and a dry run fetches nothing: `cargo xtask fetch {model}` first"
         ))
         .into());
     }

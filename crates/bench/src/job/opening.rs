@@ -328,8 +328,8 @@ fn tell_prompts(plan: &Plan) {
     }
 }
 
-/// The command line as records have it: of a file of prompts its name, since where it lies is
-/// nobody's business.
+/// The command line as records have it. Of a file of prompts only the name is kept, because its
+/// directory is private.
 fn recorded(args: impl Iterator<Item = String>) -> Vec<String> {
     const OPTION: &str = "--prompts";
     let name = |path: &str| {

@@ -22,8 +22,8 @@ use watch::control::GivenUp;
 pub struct Program {
     /// Command line.
     pub argv: Vec<String>,
-    /// The same for a record: with paths relative to the repository, because where
-    /// a checkout lay is nobody's business and would differ on every machine.
+    /// The same for a record: with paths relative to the repository, because the checkout's
+    /// directory is private and differs on every machine.
     pub argv_recorded: Vec<String>,
     /// Variables it needs beside the user's, such as where its shared
     /// libraries lie. Not recorded: they are paths of this machine.

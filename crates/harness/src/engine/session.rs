@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// The same for a program that commits its tokens as they are produced. Where there is no
-    /// room for the file that they go into, nobody looks.
+    /// room for the file that they go into, its stamps are not audited.
     pub fn open_watched(
         program: &Program,
         load: &Load,

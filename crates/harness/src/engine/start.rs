@@ -131,7 +131,7 @@ fn end_with(harness: u32) -> io::Result<()> {
         (libc::prctl(libc::PR_SET_PDEATHSIG, signal), libc::getppid())
     };
     match set {
-        // It may have ended just before: then nobody would be told.
+        // The harness may have ended just before; then no signal would come.
         0 if parent.cast_unsigned() == harness => Ok(()),
         0 => Err(io::Error::from_raw_os_error(libc::ESRCH)),
         _ => Err(io::Error::last_os_error()),

@@ -156,7 +156,7 @@ impl<'a> Running<'a> {
         Ok(running)
     }
 
-    /// Make all of its cases, nobody beside it.
+    /// Make all of its cases while no other engine is at work.
     pub(super) fn alone(&mut self) -> Result<()> {
         if let Some(engine) = &self.engine {
             engine.session.resume();
@@ -249,7 +249,7 @@ impl<'a> Running<'a> {
         };
         let peak_rss_bytes = engine.peak_rss_bytes();
         let witnessed = engine.audit.end();
-        // Of a case that failed, too: they may tell why.
+        // They are kept of a failed case too, because they may show why it failed.
         let readings = schema::telemetry::kept(engine.sampler.take());
         for readings in readings.chunks(READINGS_PER_LINE) {
             self.record

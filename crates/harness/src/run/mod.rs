@@ -6,7 +6,7 @@
 //! process from start to end, `watched` what looks at it meanwhile, `residents` are those that stay for the next launch, `turns` are
 //! several that alternate, as many as `memory` has room for, `pending` says what is left to do, `expected` how long each launch should take,
 //! `weights` sees that the model stays, `told` is what all this tells, `check` judges the timed
-//! outputs afterwards, `trace` looks at the kernels of CUDA targets in launches that nobody times.
+//! outputs afterwards, `trace` records the kernels of CUDA targets in launches that aren't timed.
 
 pub mod audit;
 pub mod capacity;

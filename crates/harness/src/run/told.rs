@@ -1,5 +1,5 @@
-//! What measuring tells whoever looks. Between two requests that is a handful of
-//! numbers into a queue.
+//! The progress events of measuring. Between two requests an event is a few numbers that are put
+//! into a queue.
 
 use super::pending::Pending;
 use super::{expected, refusal, scenario};

@@ -85,7 +85,7 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
         disk("models", &options.models_dir),
     ];
     let ceilings = options.measure.then(machine::ceilings);
-    // Without a registry nobody is known to want anything.
+    // Without a registry it isn't known what engines need.
     let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
     let wanted = registry.as_ref().map(Registry::wanted).unwrap_or_default();
     let devices = registry.as_ref().map(devices::of_backends);

@@ -221,8 +221,8 @@ impl<'a> Scope<'a, '_> {
         Some((cell, cell.metric(self.metric)?))
     }
 
-    /// Whether a cell has no number, but might have had one: nobody looked, or the
-    /// counter could not be read. What failed is no contender.
+    /// Whether a cell has no number although it could have one: the counter wasn't read, or
+    /// couldn't be. A cell that failed doesn't count.
     fn is_open(&self, cell: &'a Cell) -> bool {
         let unknown = matches!(
             cell.status,

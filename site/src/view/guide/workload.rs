@@ -38,11 +38,11 @@ pub const WORKLOADS: [Workload; 5] = [
     Workload {
         id: "batch",
         title: "Batch",
-        about: "Much text to work through and nobody waiting: extraction, labelling, evaluation.",
+        about: "Much text to work through, and no user who waits: extraction, labelling, evaluation.",
         scenario: "sustained",
         largest: true,
         metrics: &[MetricId::OutputTokPerS],
-        because: "nobody waits, so only tokens a second count",
+        because: "no user waits, so only tokens a second count",
     },
     Workload {
         id: "long-documents",

@@ -119,8 +119,8 @@ fn lacks(what: &str, name: &str) -> Refused {
     )
 }
 
-/// Refuse what can't be copied, before it is begun. Where the file system shares blocks a copy takes
-/// less, which nobody can know before.
+/// Refuse a copy that there is no room for, before it begins. Where the file system shares blocks a
+/// copy would take less, but that can't be known beforehand.
 fn check_room(bytes: u64, models_dir: &Path, what: &str) -> Result<(), Refused> {
     match free_bytes(models_dir) {
         Some(free) if free < bytes => Err(unusable(
