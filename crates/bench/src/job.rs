@@ -323,6 +323,6 @@ pub(crate) struct Opened {
     pub(crate) header: RunHeader,
     pub(crate) programs: Programs,
     pub(crate) prompts: Prompts,
-    /// Nobody else writes into its directory meanwhile.
+    /// The lock of the run's directory: while it is held, no other process writes there.
     _held: File,
 }

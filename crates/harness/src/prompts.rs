@@ -48,7 +48,7 @@ impl Prompts {
         Ok(Self { tokens, bos, seed })
     }
 
-    /// Of this text, without a model.
+    /// Prompts cut from this text, without a model.
     #[cfg(test)]
     pub(crate) fn of_tokens(tokens: Vec<u32>) -> Self {
         Self {

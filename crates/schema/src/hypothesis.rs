@@ -66,7 +66,7 @@ pub struct Hypothesis {
     /// Which cases of these.
     #[serde(default)]
     pub at: At,
-    /// Of whom it speaks.
+    /// The targets whose numbers it predicts.
     #[serde(default)]
     pub of: Selector,
     /// Whether only the best target of each engine speaks for it.

@@ -258,9 +258,9 @@ pub struct Sum {
     pub looks: u64,
     /// The greatest count.
     pub most: u64,
-    /// Of the counts.
+    /// The sum of the counts.
     pub sum: u64,
-    /// Of their squares.
+    /// The sum of their squares.
     pub squares: u64,
 }
 
@@ -293,7 +293,7 @@ pub struct End {
     /// Last lines of the engine's stderr, where something failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// When.
+    /// When it ended (`CLOCK_MONOTONIC`).
     pub end_ns: u64,
 }
 

@@ -227,7 +227,7 @@ pub enum MetricId {
 /// A metric of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// Which.
+    /// Which metric it is.
     pub id: MetricId,
     /// Pooled samples (requests, gaps, or invocations: see [`MetricId`]).
     pub n: u64,

@@ -62,7 +62,7 @@ impl Work {
 /// Work that took longer than usual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slow {
-    /// Which.
+    /// Which work.
     pub work: Work,
     /// How long (ns).
     pub ns: f64,
@@ -82,7 +82,7 @@ struct Band {
 }
 
 impl Bands {
-    /// Of all invocations of all cases.
+    /// The bands over all invocations of all cases.
     pub(crate) fn of(run: &Run) -> Self {
         let logs = run.launches.iter().chain(&run.twins);
         let ends: Vec<&CaseEnd> = logs.flat_map(|log| &log.case_ends).collect();

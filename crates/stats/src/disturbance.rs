@@ -45,7 +45,7 @@ const THROTTLE_REASONS: [(u64, &str); 4] = [
 /// A disturbed invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disturbance {
-    /// Which.
+    /// Its number.
     pub invocation: u32,
     /// By what; at least one.
     pub causes: Vec<Cause>,

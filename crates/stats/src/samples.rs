@@ -18,7 +18,7 @@ use schema::scenario::LoadShape;
 pub(crate) struct Setting<'a> {
     /// The target's precision.
     pub(crate) precision: &'a str,
-    /// Of the run's machine and model.
+    /// The limits of the run's machine and model.
     pub(crate) limits: Limits,
 }
 

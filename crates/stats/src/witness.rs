@@ -30,9 +30,9 @@ pub const LATER_FRACTION: f64 = 0.20;
 pub struct Audit {
     /// How many there were.
     pub looks: u64,
-    /// Of first tokens.
+    /// Errors of the first tokens' stamps.
     pub first: StampErrors,
-    /// Of all others.
+    /// Errors of all other tokens' stamps.
     pub later: StampErrors,
 }
 

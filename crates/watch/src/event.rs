@@ -22,7 +22,7 @@ pub enum Event {
     Later(Vec<(Stage, f64)>),
     /// An item of a group begins.
     Begin(Begin),
-    /// Of the items that have begun and aren't over, this one goes on and the others wait.
+    /// One of the items that have begun goes on, and the others wait.
     Turn {
         /// Its name.
         item: String,
@@ -234,19 +234,19 @@ pub struct Meters {
     pub work: &'static str,
 }
 
-/// Of work without samples.
+/// The meters of work without samples.
 pub static NO_METERS: Meters = Meters {
     names: &[],
     work: "",
 };
 
-/// Of requests: time per output token, to the first token and to the last.
+/// The meters of requests: time per output token, to the first token and to the last.
 pub static REQUEST_METERS: Meters = Meters {
     names: &[("TPOT", "ms"), ("TTFT", "ms"), ("end to end", "ms")],
     work: "tok",
 };
 
-/// Of calls of a micro suite.
+/// The meters of calls of a micro suite.
 pub static MICRO_METERS: Meters = Meters {
     names: &[("call", "ms")],
     work: "calls",

@@ -277,7 +277,7 @@ impl State {
 
     fn line(&mut self, text: String) {
         for line in text.lines() {
-            // Whoever reads what went before keeps it in sight.
+            // A user who has scrolled back keeps the same lines in sight.
             self.log_back += usize::from(self.log_back > 0);
             let line = base::text::plain(line).replace('\t', "    ");
             self.log.push_back(line);

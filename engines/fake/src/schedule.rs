@@ -79,7 +79,7 @@ pub struct Truth {
 pub struct Batch {
     /// From 1.
     pub number: u32,
-    /// Of each row.
+    /// The prompt of each row.
     pub prompt_ids: Vec<Vec<u32>>,
     /// `prefill` was entered.
     pub started_ns: u64,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 
-/// Of the bindings, which bring llama.cpp's source. A test compares it with the
+/// Name and version of the bindings, which bring llama.cpp's source. A test compares it with the
 /// lockfile.
 const CRATE: &str = "llama-cpp-sys-2 0.1.161";
 /// Read from CMake's files by the build script.

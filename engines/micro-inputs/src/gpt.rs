@@ -7,7 +7,7 @@ use protocol::engine::EngineError;
 use protocol::micro::parameter;
 use protocol::micro::wire::Prepare;
 
-/// Of every layer norm.
+/// The epsilon of every layer norm.
 pub const EPS: f64 = 1e-5;
 
 /// The sizes of a case.

@@ -124,7 +124,7 @@ pub enum Event {
     Error(Failure),
 }
 
-/// Who is speaking, and what it can do.
+/// What an engine says of itself: its name, version, build and capabilities.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].

@@ -24,7 +24,7 @@ struct Row {
     causes: String,
 }
 
-/// Of all cells of a run.
+/// The disturbances in all cells of a run.
 pub fn view(shown: &Shown) -> Disturbances {
     let cells = &shown.analysis.cells;
     let rows: Vec<Row> = cells.iter().flat_map(rows).collect();
@@ -86,7 +86,7 @@ fn finding(counts: Counts) -> String {
     }
     match measured.saturating_sub(unseen) {
         0 => text.push_str(
-            " Nobody measured how fast the machine was beside them, so another guest of a \
+            " It wasn't measured how fast the machine was beside them, so another guest of a \
              hypervisor that shares a core, a cache or the memory would not have been noticed.",
         ),
         seen => text.push_str(&format!(

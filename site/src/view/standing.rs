@@ -29,8 +29,8 @@ pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
         .find(|answer| answer.path == path)
     {
         Some(answer) if !answer.leaders.is_empty() => lead(shown, &answer),
-        Some(answer) => format!("Nobody is ranked here: {}.", answer.certainty),
-        None => "Nobody is ranked here: the scenario names no metric.".into(),
+        Some(answer) => format!("There are no ranks here: {}.", answer.certainty),
+        None => "There are no ranks here: the scenario names no metric.".into(),
     }
 }
 
@@ -39,7 +39,7 @@ pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
 /// was asked for the most.
 fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
     let Some(case) = shown.headline(scenario) else {
-        return "Nobody is ranked here: the scenario has no case.".into();
+        return "There are no ranks here: the scenario has no case.".into();
     };
     let mut found: Vec<(f64, String)> = shown
         .targets()

@@ -34,7 +34,7 @@ pub(super) struct ModelAsked {
 }
 
 impl ModelAsked {
-    /// Of what the command line says. Nothing is done for a model that was given by its id.
+    /// The model that the command line asks for. Nothing is done for one that is given by its id.
     pub(super) fn of(repo: &Repo, options: &Options) -> Result<Self> {
         let mut asked = Self {
             repo: repo.clone(),

@@ -169,7 +169,7 @@ mod tests {
             in_words(&profile),
             "All of profile smoke measures for about 5 min, at most 10 min, once everything is built\n"
         );
-        // Nobody can be asked in a test, and who says yes isn't.
+        // A test has no terminal to ask on, so the run may begin.
         assert!(consent(&profile, &Options::default()).is_ok());
     }
 

@@ -95,7 +95,7 @@ pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailu
 
 /// What a score asked for.
 pub(super) struct Asked {
-    /// Of each position, how many ids.
+    /// For each position, how many ids were asked for.
     pub(super) positions: Vec<usize>,
     /// How many of the most likely ids at each.
     pub(super) top: usize,

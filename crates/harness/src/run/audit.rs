@@ -102,7 +102,7 @@ struct Seen {
 }
 
 impl Auditor {
-    /// Of the process that commits into `ring`.
+    /// The auditor of the process that commits into `ring`.
     fn new(ring: Arc<Ring>, in_pieces: bool, seed: u64) -> Self {
         Self {
             ring,

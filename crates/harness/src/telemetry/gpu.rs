@@ -18,7 +18,7 @@ pub(super) struct GpuCounters {
 }
 
 impl GpuCounters {
-    /// Of that device, if there is one.
+    /// The counters of that device, if there is one.
     pub(super) fn new(device: Option<Box<dyn Device>>) -> Self {
         Self {
             device,

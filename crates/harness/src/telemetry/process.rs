@@ -118,7 +118,7 @@ fn parse_status_bytes(status: &str, key: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Of the clock ticks in /proc.
+/// How many clock ticks, as /proc counts them, a second has.
 pub(super) fn ticks_per_s() -> u64 {
     // SAFETY: sysconf takes no pointer.
     unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64

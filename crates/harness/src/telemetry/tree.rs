@@ -9,7 +9,7 @@
 //! counts twice. A process that ends between the reading of its parent and its own
 //! would make the sum dip until the next reading; the last sum stands instead.
 //!
-//! **Who belongs to it.** Whoever was once found under the root, even after its
+//! **What belongs to it.** Every process that was once found under the root, even after its
 //! parent died. The kernel lists children by the thread that started them; the
 //! first threads are asked each time, all of them only in a thorough reading,
 //! because an engine may have hundreds.

@@ -114,7 +114,7 @@ fn packs(registry: &Registry, target: &Target) -> bool {
     engine.is_some_and(|e| matches!(e.build_for(&target.backend), Build::Cargo { .. }))
 }
 
-/// Who is in every bundle: the instrument, and a judge that is no script.
+/// The targets that every bundle has: the instrument, and a judge that is no script.
 fn helpers(registry: &Registry) -> Vec<Target> {
     let instrument = registry.instrument.as_ref().map(|i| i.target.as_str());
     let [reference, cross_check] = registry.judges();

@@ -66,7 +66,7 @@ pub struct Report {
 pub struct Disk {
     /// What is kept there.
     pub what: String,
-    /// Where.
+    /// The directory.
     pub path: PathBuf,
     /// What an unprivileged process may still write.
     pub free_bytes: Option<u64>,

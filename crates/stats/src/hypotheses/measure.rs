@@ -28,9 +28,9 @@ pub(super) struct Item<'a> {
     cell: &'a Cell,
     against: Option<&'a Cell>,
     measure: Measure,
-    /// Of the cell, by launch.
+    /// The cell's values, by launch.
     own: &'a [f64],
-    /// Of what it is held against.
+    /// The values of the cell that it is compared with.
     other: &'a [f64],
     /// Times the load of `against`, for growth; 1 otherwise.
     loads: f64,

@@ -42,7 +42,7 @@ pub struct Phase {
     pub busy_ns: u64,
     /// Kernels that started in it.
     pub kernels: u64,
-    /// Of those, launched by a CUDA graph.
+    /// How many of those a CUDA graph launched.
     pub kernels_of_graphs: u64,
     /// Their durations, summed: more than `busy_ns` where they overlap.
     pub kernel_ns: u64,

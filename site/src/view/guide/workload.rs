@@ -12,7 +12,7 @@ pub struct Workload {
     pub id: &'static str,
     /// Heading.
     pub title: &'static str,
-    /// Who has this work.
+    /// What the work is, and which applications have it.
     pub about: &'static str,
     /// Scenario id.
     pub scenario: &'static str,

@@ -205,7 +205,7 @@ pub(super) fn attend<E: Float>(
                 }
             }
         }
-        // Nobody overwrites what somebody still reads.
+        // No unit overwrites what another one still reads.
         sync_cube();
         first_key += TILE;
     }
