@@ -48,14 +48,14 @@ enum Verb {
         after_help = "Example:\n  cargo xtask bench --engines lmrs,candle --scenarios single_request\n  cargo xtask bench --engines lmrs --until 5%\n  cargo xtask bench --shard 1/2"
     )]
     Bench(BenchArgs),
-    /// What our adapters cost: each engine through its adapter and driven directly, in
-    /// interleaved pairs on the same file. Exit status 3 where one costs over 2 %.
+    /// Measure what our adapters cost: each engine through its adapter and driven directly, in
+    /// interleaved pairs on the same file. The exit status is 3 where one costs more than 2 %.
     #[command(
         after_help = "Example:\n  cargo xtask bench-adapters\n  cargo xtask bench-adapters --engines candle --model llama-3.2-1b-shape --pairs 3"
     )]
     BenchAdapters(adapters::Options),
-    /// The harness's own error against an engine of known timing. Exit status 3 where it is
-    /// larger than it may be.
+    /// Measure the harness's own error against an engine of known timing. The exit status is 3
+    /// where it is over its limit.
     #[command(
         after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --quick --json\n  cargo xtask calibrate --verdicts --invocations 40"
     )]
@@ -90,17 +90,17 @@ enum Verb {
         after_help = "Example:\n  cargo xtask dist\n  cargo xtask dist lmrs candle --target-cpu x86-64-v3\n  cargo xtask dist --cuda"
     )]
     Dist(dist::Options),
-    /// What this machine has, its measured ceilings, what is missing and how to get it.
+    /// Show what this machine has, its measured ceilings, what is missing and how to get it.
     #[command(after_help = "Example:\n  cargo xtask doctor\n  cargo xtask doctor --json")]
     Doctor {
-        /// Machine-readable.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
         /// Skip the measurement of memory bandwidth and FLOP/s (a few seconds).
         #[arg(long)]
         quick: bool,
     },
-    /// What there is to choose from: engines, targets, scenarios, profiles, models, runs.
+    /// List engines, targets, scenarios, profiles, models or runs.
     #[command(
         after_help = "Example:\n  cargo xtask list\n  cargo xtask list targets\n  cargo xtask list runs --json"
     )]
@@ -118,20 +118,20 @@ enum Verb {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Two runs, cell by cell: faster, slower, no detectable difference or not comparable; and
-    /// what differs around them. Exit status 1 where B is slower beyond chance and noise, or
-    /// fails at what worked in A; 2 where it can't be said.
+    /// Compare two runs, cell by cell: faster, slower, no detectable difference or not comparable;
+    /// and what differs around them. The exit status is 1 where B is slower beyond chance and
+    /// noise, or fails at what worked in A; 2 where it can't be said.
     #[command(
         after_help = "Example:\n  cargo xtask compare 20260101-120000-cpu-1a2b latest\n  cargo xtask bench --save main   # and, when the code has changed, once more without\n  cargo xtask compare main\n  cargo xtask compare A B --metric itl_ns --format json"
     )]
     Compare(compare::Options),
-    /// Put the shards of one plan together into one run. The inputs stay as they are.
+    /// Put the shards of one plan together into one run. The shards aren't changed.
     #[command(
         after_help = "Example:\n  cargo xtask bench --shard 1/2 --out shards   # and 2/2, here or on another machine\n  cargo xtask merge shards/*"
     )]
     Merge(merge::Options),
     /// Do a run again from its record alone, judge every cell as `compare` does, and say what
-    /// differs around it. Exit status 1 where a cell differs, 2 where it can't be said.
+    /// differs around it. The exit status is 1 where a cell differs, 2 where it can't be said.
     #[command(
         after_help = "Example:\n  cargo xtask reproduce latest\n  cargo xtask reproduce ../record/run.json --scenarios single_request"
     )]
@@ -161,9 +161,9 @@ enum Verb {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Put the statistics on trial: synthetic experiments of known truth at every profile's
-    /// sizes. Exit status 3 where an interval covers under 93 or over 97 %, or over 5 % of
-    /// equal targets are called different.
+    /// Test the statistics on synthetic experiments of known truth, at every profile's sizes. The
+    /// exit status is 3 where an interval covers under 93 or over 97 %, or over 5 % of equal
+    /// targets are called different.
     #[command(
         after_help = "Example:\n  cargo xtask simulate\n  cargo xtask simulate --experiments 200 --json\n  cargo xtask simulate --write"
     )]
@@ -173,7 +173,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask train\n  cargo xtask train --steps 50 --seed 1\n  cargo xtask train --resume latest --tui"
     )]
     Train(train::Options),
-    /// Every check of this repository.
+    /// Run every check of this repository.
     #[command(
         after_help = "Example:\n  cargo xtask test\n  cargo xtask test --quick\n  cargo xtask test --all-engines"
     )]
@@ -198,13 +198,13 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Print what a shell needs to complete this command line, with the names of this checkout.
+    /// Print a shell's completions for this command line, with the names of this checkout.
     #[command(after_help = help::HELP)]
     Completions {
-        /// Which shell.
+        /// The shell that they are for.
         shell: help::Shell,
     },
-    /// The process that the others ask for Vulkan's devices.
+    /// Print Vulkan's devices. It is a process of its own, because asking a driver can crash it.
     #[command(name = devices::vulkan::VERB, hide = true)]
     ProbeVulkan,
 }
@@ -246,7 +246,7 @@ struct BenchArgs {
     /// Measure the i-th of n parts of the plan (whole blocks), to be merged with the others.
     #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     shard: Option<Shard>,
-    /// Take over what this run of the same plan decided there is time for, instead of a pilot.
+    /// Make no pilot, but measure the cells that this run of the same plan had time for.
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     budget_from: Option<String>,
     /// Begin nothing new after this many minutes: the exit status is 4, and --resume goes on.
@@ -258,7 +258,7 @@ struct BenchArgs {
     /// Show a dashboard; without a terminal, plain progress all the same.
     #[arg(long)]
     tui: bool,
-    /// Begin even what measures for more than an hour, without being asked on a terminal.
+    /// Begin a run of more than an hour without asking on the terminal first.
     #[arg(long, conflicts_with = "resume")]
     yes: bool,
     /// Give the finished run a name, for `compare NAME`.
@@ -278,11 +278,11 @@ struct VerifyArgs {
     /// Engine or target ids, comma-separated; by default all of the profile's.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Whose targets: cpu, cpu-1b, gpu or smoke.
+    /// The profile whose targets are verified: cpu, cpu-1b, gpu or smoke.
     #[arg(long, default_value = "cpu")]
     profile: String,
-    /// Test the checks themselves: mutants must fail the gate, and forged
-    /// stamps the audit.
+    /// Test the checks themselves: mutants must fail the gate, and forged stamps must fail the
+    /// audit.
     #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless", "context"])]
     mutants: bool,
     /// Make the goldens anew from the reference first.

@@ -72,7 +72,7 @@ pub struct Options {
     pub stop_after: Option<Duration>,
     /// Render the site at the end.
     pub site: bool,
-    /// Begin even what takes more than an hour.
+    /// Begin a run of more than an hour without asking.
     pub yes: bool,
     /// The name that the finished run is given.
     pub save: Option<String>,

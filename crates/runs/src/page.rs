@@ -27,8 +27,8 @@ use std::process::ExitCode;
 /// What `cargo xtask site` can be told.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Run id, path, or `latest` to show first; none: of those that may be published
-    /// the one with the most scenarios, and of equals the newest.
+    /// Run to show first: its id, path, or `latest`. By default the one with the most scenarios
+    /// of those that may be published, and the newest of several.
     pub run: Option<String>,
     /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long)]
