@@ -247,7 +247,7 @@ fn is_plain(value: f64) -> bool {
     value == 0.0 || (1e-4..1e7).contains(&value.abs())
 }
 
-/// Decimals that show so many significant digits of `value`; `None` where it is
+/// How many decimals show `digits` significant digits of `value`; `None` where it is
 /// written with an exponent.
 fn decimals(value: f64, digits: i32) -> Option<usize> {
     let rounded = round_significant(value, digits);

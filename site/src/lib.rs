@@ -74,7 +74,7 @@ pub struct Input<'a> {
     pub maturity: Option<&'a Maturity>,
     /// What the engines' projects say of their speed, where it was read.
     pub claims: Option<&'a Claims>,
-    /// How this site is published; none of it is needed to read it from a file.
+    /// How this site is published; not needed where it is read from files.
     pub publishing: Publishing<'a>,
     /// Templates, texts and assets read from disk instead of those compiled in.
     pub authored: &'a Authored,

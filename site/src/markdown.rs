@@ -18,7 +18,7 @@ pub fn render(text: &str, level: usize) -> String {
             Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
             Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
             Event::SoftBreak => Event::Text(" ".into()),
-            // Who has no mouse scrolls it with keys.
+            // With a tabindex it can be scrolled by keys, without a mouse.
             Event::Start(Tag::CodeBlock(_)) => Event::Html("<pre tabindex=\"0\"><code>".into()),
             Event::End(TagEnd::CodeBlock) => Event::Html("</code></pre>\n".into()),
             Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => continue,

@@ -72,7 +72,7 @@ pub struct Cell<'a> {
     pub requests: u64,
     /// Launches that completed it.
     pub invocations: u32,
-    /// Rank on the scenario's leading metric, ties equal; absent where nobody can be
+    /// Rank on the scenario's leading metric, ties equal; absent where targets aren't
     /// ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,

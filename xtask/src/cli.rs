@@ -48,14 +48,14 @@ enum Verb {
         after_help = "Example:\n  cargo xtask bench --engines lmrs,candle --scenarios single_request\n  cargo xtask bench --engines lmrs --until 5%\n  cargo xtask bench --shard 1/2"
     )]
     Bench(BenchArgs),
-    /// What our adapters cost: each engine through its adapter and driven directly, in
-    /// interleaved pairs on the same file. Exit status 3 where one costs over 2 %.
+    /// Measure what our adapters cost: each engine through its adapter and driven directly, in
+    /// interleaved pairs on the same file. The exit status is 3 where one costs more than 2 %.
     #[command(
         after_help = "Example:\n  cargo xtask bench-adapters\n  cargo xtask bench-adapters --engines candle --model llama-3.2-1b-shape --pairs 3"
     )]
     BenchAdapters(adapters::Options),
-    /// The harness's own error against an engine of known timing. Exit status 3 where it is
-    /// larger than it may be.
+    /// Measure the harness's own error against an engine of known timing. The exit status is 3
+    /// where it is over its limit.
     #[command(
         after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --quick --json\n  cargo xtask calibrate --verdicts --invocations 40"
     )]
@@ -77,8 +77,8 @@ enum Verb {
     Build {
         /// Engine or target ids of engines/engines.toml; none: all that a normal run uses.
         engines: Vec<String>,
-        /// Those for an NVIDIA GPU instead, which builds without one too. Where there is
-        /// no CUDA toolkit it is downloaded.
+        /// Build the engines for NVIDIA GPUs instead. This needs no GPU; a missing CUDA toolkit is
+        /// downloaded.
         #[arg(long)]
         cuda: bool,
         /// Print what each program costs as JSON.
@@ -90,17 +90,17 @@ enum Verb {
         after_help = "Example:\n  cargo xtask dist\n  cargo xtask dist lmrs candle --target-cpu x86-64-v3\n  cargo xtask dist --cuda"
     )]
     Dist(dist::Options),
-    /// What this machine has, its measured ceilings, what is missing and how to get it.
+    /// Show what this machine has, its measured ceilings, what is missing and how to get it.
     #[command(after_help = "Example:\n  cargo xtask doctor\n  cargo xtask doctor --json")]
     Doctor {
-        /// Machine-readable.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
         /// Skip the measurement of memory bandwidth and FLOP/s (a few seconds).
         #[arg(long)]
         quick: bool,
     },
-    /// What there is to choose from: engines, targets, scenarios, profiles, models, runs.
+    /// List engines, targets, scenarios, profiles, models or runs.
     #[command(
         after_help = "Example:\n  cargo xtask list\n  cargo xtask list targets\n  cargo xtask list runs --json"
     )]
@@ -118,20 +118,20 @@ enum Verb {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Two runs, cell by cell: faster, slower, equal, undecided or not comparable; and what
-    /// differs around them. Exit status 1 where B is slower beyond chance and noise, or
+    /// Compare two runs, cell by cell: faster, slower, equal, undecided or not comparable; and what
+    /// differs around them. The exit status is 1 where B is slower beyond chance and noise, or
     /// fails at what worked in A; 2 where it can't be said.
     #[command(
         after_help = "Example:\n  cargo xtask compare 20260101-120000-cpu-1a2b latest\n  cargo xtask bench --save main   # and, when the code has changed, once more without\n  cargo xtask compare main\n  cargo xtask compare A B --metric itl_ns --format json"
     )]
     Compare(compare::Options),
-    /// Put the shards of one plan together into one run. The inputs stay as they are.
+    /// Put the shards of one plan together into one run. The shards aren't changed.
     #[command(
         after_help = "Example:\n  cargo xtask bench --shard 1/2 --out shards   # and 2/2, here or on another machine\n  cargo xtask merge shards/*"
     )]
     Merge(merge::Options),
     /// Do a run again from its record alone, judge every cell as `compare` does, and say what
-    /// differs around it. Exit status 1 where a cell differs, 2 where it can't be said.
+    /// differs around it. The exit status is 1 where a cell differs, 2 where it can't be said.
     #[command(
         after_help = "Example:\n  cargo xtask reproduce latest\n  cargo xtask reproduce ../record/run.json --scenarios single_request"
     )]
@@ -150,7 +150,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask site\n  cargo xtask site --serve\n  cargo xtask site latest --base-url https://example.org/bench --records"
     )]
     Site(page::Options),
-    /// Trace the kernels of a run's CUDA targets, in launches that nobody times. bench-all
+    /// Trace the kernels of a run's CUDA targets, in launches that aren't timed. bench-all
     /// does it by itself where there is a GPU.
     #[command(
         after_help = "Example:\n  cargo xtask trace\n  cargo xtask trace latest --engines candle"
@@ -167,9 +167,9 @@ enum Verb {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Put the statistics on trial: synthetic experiments of known truth at every profile's
-    /// sizes. Exit status 3 where an interval covers under 93 or over 97 %, or over 5 % of
-    /// equal targets are called different.
+    /// Test the statistics on synthetic experiments of known truth, at every profile's sizes. The
+    /// exit status is 3 where an interval covers under 93 or over 97 %, or over 5 % of equal
+    /// targets are called different.
     #[command(
         after_help = "Example:\n  cargo xtask simulate\n  cargo xtask simulate --experiments 200 --json\n  cargo xtask simulate --write"
     )]
@@ -179,7 +179,7 @@ enum Verb {
         after_help = "Example:\n  cargo xtask train\n  cargo xtask train --steps 50 --seed 1\n  cargo xtask train --resume latest --tui"
     )]
     Train(train::Options),
-    /// Every check of this repository.
+    /// Run every check of this repository.
     #[command(
         after_help = "Example:\n  cargo xtask test\n  cargo xtask test --quick\n  cargo xtask test --all-engines"
     )]
@@ -204,13 +204,13 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Print what a shell needs to complete this command line, with the names of this checkout.
+    /// Print a shell's completions for this command line, with the names of this checkout.
     #[command(after_help = help::HELP)]
     Completions {
-        /// Which shell.
+        /// The shell that they are for.
         shell: help::Shell,
     },
-    /// The process that the others ask for Vulkan's devices.
+    /// Print Vulkan's devices. It is a process of its own, because asking a driver can crash it.
     #[command(name = devices::vulkan::VERB, hide = true)]
     ProbeVulkan,
 }
@@ -236,13 +236,14 @@ struct BenchArgs {
     /// published one, holds them. Alone it measures nothing else; `--scenarios` adds others.
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     prompts: Option<PathBuf>,
-    /// More launches of each target than the profile's: smaller differences are found.
+    /// Measure in N blocks instead of the profile's number: every target is launched once in each,
+    /// and more blocks find smaller differences.
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     invocations: Option<u32>,
-    /// Go on block by block until no leading interval is wider than ± so many percent.
+    /// Measure further blocks until no leading interval is wider than ± this many percent.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["resume", "shard"])]
     until: Option<f64>,
-    /// Blocks after which --until gives up.
+    /// The number of blocks after which --until gives up.
     #[arg(long, value_name = "BLOCKS", default_value_t = 40, requires = "until")]
     at_most: u32,
     /// Complete an interrupted run: its id, or `latest`.
@@ -252,10 +253,10 @@ struct BenchArgs {
     /// ask prompts of the profile's seed; a whole run draws a new one.
     #[arg(long, value_name = "I/N", conflicts_with = "resume")]
     shard: Option<Shard>,
-    /// Take over what this run of the same plan decided there is time for, instead of a pilot.
+    /// Make no pilot, but measure the cells that this run of the same plan had time for.
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     budget_from: Option<String>,
-    /// Begin nothing new after so many minutes: exit status 4, and --resume goes on.
+    /// Begin nothing new after this many minutes: the exit status is 4, and --resume goes on.
     #[arg(long, value_name = "MINUTES")]
     stop_after: Option<u32>,
     /// Record into this directory instead of runs.
@@ -264,7 +265,7 @@ struct BenchArgs {
     /// Show a dashboard; without a terminal, plain progress all the same.
     #[arg(long)]
     tui: bool,
-    /// Begin even what measures for more than an hour, without being asked on a terminal.
+    /// Begin a run of more than an hour without asking on the terminal first.
     #[arg(long, conflicts_with = "resume")]
     yes: bool,
     /// Give the finished run a name, for `compare NAME`.
@@ -284,18 +285,18 @@ struct VerifyArgs {
     /// Engine or target ids, comma-separated; by default all of the profile's.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Whose targets: cpu, cpu-1b, gpu or smoke.
+    /// The profile whose targets are verified: cpu, cpu-1b, gpu or smoke.
     #[arg(long, default_value = "cpu")]
     profile: String,
-    /// Test the checks themselves: mutants must fail the gate, and forged
-    /// stamps the audit.
+    /// Test the checks themselves: mutants must fail the gate, and forged stamps must fail the
+    /// audit.
     #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless", "context"])]
     mutants: bool,
     /// Make the goldens anew from the reference first.
     #[arg(long)]
     bless: bool,
-    /// Verify contexts of so many tokens too, comma-separated; beyond 1 024 the golden is made to
-    /// reach them.
+    /// Verify contexts of these lengths too (tokens, comma-separated). Beyond 1 024 the golden is
+    /// extended to reach them.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',')]
     context: Vec<u32>,
     /// Print records instead of a table.

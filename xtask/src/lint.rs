@@ -105,7 +105,7 @@ impl Tools {
 
     fn zizmor(&self) -> Command {
         let mut command = Command::new(self.venv.join("bin/zizmor"));
-        // Offline: it asks nobody whether an action is known to be bad.
+        // Offline: it asks no server whether an action is known to be bad.
         command.args(["--offline", "--no-progress", "--quiet", "--color", "never"]);
         command
     }

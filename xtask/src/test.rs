@@ -50,7 +50,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         cargo(&[
             "clippy",
             "--all-targets",
-            // What nobody builds by default is looked at all the same.
+            // Features that aren't built by default are checked too.
             "--features",
             "xtask/parquet",
             "--locked",

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The crate that binds libtorch, and the one beneath it whose build script insists on
-/// the version. In halves: tidy can't tell this crate from the engine of that name.
-const TCH: &str = concat!("t", "ch");
+/// the version.
+const TCH: &str = "tch";
 const TORCH_SYS: &str = "torch-sys";
 /// Which libtorch a version of them binds.
 const TCH_BINDS: [(&str, &str); 1] = [("0.22.0", "2.9.0")];

@@ -1,11 +1,11 @@
 //! CPU time of processes and threads, in nanoseconds.
 
-/// Of the calling thread.
+/// CPU time of the calling thread (ns).
 pub fn of_thread() -> Option<u64> {
     of_clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Of this process, all of its threads.
+/// CPU time of all threads of this process (ns).
 pub fn of_process() -> Option<u64> {
     of_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }

@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The machine's lock is a file of this name here, whoever measures and from whichever checkout.
-/// TMPDIR, which is often one's own, only where there is no such directory.
+/// The directory and name of the machine's lock: one for all users and checkouts. TMPDIR, which
+/// often differs by user, is used only where there is no such directory.
 const MACHINE: (&str, &str) = ("/tmp", "llm-engine-bench.lock");
 /// Names another file, for tests, which measure side by side.
 const MACHINE_ENV: &str = "BENCH_LOCK";
@@ -31,7 +31,7 @@ pub fn machine() -> Result<File> {
 fn machine_at(path: &Path) -> Result<File> {
     let file = open(path).with_context(|| {
         format!(
-            "{} can't be opened, the lock by which one run measures at a time; remove it if nobody uses it",
+            "{} can't be opened: it is the lock that lets one run measure at a time; remove it if no run is using it",
             path.display()
         )
     })?;
@@ -62,7 +62,7 @@ pub fn run(dir: &Path) -> Result<File> {
 }
 
 /// Open a file that may be another user's, in a directory where everybody may write: a link
-/// is not followed, nothing is written, and whoever makes it lets all others read it.
+/// is not followed, nothing is written, and a new file is made readable for all users.
 fn open(path: &Path) -> Result<File> {
     // Without O_CREAT, which the kernel refuses for a file of somebody else's in a sticky
     // directory (fs.protected_regular). A pipe that has no writer is not waited for.

@@ -1,7 +1,7 @@
 //! Files that outlive a kill.
 //!
-//! Those that are written at once are there whole or not at all, whatever happens to the disk
-//! or the power meanwhile: nobody who reads one later meets half of it.
+//! A file that is written at once is complete or absent, even after a full disk or a power failure:
+//! no reader ever finds half of it.
 //!
 //! Record files are created new, appended to, never rewritten. Each line is
 //! written whole in one call, so a kill costs at most the line being written,

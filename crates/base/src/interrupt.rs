@@ -27,8 +27,8 @@ fn on_signal(signal: libc::c_int) {
     }
 }
 
-/// Install the handlers. Call once, at the start. Whoever starts us by nohup(1) doesn't want
-/// us to hear of the terminal.
+/// Install the handlers. Call once, at the start. Where SIGHUP is ignored already, as nohup(1)
+/// has it, it stays ignored.
 pub fn install() {
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {

@@ -12,7 +12,8 @@ pub mod interrupt;
 pub mod names;
 pub mod nix_shell;
 pub mod pace;
-pub mod random;
 pub mod repo;
 pub mod shelf;
 pub mod text;
+
+pub use splitmix as random;

@@ -190,7 +190,7 @@ fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let near = known.iter().filter_map(|known| {
         let distance = strsim::osa_distance(&name, known);
         let length = letters.max(known.chars().count());
-        // Of a single letter, every other one is as near.
+        // To a single letter, every other letter is equally near.
         let is_near = distance <= (length / 3).max(1) && distance < letters;
         is_near.then_some((distance, known))
     });

@@ -1,5 +1,5 @@
-//! How much untimed work the harness does around what it times. Whoever offers a load and whoever
-//! estimates how long it takes go by the same rules. Pure.
+//! How much untimed work the harness does around what it times. The load generator and the estimate
+//! of a run's length use the same rules. Pure.
 
 /// Requests before the timed ones that took so long together (ns) have warmed up whatever more
 /// of them would. In the published run of 2026-11-23 the second request of an engine whose

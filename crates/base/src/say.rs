@@ -1,6 +1,6 @@
-//! What the harness prints. The standard library's macros panic where nobody reads what
-//! they print; a benchmark of an hour must not end because of a pipe, and `export | head`
-//! is no fault. So `println!` and its kin are these here, in every crate of the harness.
+//! Printing. The standard library's macros panic when the reading end of a pipe is closed, but a
+//! benchmark of an hour must not end because of a pipe, and `export | head` is no fault. So every
+//! crate of the harness uses the `println!`, `print!` and so on of this module.
 //!
 //! A closed pipe is quiet: a verb goes on to its end and has the exit status that it would
 //! have had. That another write to stdout failed (a full disk) is told once, at the end.
@@ -36,7 +36,7 @@ macro_rules! eprint {
     ($($what:tt)*) => { $crate::say::err(cfg!(test), format_args!($($what)*)) };
 }
 
-/// Why something that was printed didn't arrive, where somebody was there to read it.
+/// Why something that was printed didn't arrive. A closed pipe is no such reason.
 static LOST: Mutex<Option<Error>> = Mutex::new(None);
 
 /// Print on stdout; what [`whole`] says of it comes later.
@@ -54,7 +54,7 @@ pub fn bytes(bytes: &[u8]) {
     keep(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
-/// Print on stderr; nobody can be told that it failed.
+/// Print on stderr. A failure is ignored, because there is no place left to report it.
 pub fn err(in_test: bool, text: Arguments) {
     match in_test {
         true => std::eprint!("{text}"),

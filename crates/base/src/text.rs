@@ -29,7 +29,7 @@ pub fn said(line: &[u8]) -> String {
     plain(text.trim_end().rsplit('\r').next().unwrap_or_default())
 }
 
-/// The same in one line of at most so many characters.
+/// The same in one line of at most `chars_max` characters.
 pub fn line(text: &str, chars_max: usize) -> String {
     let plain = plain(text);
     let words: Vec<&str> = plain.split_whitespace().collect();

@@ -37,7 +37,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
         .handicap
         .as_ref()
         .context("engines/engines.toml has no [handicap]: there is no difference of known size")?;
-    // Nobody should take such a run for a result, so it isn't kept among them.
+    // Such a run must not be taken for a result, so it isn't kept among them.
     let records = repo.build_dir.join("calibrate");
     let profile = repo.profile(&asked.profile)?;
     let usual = profile.publishable.then(|| profile.invocations.max(BLOCKS));

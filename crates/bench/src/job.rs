@@ -72,7 +72,7 @@ pub struct Options {
     pub stop_after: Option<Duration>,
     /// Render the site at the end.
     pub site: bool,
-    /// Begin even what takes more than an hour.
+    /// Begin a run of more than an hour without asking.
     pub yes: bool,
     /// The name that the finished run is given.
     pub save: Option<String>,
@@ -149,7 +149,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
 }
 
 /// Why there is nothing to do, where the engines of a bundle need a GPU that isn't here
-/// and nobody said what to measure instead.
+/// and the user didn't say what to measure instead.
 fn no_gpu_for(repo: &Repo, options: &Options) -> Result<Option<String>> {
     let is_ours = options.profile.is_none() && options.resume.is_none();
     let needs_gpu = repo.bundle()?.is_some_and(|bundle| bundle.cuda);
@@ -233,7 +233,7 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
     })
 }
 
-/// The same of its engines.
+/// Verify, measure and check the engines of a run: all that [`measure`] does but the micro suites.
 fn measure_engines(
     repo: &Repo,
     registry: &Registry,
@@ -323,6 +323,6 @@ pub(crate) struct Opened {
     pub(crate) header: RunHeader,
     pub(crate) programs: Programs,
     pub(crate) prompts: Prompts,
-    /// Nobody else writes into its directory meanwhile.
+    /// The lock of the run's directory: while it is held, no other process writes there.
     _held: File,
 }

@@ -175,7 +175,7 @@ fn narrowed(mut plan: Plan, engines: &[String], scenarios: &[String]) -> Result<
     plan.targets
         .retain(|t| named(engines, &t.id) || named(engines, &t.engine));
     plan.scenarios.retain(|s| named(scenarios, &s.id));
-    // Nobody asks them any more.
+    // No scenario is left that asks the user's prompts.
     if plan.scenarios.iter().all(|s| s.prompts.is_generated()) {
         plan.prompts = None;
     }

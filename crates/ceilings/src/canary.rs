@@ -44,8 +44,8 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// For engines of so many threads. Takes 128 MB, or a sixteenth of the memory that is `available`
-    /// (bytes).
+    /// A canary for engines of this many threads. It takes 128 MB, or a sixteenth of the memory
+    /// that is `available` (bytes).
     pub fn new(threads: u32, available: Option<u64>) -> Self {
         let bytes = available.map_or(BUFFER_BYTES, |bytes| (bytes / 16) as usize);
         let parts = (bytes.min(BUFFER_BYTES) / READ_BYTES).max(1);

@@ -19,7 +19,8 @@ pub(crate) fn measure(threads: usize) -> Option<Measured> {
     }
 }
 
-/// So many steps of the same chains on the calling thread; of others, where there is no kernel.
+/// Run `steps` steps of the measured chains on the calling thread. Where the machine has no int8
+/// kernel, it runs plain integer multiplications and additions instead.
 pub(crate) fn work(steps: usize) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -60,7 +60,7 @@ impl Ceilings {
     }
 }
 
-/// Measure with so many threads, about three seconds. Memory is read in a buffer far larger than
+/// Measure with this many threads, for about three seconds. Memory is read in a buffer far larger than
 /// `last_level_cache` and no larger than a quarter of what is `available` (bytes).
 pub fn measure(threads: usize, last_level_cache: Option<u64>, available: Option<u64>) -> Ceilings {
     let threads = threads.max(1);
@@ -100,7 +100,7 @@ mod tests {
         assert!(!facts.contains_key("ops_int8_per_s"));
     }
 
-    /// Unoptimised kernels gave 2.8 GB/s where memory gives 36, for a day, and nobody saw it.
+    /// For a day, unoptimised kernels measured 2.8 GB/s of a memory that gives 36, unnoticed.
     #[test]
     fn every_profile_optimises_this_crate() {
         let workspace = include_str!("../../../Cargo.toml");

@@ -109,7 +109,7 @@ fn kernel() -> &'static str {
     "portable, 4 streams"
 }
 
-/// Of all elements, in whole lines.
+/// The sum of all elements, read in whole cache lines.
 pub(crate) fn sum(data: &[u64]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {

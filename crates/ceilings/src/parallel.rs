@@ -38,8 +38,8 @@ pub(crate) fn time(threads: usize, repetitions: usize, work: impl Fn(usize) + Sy
         .collect()
 }
 
-/// Wait until so many arrivals are counted, this one among them. It looks all the time, because a
-/// thread that sleeps wakes a good part of a short work's length after the others.
+/// Count this thread's arrival, and wait until `all` have arrived. It waits in a busy loop, because
+/// a sleeping thread would wake late compared with how short the work is.
 fn meet(arrived: &AtomicUsize, all: usize) {
     /// Looks, after which another thread may have this CPU.
     const LOOKS: u32 = 1 << 14;

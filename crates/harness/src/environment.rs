@@ -283,7 +283,7 @@ fn shorten(difference: &mut Difference) {
     }
 }
 
-/// Of two long lists, the words that only one has.
+/// Shorten a difference of two long lists to the words that only one of them has.
 fn only_the_differing_words(difference: &mut Difference) {
     let words =
         |text: &str| -> BTreeSet<String> { text.split_whitespace().map(str::to_owned).collect() };

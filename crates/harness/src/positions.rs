@@ -31,7 +31,7 @@ pub fn too_long(plan: &Plan, positions: u32) -> Vec<String> {
 }
 
 /// Positions that a model has: by its generator where it is made here, else by data/models.toml,
-/// else by its config.json where that is here. `None` where nobody knows yet.
+/// else by its config.json where that is here. `None` where none of these says.
 pub fn of_model(repo: &Repo, model: &str) -> Result<Option<u32>> {
     let whole = |positions: u64| u32::try_from(positions).unwrap_or(u32::MAX);
     if let Some(spec) = ModelSpec::named(model) {
@@ -68,7 +68,7 @@ mod tests {
             let positions = of_model(&repo, &profile.model).unwrap();
             let Some(positions) = positions else {
                 panic!(
-                    "{}: nobody knows the positions of its model {}: add `positions` to data/models.toml",
+                    "{}: the positions of its model {} are unknown: add `positions` to data/models.toml",
                     profile.id, profile.model
                 );
             };

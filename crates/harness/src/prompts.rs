@@ -48,7 +48,7 @@ impl Prompts {
         Ok(Self { tokens, bos, seed })
     }
 
-    /// Of this text, without a model.
+    /// Prompts cut from this text, without a model.
     #[cfg(test)]
     pub(crate) fn of_tokens(tokens: Vec<u32>) -> Self {
         Self {
@@ -71,8 +71,8 @@ impl Prompts {
         self.take_alike(purpose, stream, (length, 0), count)
     }
 
-    /// The same, but for the first tokens: so many as `shared` says, BOS among them, are the
-    /// same in all prompts of one purpose, whichever stream.
+    /// The same, but the first `shared` tokens, BOS among them, are equal in all prompts of one
+    /// purpose, whichever stream.
     pub fn take_alike(
         &self,
         purpose: &str,

@@ -25,7 +25,7 @@ type Pair = (u32, u32);
 
 /// Trains on `texts` until there are `vocab_size` tokens, `special` ones included.
 ///
-/// Fails where the texts are too poor for so many tokens.
+/// Fails where the texts don't have enough different pairs for that many tokens.
 pub fn train<'a>(
     texts: impl Iterator<Item = &'a str>,
     special: &[&str],

@@ -270,7 +270,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Of a model that nobody extended or limited.
+    /// The reach that the model itself has, neither extended nor limited.
     fn of(spec: &ModelSpec) -> Self {
         Self {
             original: spec.max_position,

@@ -5,29 +5,17 @@
 //! (as Box–Muller would need), because libm results differ between machines in the last place.
 //! Not for cryptography.
 
-/// 2^64 divided by the golden ratio: the increment of SplitMix64.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that scatters bits well.
-#[inline]
-pub fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+use splitmix::{GOLDEN_GAMMA, hash, mix};
 
 /// The key of a named stream: FNV-1a of the name, mixed with the seed.
 pub fn stream_key(seed: u64, name: &str) -> u64 {
-    let fnv = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-    });
-    mix(mix(seed.wrapping_add(GOLDEN)) ^ fnv)
+    mix(mix(seed.wrapping_add(GOLDEN_GAMMA)) ^ hash(name))
 }
 
 /// 64 random bits for element `index` of the stream `key`.
 #[inline]
 pub fn bits(key: u64, index: u64) -> u64 {
-    mix(key.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN)))
+    mix(key.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN_GAMMA)))
 }
 
 /// Standard deviation of the sum of four uniform 16-bit integers: √(4 · (65536² − 1) / 12).
@@ -92,8 +80,9 @@ mod tests {
     #[test]
     fn the_stream_is_pinned() {
         // A change here changes every weight of every embedded model and voids the golden files.
-        assert_eq!(mix(GOLDEN), 0xe220_a839_7b1d_cdaf, "SplitMix64 of state 0");
-        assert_eq!(bits(0, 0), mix(GOLDEN), "its first output");
+        let first = mix(GOLDEN_GAMMA);
+        assert_eq!(first, 0xe220_a839_7b1d_cdaf, "SplitMix64 of state 0");
+        assert_eq!(bits(0, 0), first, "its first output");
         let key = stream_key(1, "model.norm.weight");
         assert_eq!(bits(key, 0), 0xa23b_9bae_bae6_4c1a);
     }

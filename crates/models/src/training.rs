@@ -41,8 +41,8 @@ pub struct Job {
     pub validation_windows: usize,
 }
 
-/// Windows by the share of a run's steps, in twentieths: up to here, they are so many times shorter
-/// than the job's. After that they are as long.
+/// Lengths of windows by the share of a run's steps: (twentieths of the steps, how many times
+/// shorter than the job's the windows are until then). After the last they are as long.
 const WINDOWS: [(usize, usize); 4] = [(2, SHORTER), (14, 8), (16, 4), (18, 2)];
 /// How many times shorter those of the first steps are.
 const SHORTER: usize = 16;

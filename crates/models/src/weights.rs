@@ -38,7 +38,7 @@ const LOGIT_STD: f64 = 2.5;
 const LOGIT_STD_OTHERS: f64 = 2.0;
 /// Standard deviation of an attention score (after the division by √head_dim), in nats. The larger,
 /// the fewer tokens a head reads, and the stronger a position error is against quantisation noise:
-/// at 1.6 attention averages over so many tokens that a swapped head drowns after 600.
+/// at 1.6 attention averages over so many tokens that a swapped head isn't noticed after 600.
 const SCORE_STD: f64 = 2.5;
 /// Variance that all layers together add to the residual stream, in units of the embedding's. At 4,
 /// noise from the first layers is amplified so often that all divergences draw together; at 1, the
@@ -142,14 +142,14 @@ fn scale(spec: &ModelSpec, def: &TensorDef) -> Scale {
 pub struct RowMaker(Maker);
 
 enum Maker {
-    /// Of a tensor by itself.
+    /// Makes a tensor that stands by itself.
     Own {
         key: u64,
         cols: usize,
         role: Role,
         scale: Scale,
     },
-    /// Of a tensor made of others, each with the row that it begins at.
+    /// Makes a tensor that is others stacked, each with the row that it begins at.
     Stacked(Vec<(usize, RowMaker)>),
 }
 

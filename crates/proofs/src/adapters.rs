@@ -28,7 +28,7 @@ pub struct Options {
     /// Engine ids, comma-separated; by default all that have a direct program.
     #[arg(long, value_delimiter = ',')]
     pub engines: Vec<String>,
-    /// The model both load: an id, hf:org/repo[@revision] or a directory.
+    /// The model that both programs load: an id, hf:org/repo[@revision] or a directory.
     #[arg(long, default_value = "tiny-llama")]
     pub model: String,
     /// Pairs per engine.

@@ -14,7 +14,7 @@ use stats::simulate::{
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// Of the committed file.
+/// The seed of the committed file.
 pub const SEED: u64 = 20_261_121;
 /// Intraclass correlations.
 const ICCS: [f64; 4] = [0.0, 0.1, 0.5, 0.9];

@@ -25,7 +25,7 @@ use watch::event::{Event, Stage};
 pub struct Options {
     /// Models; empty = [`ModelSpec::SMALL`].
     pub models: Vec<String>,
-    /// Whose targets, where `engines` names none.
+    /// The profile whose targets are verified, where `engines` names none.
     pub profile: String,
     /// Engine or target ids; empty = all of the profile's.
     pub engines: Vec<String>,

@@ -27,9 +27,8 @@ use std::process::ExitCode;
 /// What `cargo xtask site` can be told.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Run id, path, or `latest` to show first; none: of those that may be published
-    /// the one with the most scenarios, of equals that of the largest model, and of equal
-    /// ones the newest.
+    /// Run to show first: its id, path, or `latest`. By default, of those that may be published, the
+    /// one with the most scenarios; of several, that of the largest model, and then the newest.
     pub run: Option<String>,
     /// Directory of the runs, where it isn't runs and data/results.
     #[arg(long)]

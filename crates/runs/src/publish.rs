@@ -61,7 +61,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     warn_of_prompts(header);
     if header.provenance.git_dirty == Some(true) {
         watch::warn(format!(
-            "{} was made from a checkout with changes that no revision has: nobody can make it again",
+            "{} was made from a checkout with changes that no revision has: it can't be reproduced",
             header.id
         ));
     }
@@ -72,7 +72,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
 pub(crate) fn warn_of_prompts(header: &RunHeader) {
     if let Some(prompts) = &header.plan.prompts {
         watch::warn(format!(
-            "{} holds the {} prompts of {} as token ids: whoever has the file and the model's tokenizer can read them",
+            "{} holds the {} prompts of {} as token ids: everyone who gets the run and the model's tokenizer can read them",
             header.id,
             prompts.tokens.len(),
             prompts.file

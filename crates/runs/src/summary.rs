@@ -39,7 +39,7 @@ pub struct Summary {
     leads: Vec<Lead>,
     /// Target that ratios are against; empty where it wasn't measured.
     baseline: String,
-    /// Reasons for no numbers, by status: those that nobody expected first.
+    /// Reasons for no numbers, by status: unexpected ones first.
     gaps: Vec<Gap>,
     /// Limits of the machine that a target was seen beyond, and who.
     exceeded: Vec<Exceeded>,
@@ -88,7 +88,7 @@ pub fn is_fault(status: Status) -> bool {
 }
 
 impl Summary {
-    /// Of a run.
+    /// Summarise a run. Fails where the checkout's registry or scenarios can't be read.
     pub fn of(repo: &Repo, run: &Run) -> Result<Self> {
         let (registry, scenarios) = (repo.registry()?, repo.scenarios()?);
         let baseline = registry.baseline_of(&run.header.plan.targets);
@@ -157,7 +157,7 @@ impl Summary {
         }
         for limit in &self.exceeded {
             lines.push(format!(
-                "Not given: {}, as {} would have {:.0} % of what the machine was measured to do at best",
+                "Left out: {}, because {} would reach {:.0} % of the limit measured on this machine",
                 limit.metric.describe().name,
                 limit.target,
                 limit.percent

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Of one program. Cold start is not here: every launch records it.
+/// What it costs to adopt one program. Cold start is not here: every launch records it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Adoption {

@@ -36,7 +36,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Of the bundle at `root`; `None` where it is a checkout.
+    /// Load the description of the bundle at `root`; `None` where that is a checkout.
     pub fn load(root: &Path) -> Result<Option<Self>, DataError> {
         let path = root.join(FILE);
         if !path.is_file() {

@@ -66,7 +66,7 @@ pub struct Hypothesis {
     /// Which cases of these.
     #[serde(default)]
     pub at: At,
-    /// Of whom it speaks.
+    /// The targets whose numbers it predicts.
     #[serde(default)]
     pub of: Selector,
     /// Whether only the best target of each engine speaks for it.
@@ -124,7 +124,7 @@ pub enum Claim {
         /// Who the others are.
         among: Selector,
     },
-    /// At least so many timed requests; their prompts are distinct but where the user brought them.
+    /// At least this many timed requests. Their prompts are distinct, unless the user brought them.
     Samples {
         /// How many.
         min: u64,

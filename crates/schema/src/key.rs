@@ -31,6 +31,17 @@ pub struct CellKey {
 
 impl CaseKey {
     /// The cell of one target.
+    ///
+    /// ```
+    /// use schema::key::CaseKey;
+    ///
+    /// let case = CaseKey {
+    ///     scenario: "single_request".into(),
+    ///     case: "p128".into(),
+    /// };
+    /// let cell = case.of("engine.cpu.f32");
+    /// assert_eq!(cell.to_string(), "engine.cpu.f32 single_request/p128");
+    /// ```
     pub fn of(&self, target: &str) -> CellKey {
         let Self { scenario, case } = self.clone();
         CellKey {
@@ -82,6 +93,14 @@ pub enum TwinRole {
 }
 
 /// The name that a target's second launches and their records go by.
+///
+/// ```
+/// use schema::key::{is_twin, original, twin_name};
+///
+/// let twin = twin_name("engine.cpu.f32");
+/// assert!(is_twin(&twin));
+/// assert_eq!(original(&twin), "engine.cpu.f32");
+/// ```
 pub fn twin_name(target: &str) -> String {
     format!("{target}{SUFFIX}")
 }

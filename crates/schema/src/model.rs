@@ -58,7 +58,7 @@ pub enum Source {
         /// The files, by their name in the model's directory.
         files: Vec<HubFile>,
     },
-    /// Copied from a directory that the user named. Where that lies is told to nobody.
+    /// Copied from a directory that the user named. No record says which, because that is private.
     Directory {
         /// Names of the files.
         files: Vec<String>,

@@ -7,7 +7,7 @@ use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Of an ordinary run, all absent.
+/// What a run was made from. An ordinary run has none of these fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Origin {
@@ -47,7 +47,7 @@ impl Shard {
         self.index
     }
 
-    /// Of how many.
+    /// How many shards there are.
     pub fn of(self) -> u32 {
         self.of
     }

@@ -29,11 +29,11 @@ pub struct OwnPrompts {
 /// How long prompts are (tokens).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// Of the shortest.
+    /// Length of the shortest prompt.
     pub shortest: u32,
-    /// Of the median; of an even number of prompts, the lower one.
+    /// The median length; of an even number of prompts, the lower one of the middle two.
     pub median: u32,
-    /// Of the longest.
+    /// Length of the longest prompt.
     pub longest: u32,
     /// The mean, rounded up.
     pub mean: u32,
@@ -87,7 +87,7 @@ impl OwnPrompts {
         }
     }
 
-    /// How often each is asked where a case has so many requests, in words.
+    /// How often each prompt is asked in a case of this many requests, in words.
     pub fn times(&self, requests: u64) -> String {
         let count = self.tokens.len().max(1) as u64;
         match (requests / count, requests % count) {

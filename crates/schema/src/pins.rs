@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Absent are things that weren't there, or that nobody wrote down.
+/// A thing is absent where it wasn't there, or where the record is older than its field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pins {
     /// The flake's shell by its name in the flake, `default` or `cpu`; absent outside.
@@ -34,8 +34,8 @@ pub struct Pin {
     /// Where it is from: a path in the Nix store, a lockfile of this repository that
     /// the project made it from, or the variable that named it.
     pub from: String,
-    /// sha256 of what it is, where that can be had cheaply. Of a wheel: of the lines on
-    /// the files in question in the list that the wheel itself brings (`RECORD`).
+    /// sha256 of its contents, where that can be had cheaply. For a wheel it is the hash of the
+    /// lines that name the files in question in the wheel's own list (`RECORD`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }

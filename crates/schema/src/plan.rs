@@ -231,7 +231,7 @@ impl PlannedScenario {
 
     /// Whether each target is offered a share of its own capacity. Then targets do
     /// different amounts of work, and what they delivered is mostly what they were asked:
-    /// nobody can be ranked.
+    /// no target can be ranked.
     pub fn has_own_loads(&self) -> bool {
         self.axis == Axis::LoadPercent
     }

@@ -181,10 +181,11 @@ pub struct CaseEnd {
     /// Peak resident set of the engine process so far, bytes (`VmHWM`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
-    /// What became of the stamps of its requests under audit; absent: nobody looked.
+    /// What the audit found of its requests' stamps; absent where there was no audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witnessed: Option<Witnessed>,
-    /// How fast the machine was at its edges, or before its turns; empty: nobody looked.
+    /// How fast the machine was before and after it, or before its turns; empty where that wasn't
+    /// measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub canary: Vec<CanaryReading>,
 }
@@ -214,10 +215,10 @@ pub struct Witnessed {
     pub looks: u64,
     /// Over how long (ns).
     pub watched_ns: u64,
-    /// Most requests that shared a step: so many tokens may be missing at once.
+    /// Most requests that shared a step: as many tokens may be missing at once.
     pub batch: u64,
-    /// `true`: what stands here is a stream's pieces, of which nobody knows yet how many tokens they are;
-    /// `tokens` counts different stamps, and lateness isn't looked for.
+    /// `true`: the engine streams pieces of text, and how many tokens a piece has isn't known yet.
+    /// Then `tokens` counts different stamps, and lateness isn't looked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pieces: bool,
     /// `true`: commits were overwritten before they were read, so nothing else stands here.
@@ -257,9 +258,9 @@ pub struct Sum {
     pub looks: u64,
     /// The greatest count.
     pub most: u64,
-    /// Of the counts.
+    /// The sum of the counts.
     pub sum: u64,
-    /// Of their squares.
+    /// The sum of their squares.
     pub squares: u64,
 }
 
@@ -284,7 +285,7 @@ impl Sum {
 /// How a launch ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// How.
+    /// Whether it succeeded, or what kind of failure ended it.
     pub status: Status,
     /// One line, empty where `status` is `ok`.
     #[serde(default)]
@@ -292,7 +293,7 @@ pub struct End {
     /// Last lines of the engine's stderr, where something failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// When.
+    /// When it ended (`CLOCK_MONOTONIC`).
     pub end_ns: u64,
 }
 

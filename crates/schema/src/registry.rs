@@ -148,8 +148,8 @@ pub struct TargetEntry {
     /// As [`Engine::hidden`], for one target.
     #[serde(default)]
     pub hidden: bool,
-    /// Of one that is deliberately wrong: the precisions under whose limits the gate must see it. Empty:
-    /// its own, and of an f32 one all.
+    /// For a variant that is deliberately wrong: the precisions under whose limits the gate must
+    /// see it. Empty means its own precision, and for an f32 one all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen_by: Vec<String>,
 }

@@ -65,7 +65,7 @@ pub struct Run {
     pub calibration: Option<Calibration>,
     /// Judgements of timed outputs.
     pub checks: BTreeMap<CellKey, CheckRecord>,
-    /// Launches whose kernels were traced, the newest per target. Nobody timed them.
+    /// Launches whose kernels were traced, the newest per target. They weren't timed.
     pub kernels: Vec<TracedLaunch>,
     /// Record files of the micro suites, sorted by path.
     pub micro: Vec<MicroLog>,

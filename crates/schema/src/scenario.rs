@@ -145,7 +145,7 @@ impl Scenario {
         if scenario.axis == Axis::SharedPercent && scenario.load != LoadShape::Serial {
             return Err(DataError::new(
                 path,
-                "axis = \"shared_percent\" needs load = \"serial\": in company nobody knows whose beginning was kept",
+                "axis = \"shared_percent\" needs load = \"serial\": with several requests in flight it isn't known whose beginning was kept",
             ));
         }
         if scenario.reports.is_empty() {

@@ -122,7 +122,7 @@ impl Stories {
 pub struct Shipped {
     /// How it was made.
     pub training: Training,
-    /// What it writes; `None` where nobody has asked these very weights.
+    /// What it writes; `None` where these weights haven't been asked yet.
     pub stories: Option<Stories>,
 }
 

@@ -29,8 +29,8 @@ use schema::scenario::Scenario;
 /// `scenarios` say which metric leads ([`crate::validate`] finds names that are
 /// no metric; such a scenario has cells but no comparisons and no ranks).
 /// `baseline` is a target id; where it was not measured, there are no comparisons
-/// with it. Where each target is offered a share of its own capacity, nobody is compared
-/// or ranked: a ratio would be one of what was asked.
+/// with it. Where each target is offered a share of its own capacity, targets aren't compared
+/// or ranked: a ratio would compare what was asked of them, not how fast they are.
 pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     let plan = &run.header.plan;
     let facts = &run.header.provenance.facts;

@@ -48,7 +48,7 @@ impl Analysis {
         self.noise.iter().find(|noise| noise.metric == metric)
     }
 
-    /// By how much a metric's errors are enlarged; 1 where nobody ran twice.
+    /// By how much a metric's errors are enlarged; 1 where no target ran twice.
     pub fn inflation(&self, metric: MetricId) -> f64 {
         self.noise(metric).map_or(1.0, |noise| noise.inflation)
     }
@@ -135,7 +135,7 @@ pub struct Cell {
     pub metrics: Vec<Metric>,
     /// Rank on the scenario's leading metric: 1 = best, equal ranks are ties
     /// (no detectable difference, see [`crate::family`]). `None` unless ok, and
-    /// where nobody can be ranked: the metric has no better direction, each target has a
+    /// where ranks have no meaning: the metric has no better direction, each target has a
     /// load of its own, or there are several cells and one has a single invocation.
     pub rank: Option<u32>,
     /// Complete invocations during which something else disturbed the measurement.
@@ -143,9 +143,9 @@ pub struct Cell {
     pub disturbances: Vec<Disturbance>,
     /// Complete invocations whose readings don't suffice to tell.
     pub unwatched: u32,
-    /// Complete invocations beside which nobody looked how fast the machine was.
+    /// Complete invocations beside which it wasn't measured how fast the machine was.
     pub unseen: u32,
-    /// What looks at committed tokens found of its stamps; `None`: nobody looked.
+    /// What the audit of committed tokens found of its stamps; `None` where there was none.
     pub audit: Option<Audit>,
 }
 
@@ -233,7 +233,7 @@ pub enum MetricId {
 /// A metric of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// Which.
+    /// Which metric it is.
     pub id: MetricId,
     /// Pooled samples (requests, gaps, or invocations: see [`MetricId`]).
     pub n: u64,
@@ -339,7 +339,7 @@ pub struct Comparison {
     pub p_holm: Option<f64>,
     /// Cliff's delta of pooled samples, −1…1, positive where target is better.
     pub cliffs_delta: Option<f64>,
-    /// By how much the error is enlarged, as A/A pairs say; `None`: nobody ran twice.
+    /// By how much the error is enlarged, as A/A pairs say; `None` where no target ran twice.
     pub inflation: Option<f64>,
     /// The smallest difference that matters to the verdict, as a ratio.
     pub matters: f64,

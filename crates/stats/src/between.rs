@@ -42,7 +42,7 @@ pub struct Change {
     /// Two-sided p, Holm-adjusted over all cells that could be compared.
     pub p_holm: Option<f64>,
     /// By how much the error is enlarged: the larger of what both runs' A/A pairs say; `None`
-    /// where nobody ran twice in either.
+    /// where no target ran twice in either.
     pub inflation: Option<f64>,
     /// What may be said.
     pub verdict: Verdict,

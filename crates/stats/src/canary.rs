@@ -62,7 +62,7 @@ impl Work {
 /// Work that took longer than usual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slow {
-    /// Which.
+    /// Which work.
     pub work: Work,
     /// How long (ns).
     pub ns: f64,
@@ -82,7 +82,7 @@ struct Band {
 }
 
 impl Bands {
-    /// Of all invocations of all cases.
+    /// The bands over all invocations of all cases.
     pub(crate) fn of(run: &Run) -> Self {
         let logs = run.launches.iter().chain(&run.twins);
         let ends: Vec<&CaseEnd> = logs.flat_map(|log| &log.case_ends).collect();
@@ -93,8 +93,8 @@ impl Bands {
         Self(Work::ALL.iter().filter_map(band).collect())
     }
 
-    /// What was slow beside an invocation; `None`: nobody looked, or there is nothing to hold it
-    /// against.
+    /// What was slow beside an invocation. `None` where the machine's speed wasn't measured, or
+    /// where there is nothing to compare it with.
     pub(crate) fn slow(&self, attempt: &Attempt) -> Option<Vec<Slow>> {
         let seen = |band: &Band| Some((*band, value(band.work, attempt.end)?));
         let seen: Vec<(Band, f64)> = self.0.iter().filter_map(seen).collect();

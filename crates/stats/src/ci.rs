@@ -42,6 +42,16 @@ impl Interval {
 /// `mean ± t(0.975, k−1) · s/√k` (Student 1908). `None` with fewer than two
 /// values or where one isn't finite. Equal values give an interval of width 0:
 /// then the resolution of the counter is the only uncertainty left.
+///
+/// ```
+/// use stats::ci::mean_interval;
+///
+/// // Five launches of mean 10 and standard deviation √2.5, and t(0.975, 4) = 2.776445.
+/// let interval = mean_interval(&[8.0, 9.0, 10.0, 11.0, 12.0]).unwrap();
+/// assert!((interval.low - 8.036757).abs() < 1e-5);
+/// assert!((interval.high - 11.963243).abs() < 1e-5);
+/// assert_eq!(mean_interval(&[10.0]), None, "one value has no interval");
+/// ```
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     mean_interval_at(values, CONFIDENCE)
 }

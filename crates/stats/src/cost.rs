@@ -184,7 +184,7 @@ impl Work {
 
 /// The loads that cost is computed at: cells of equal prompt and output length, since
 /// a token after a long prompt is more work. Of several lengths the one with the most
-/// cells counts, the longer prompt where equal. Serial cells (nobody else is served)
+/// cells counts, the longer prompt where equal. Serial cells (one user is served)
 /// and batches that wait for each other are not how a service runs and are left out, and so are
 /// prompts of mixed lengths, which have no one price.
 pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {

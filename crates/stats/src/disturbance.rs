@@ -50,7 +50,7 @@ pub(crate) fn is_throttled(reasons: u64) -> bool {
 /// A disturbed invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disturbance {
-    /// Which.
+    /// Its number.
     pub invocation: u32,
     /// By what; at least one.
     pub causes: Vec<Cause>,
@@ -173,7 +173,7 @@ pub(crate) struct Judgement {
     pub(crate) disturbances: Vec<Disturbance>,
     /// How many have too few readings to tell what else was at work.
     pub(crate) unwatched: u32,
-    /// Beside how many nobody looked how fast the machine was.
+    /// Beside how many it wasn't measured how fast the machine was.
     pub(crate) unseen: u32,
 }
 

@@ -15,7 +15,7 @@ pub enum Better {
     Lower,
     /// More is better.
     Higher,
-    /// Neither: it explains other numbers, and nobody is ranked by it.
+    /// Neither: it explains other numbers, and targets aren't ranked by it.
     Neither,
 }
 
@@ -254,7 +254,7 @@ impl MetricId {
                 Lower,
                 Invocation,
                 "Energy of all processor packages, and of memory where it is counted (RAPL), \
-                 within the window, over its output tokens. The machine's, whoever uses it.",
+                 within the window, over its output tokens. Other processes' share is in it.",
             ),
             MetricId::GpuUtilizationPercent => (
                 "gpu_utilization_percent",

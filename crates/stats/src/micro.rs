@@ -30,7 +30,7 @@ pub struct SuiteAnalysis {
     /// Every planned cell in plan order (case, then variant); `scenario` is
     /// `micro/<suite>`, `target` the variant.
     pub cells: Vec<Cell>,
-    /// Of every measured cell with the baseline's and with the leader's.
+    /// Every measured cell compared with the baseline's and with the leader's.
     pub comparisons: Vec<Comparison>,
     /// By metric.
     pub noise: Vec<Noise>,

@@ -37,7 +37,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Of all requests of a case in one invocation, warm-up and fillers included;
+    /// The flow of all requests of a case in one invocation, warm-up and fillers included;
     /// `None` with fewer than two timed arrivals.
     pub fn of(requests: &[&RequestRecord]) -> Option<Self> {
         let mut timed: Vec<&RequestRecord> =

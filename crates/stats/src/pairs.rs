@@ -40,7 +40,7 @@ pub struct Compared {
     pub ci95: Option<(f64, f64)>,
     /// Two-sided p, likewise, Holm-adjusted over all pairs of the case; `None` with one block.
     pub p_holm: Option<f64>,
-    /// By how much the error is enlarged, as A/A pairs say; `None`: nobody ran twice.
+    /// By how much the error is enlarged, as A/A pairs say; `None` where no target ran twice.
     pub inflation: Option<f64>,
     /// The smallest difference that matters to the verdict, as a ratio.
     pub matters: f64,

@@ -14,6 +14,14 @@ pub const BEYOND_MIN: u64 = 10;
 /// Source: Hyndman & Fan, "Sample Quantiles in Statistical Packages", The
 /// American Statistician 50 (1996), definition 7. `None` where the sample is
 /// empty or not all finite, or `p` lies outside 0…100.
+///
+/// ```
+/// use stats::percentile::{percentile, printable};
+///
+/// assert_eq!(percentile(&[4.0, 1.0, 3.0, 2.0], 50.0), Some(2.5));
+/// assert_eq!(percentile(&[], 50.0), None);
+/// assert!(printable(99, 1000) && !printable(99, 999), "ten requests must lie beyond it");
+/// ```
 pub fn percentile(samples: &[f64], p: f64) -> Option<f64> {
     percentile_of_sorted(&sorted(samples)?, p)
 }

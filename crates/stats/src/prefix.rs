@@ -18,8 +18,9 @@ pub struct Sooner {
     pub in_proportion: f64,
 }
 
-/// Of one target's cells along the shared percentage, ascending. None without a cell where
-/// nothing is shared, and none of a cell that has not the same blocks.
+/// How much sooner the first token came, for one target's cells by ascending shared percentage.
+/// Empty where there is no cell in which nothing is shared; a cell without the same blocks as that
+/// one is left out.
 pub fn sooner(cells: &[&Cell]) -> Vec<Sooner> {
     let ttft = |cell: &Cell| Some(cell.metric(MetricId::TtftNs)?.by_invocation.clone());
     let nothing = cells.iter().find(|cell| cell.axis_value == 0);

@@ -1,8 +1,10 @@
 //! Random numbers for experiments whose truth is known.
 
+use splitmix::SplitMix64;
+
 /// A stream of random numbers.
 pub struct Random {
-    state: u64,
+    bits: SplitMix64,
     spare: Option<f64>,
 }
 
@@ -10,21 +12,15 @@ impl Random {
     /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self {
-            state: seed,
+            bits: SplitMix64(seed),
             spare: None,
         }
     }
 
-    /// The next 64 bits: SplitMix64 (Steele, Lea & Flood, "Fast splittable
-    /// pseudorandom number generators", 2014).
+    /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.bits.next_u64()
     }
-
     /// Uniform in (0, 1], so that it has a logarithm.
     pub fn unit(&mut self) -> f64 {
         ((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64

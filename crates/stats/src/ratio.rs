@@ -155,7 +155,7 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64], inflation: f64) -> Option<UnpairedRa
 /// One side's logarithms.
 struct Logs {
     mean: f64,
-    /// Of the mean: s²/n.
+    /// The squared standard error of the mean: s²/n.
     squared_error: f64,
     degrees: f64,
 }

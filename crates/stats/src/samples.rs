@@ -19,7 +19,7 @@ use schema::scenario::LoadShape;
 pub(crate) struct Setting<'a> {
     /// The target's precision.
     pub(crate) precision: &'a str,
-    /// Of the device that the target computes on, and of the model.
+    /// The limits of the device that the target computes on, and of the model.
     pub(crate) limits: Limits,
 }
 

@@ -184,8 +184,9 @@ pub fn simulate_launches(
     )
 }
 
-/// Runs of so many `cells` that go on from `invocations` blocks until no interval is wider than
-/// ±`percent`, or there are `blocks_max`; launches are log-normal. `None` without an interval to begin with.
+/// Simulate runs of `cells` cells that go on from `invocations` blocks until no interval is wider
+/// than ±`percent`, or until there are `blocks_max` blocks; launches are log-normal. `None` where
+/// the first blocks give no interval.
 pub fn simulate_until(
     cells: u32,
     (invocations, blocks_max): (u32, u32),

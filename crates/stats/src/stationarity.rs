@@ -27,8 +27,8 @@
 //! of five. Sources: White, "An effective truncation heuristic for bias reduction in
 //! simulation output", Simulation 69 (1997); White, Cobb & Spratt, "A comparison of five
 //! steady-state truncation heuristics for simulation", Winter Simulation Conference
-//! (2000), for means of five. Rejected: a fixed number of warm-up requests, since how
-//! long a queue takes to fill is what nobody knows before.
+//! (2000), for means of five. Rejected: a fixed number of warm-up requests, since it isn't
+//! known beforehand how long a queue takes to fill.
 
 use crate::describe::{mean, median};
 use crate::percentile::all_finite;

@@ -11,6 +11,14 @@ const BLOCKS_MAX: usize = 1000;
 /// How far apart two targets are at most, as a ratio of 1 or more: the end of the ratio's 95 %
 /// interval that lies further from 1 on a logarithmic scale. That they are nearer than this is
 /// what two one-sided tests at 2.5 % would find (Schuirmann 1987). `None` without an interval.
+///
+/// ```
+/// use stats::tie::apart_at_most;
+///
+/// // 0.8 is further from 1 than 1.05 is: one target may be 1.25 times as fast as the other.
+/// assert_eq!(apart_at_most(Some((0.8, 1.05))), Some(1.25));
+/// assert_eq!(apart_at_most(None), None);
+/// ```
 pub fn apart_at_most(ci95: Option<(f64, f64)>) -> Option<f64> {
     let (low, high) = ci95?;
     Some(high.max(1.0 / low)).filter(|end| end.is_finite())

@@ -39,7 +39,7 @@ pub const LAG_MEDIAN_NS: f64 = 5e6;
 pub const LAG_MEDIAN_FRACTION: f64 = 0.10;
 /// Least lag that is always allowed (ns), of [`LAG_LEAST_OF`] requests or more.
 pub const LAG_LEAST_NS: f64 = 5e5;
-/// Of fewer requests, the least lag may be longer in proportion.
+/// With fewer requests than this, the least lag may be longer in proportion.
 pub const LAG_LEAST_OF: f64 = 20.0;
 /// Least lag allowed as a fraction of the median end-to-end time.
 pub const LAG_LEAST_FRACTION: f64 = 0.05;

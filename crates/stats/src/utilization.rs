@@ -11,7 +11,7 @@ use schema::record::{Ready, RequestRecord};
 use schema::registry::{DeviceKind, Target};
 use std::collections::BTreeMap;
 
-/// Weights that fit in so many caches may never be read from memory.
+/// Weights that fit in this many last-level caches may never be read from memory.
 const CACHES: f64 = 4.0;
 
 /// A share of a limit (percent) beyond which the limit is no limit, a twentieth of it left for launches that

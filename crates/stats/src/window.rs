@@ -7,7 +7,7 @@
 //! as time nor as tokens, and the ramp-down, when the last requests run with
 //! ever fewer beside them and a batching engine looks slower than it is, is left
 //! out too. Rejected: all tokens over `start_ns … end_ns` of the case, which
-//! punishes whoever batches best; and whole requests completed inside the window,
+//! punishes the engine that batches best; and whole requests completed inside the window,
 //! which loses the parts of those that straddle its ends.
 //! The dips by one between an answer and the next send belong to the loop and stay in.
 //!

@@ -16,7 +16,7 @@ use crate::timing::ns_between;
 use schema::record::{Claims, RequestRecord, Sum, Witnessed};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// 95 % of a normal distribution lie below so many standard deviations.
+/// 95 % of a normal distribution lie below this many standard deviations.
 const SIGMAS: f64 = 1.645;
 /// What stamps may be off without any fraction (ns).
 pub const ERROR_NS: f64 = 20_000.0;
@@ -30,9 +30,9 @@ pub const LATER_FRACTION: f64 = 0.20;
 pub struct Audit {
     /// How many there were.
     pub looks: u64,
-    /// Of first tokens.
+    /// Errors of the first tokens' stamps.
     pub first: StampErrors,
-    /// Of all others.
+    /// Errors of all other tokens' stamps.
     pub later: StampErrors,
 }
 
@@ -126,14 +126,14 @@ fn error(all: &Witnessed, tokens: u64, seen: Sum) -> StampError {
     }
 }
 
-/// Of so many events, how many there may be in the mean, at 95 %.
+/// The upper 95 % limit of the mean of a Poisson distribution of which `events` were seen.
 fn upper(events: u64) -> f64 {
     let degrees = 2.0 * (events as f64 + 1.0);
     let quantile = ChiSquared::new(degrees).map(|law| law.inverse_cdf(0.95));
     quantile.map_or(f64::INFINITY, |quantile| quantile / 2.0)
 }
 
-/// Check a cell; the error is the reason, in numbers. What nobody looked at passes.
+/// Check a cell; the error is the reason, in numbers. A cell without an audit passes.
 pub(crate) fn check(attempts: &[Attempt]) -> Result<(), String> {
     let requests = || {
         attempts

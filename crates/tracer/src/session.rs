@@ -42,7 +42,7 @@ pub fn sample(cupti: &Functions) -> Option<ClockSample> {
 }
 
 impl Session {
-    /// Of this process.
+    /// The tracing session of this process.
     pub fn new(cupti: Functions, mapping: Option<ClockMapping>, file: TraceFile) -> Self {
         Self {
             cupti,

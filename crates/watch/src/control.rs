@@ -7,7 +7,6 @@
 
 use super::event::Event;
 use base::interrupt;
-use schema::record::Status;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -21,9 +20,24 @@ const OPEN: u8 = 1;
 /// And the user doesn't want it.
 const ASKED: u8 = 2;
 
-/// Why something is given up that the user doesn't want.
-const SKIPPED: &str = "skipped by the user";
+/// Why what runs is given up before it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenUp {
+    /// The whole run is to stop.
+    Interrupted,
+    /// The user wants to leave this out, and to go on with the rest.
+    Skipped,
+}
 
+impl GivenUp {
+    /// The reason in its record.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Interrupted => "interrupted",
+            Self::Skipped => "skipped by the user",
+        }
+    }
+}
 /// How often someone who waits looks whether to go on.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -61,17 +75,12 @@ pub fn skipped() -> bool {
     SKIP.swap(CLOSED, Ordering::SeqCst) == ASKED
 }
 
-/// Why what runs is to be given up, if so.
-pub fn given_up() -> Option<&'static str> {
+/// Why what runs is to be given up; `None` where it is to go on.
+pub fn given_up() -> Option<GivenUp> {
     if interrupt::requested() {
-        return Some("interrupted");
+        return Some(GivenUp::Interrupted);
     }
-    (SKIP.load(Ordering::SeqCst) == ASKED).then_some(SKIPPED)
-}
-
-/// Whether that is how something ended.
-pub fn is_skip(status: Status, reason: &str) -> bool {
-    status == Status::NotRun && reason.starts_with(SKIPPED)
+    (SKIP.load(Ordering::SeqCst) == ASKED).then_some(GivenUp::Skipped)
 }
 
 #[cfg(test)]
@@ -87,7 +96,8 @@ mod tests {
         assert!(!skipped());
         skippable();
         skip();
-        assert_eq!(given_up(), Some("skipped by the user"));
+        assert_eq!(given_up(), Some(GivenUp::Skipped));
+        assert_eq!(GivenUp::Skipped.reason(), "skipped by the user");
         assert!(skipped());
         assert_eq!(given_up(), None);
         assert!(!skipped());

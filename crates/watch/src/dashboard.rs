@@ -1,8 +1,8 @@
 //! The dashboard's loop: a thread that takes events and keys, and draws a few times a
 //! second. What is drawn is `view`'s, what a key means `state`'s.
 //!
-//! Whoever tells only puts an event into a queue without end; nobody ever waits for
-//! the terminal. What drawing costs is in the records (`dashboard_cpu_ns`) and is said
+//! A thread that emits an event only puts it into an unbounded queue, so no work ever waits for
+//! the terminal. What drawing costs is in the records (`dashboard_cpu_ns`) and is printed
 //! at the end.
 
 use super::event::Event;
@@ -84,7 +84,7 @@ impl Observer for Queue {
 pub fn open(command: &str) -> Result<Dashboard, String> {
     let (sender, receiver) = channel();
     let said = Said::default();
-    // First of all, so that nothing that is printed meets nobody.
+    // Before anything else, so that nothing is printed while there is no observer.
     *super::observer() = Some(Box::new(Queue {
         sender,
         said: Arc::clone(&said),
@@ -110,7 +110,7 @@ fn start(command: &str, receiver: Receiver<(u64, Event)>, said: Said) -> Result<
     let thread = std::thread::Builder::new()
         .name(THREAD.into())
         .spawn(move || {
-            // Gone wrong or not, whoever goes on has the terminal.
+            // Whether or not it failed, the terminal is given back to what is printed next.
             let _ = show(terminal, state, &receiver);
             screen::give_back();
         })

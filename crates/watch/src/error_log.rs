@@ -30,7 +30,7 @@ pub fn install() {
             text: format!("thread {name} {info}"),
         };
         keep(&alert);
-        // Whoever panics may be telling something just now: then it isn't shown.
+        // The thread that panics may hold the observer's lock: then the panic isn't shown.
         if screen::is_taken()
             && let Ok(mut observer) = OBSERVER.try_lock()
         {

@@ -1,9 +1,8 @@
-//! What a command tells while it works. Plain data: whoever looks makes of it what
-//! it likes, and nothing here is kept in a record.
+//! The progress events that a command emits while it works. They are plain data: how they are
+//! shown is the viewer's decision, and no record contains them.
 //!
-//! What happens between two requests of a launch ([`Event::Sample`],
-//! [`Event::Reading`]) is a few numbers, so that telling it allocates nothing but
-//! its place in the queue.
+//! The events between two requests of a launch ([`Event::Sample`], [`Event::Reading`]) are a few
+//! numbers each, so that emitting one allocates nothing but its place in the queue.
 
 use schema::record::Status;
 
@@ -23,7 +22,7 @@ pub enum Event {
     Later(Vec<(Stage, f64)>),
     /// An item of a group begins.
     Begin(Begin),
-    /// Of the items that have begun and aren't over, this one goes on and the others wait.
+    /// One of the items that have begun goes on, and the others wait.
     Turn {
         /// Its name.
         item: String,
@@ -235,19 +234,19 @@ pub struct Meters {
     pub work: &'static str,
 }
 
-/// Of work without samples.
+/// The meters of work without samples.
 pub static NO_METERS: Meters = Meters {
     names: &[],
     work: "",
 };
 
-/// Of requests: time per output token, to the first token and to the last.
+/// The meters of requests: time per output token, to the first token and to the last.
 pub static REQUEST_METERS: Meters = Meters {
     names: &[("TPOT", "ms"), ("TTFT", "ms"), ("end to end", "ms")],
     work: "tok",
 };
 
-/// Of calls of a micro suite.
+/// The meters of calls of a micro suite.
 pub static MICRO_METERS: Meters = Meters {
     names: &[("call", "ms")],
     work: "calls",

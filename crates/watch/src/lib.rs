@@ -41,10 +41,10 @@ use protocol::clock::now_ns;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard};
 
-/// Someone who looks.
+/// A receiver of progress events.
 trait Observer: Send {
-    /// Something happened at `t_ns` (`CLOCK_MONOTONIC`); `false` where nobody looks any
-    /// more.
+    /// Take an event that happened at `t_ns` (`CLOCK_MONOTONIC`). Returns `false` where it takes no
+    /// further ones.
     fn see(&mut self, t_ns: u64, event: Event) -> bool;
     /// Whether it shows what happens between two requests.
     fn is_live(&self) -> bool;
@@ -206,6 +206,6 @@ pub fn usage(said: &clap::Error) -> ExitCode {
             text: text.trim_start_matches("error: ").to_owned(),
         });
     }
-    let _ = said.print(); // a closed pipe is nobody's error
+    let _ = said.print(); // a closed pipe is no error
     ExitCode::from(said.exit_code().clamp(0, 255) as u8)
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// Samples that are looked at, the last ones.
 pub const SAMPLES_MAX: usize = 4096;
-/// The rate of work is that of the last so many nanoseconds.
+/// The rate of work is measured over the last this many nanoseconds.
 const RATE_NS: u64 = 5_000_000_000;
 
 /// Samples of a part as they come in.

@@ -137,7 +137,7 @@ fn kept(fd: RawFd) -> std::io::Result<OwnedFd> {
     if copy < 0 {
         return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: it was just made, and no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 

@@ -145,7 +145,7 @@ pub enum Action {
 }
 
 impl State {
-    /// Of a command that begins.
+    /// The state when a command begins.
     pub fn new(command: impl Into<String>, now_ns: u64) -> Self {
         Self {
             command: command.into(),
@@ -277,7 +277,7 @@ impl State {
 
     fn line(&mut self, text: String) {
         for line in text.lines() {
-            // Whoever reads what went before keeps it in sight.
+            // A user who has scrolled back keeps the same lines in sight.
             self.log_back += usize::from(self.log_back > 0);
             let line = base::text::plain(line).replace('\t', "    ");
             self.log.push_back(line);

@@ -95,7 +95,7 @@ impl Tree {
         }
     }
 
-    /// A launch of an item begins; an item that nobody declared is added.
+    /// A launch of an item begins; an item that wasn't declared is added.
     pub fn begin(&mut self, stage: Option<Stage>, group: &str, item: &str) {
         let at = self.find(group, item).unwrap_or_else(|| {
             let new = Leaf::new(Item::waiting(item, 1));

@@ -31,7 +31,7 @@ pub struct Loss {
     /// Rows of the batch.
     rows: usize,
     step: usize,
-    /// Of a validation: whether it is the last batch.
+    /// In a validation: whether this is its last batch. `None` while training.
     validation: Option<bool>,
 }
 
@@ -96,7 +96,7 @@ struct Writer {
     began: Instant,
     /// Steps taken since.
     taken: usize,
-    /// Of the validation under way: sum of the rows' losses, and rows.
+    /// The validation under way: the sum of its rows' losses, and the number of rows.
     validation: (f64, usize),
     fault: Option<String>,
 }
@@ -146,7 +146,7 @@ impl Writer {
                 if self.lines && (step.is_multiple_of(every) || step == self.steps) {
                     let pace = self.taken as f64 / self.began.elapsed().as_secs_f64();
                     let left_min = (self.steps - step) as f64 / pace / 60.0;
-                    // Nobody need read it: a closed pipe ends no training.
+                    // An error is ignored: a closed pipe must not end the training.
                     let _ = writeln!(
                         std::io::stderr(),
                         "step {step}/{}  loss {loss:.4} nats  rate {lr:.2e}  {pace:.2} steps/s  {left_min:.0} min left",

@@ -34,7 +34,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Of a run that has `done` steps behind it.
+    /// The loader of a run that has already made `done` steps.
     pub fn new(
         windows: Arc<Windows>,
         job: Arc<Job>,
@@ -131,7 +131,7 @@ impl DataLoader<Batch> for Loader {
         Arc::new(self.on(device))
     }
 
-    /// Splitting over devices isn't offered, so nobody asks for a part.
+    /// Splitting over devices isn't offered, so this is never asked for a part.
     fn slice(&self, _start: usize, _end: usize) -> Arc<dyn DataLoader<Batch>> {
         Arc::new(self.on(&self.device))
     }

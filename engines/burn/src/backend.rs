@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 /// Whether this build links libtorch. It is then `burn-tch-bench` and serves
-/// nothing else, so that nobody times another backend beside that library.
+/// nothing else, so that no other backend is timed with that library loaded.
 pub const WITH_LIBTORCH: bool = cfg!(feature = "tch");
 
 /// The backends that this build has, a GPU's first.

@@ -1,6 +1,6 @@
 //! Burn's panics as errors. CubeCL works on a thread for each device: where that one
-//! panics, whoever waits for it learns no more than that it is gone. What it said then
-//! is the error.
+//! panics, a thread that waits for it only learns that it is gone. So the message of that panic
+//! is kept, and becomes the error.
 
 use protocol::panicked;
 use std::any::Any;

@@ -12,7 +12,7 @@ use shape::{Computes, Shape};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Of burn. A test compares it with the lockfile.
+/// The version of Burn. A test compares it with the lockfile.
 pub const VERSION: &str = "0.22.1";
 
 pub(crate) const COMPUTES: Computes = Computes {

@@ -96,7 +96,7 @@ impl Linear {
 }
 
 impl Weight {
-    /// Of values that stay as they are (out × in).
+    /// A weight of values that stay as they are (out × in).
     fn view(values: Tensor<2>, backend: &Backend) -> Self {
         let [out, input] = values.dims();
         match (backend.kind, parts(out, input, backend)) {

@@ -24,7 +24,7 @@ pub struct Micro {
     seed: u64,
     kind: Kind,
     work: Option<Work>,
-    /// Of the last call, flat.
+    /// The output of the last call, flat.
     output: Option<Tensor<1>>,
 }
 

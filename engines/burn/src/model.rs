@@ -48,7 +48,7 @@ pub struct Llama {
 struct Layer {
     attention_norm: Norm,
     qkv: Linear,
-    /// Of each query and key head, where these are normalised: 1 × heads + kv_heads × 1 × head_dim.
+    /// The norms of query and key heads, where these have one: 1 × heads + kv_heads × 1 × head_dim.
     qk_norm: Option<Tensor<4>>,
     output: Linear,
     mlp_norm: Norm,

@@ -20,7 +20,7 @@ pub fn generate(
     let config: LlamaConfig = serde_json::from_slice(&config)?;
     let config = config.into_config(false);
     let weights = [model_dir.join("model.safetensors")];
-    // SAFETY: nobody changes the file while it is mapped.
+    // SAFETY: the file isn't changed while it is mapped.
     let weights = unsafe { VarBuilder::from_mmaped_safetensors(&weights, DType::F32, &device)? };
     let model = Llama::load(weights, &config)?;
     let mut cache = Cache::new(true, DType::F32, &config, &device)?;

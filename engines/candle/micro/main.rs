@@ -10,7 +10,7 @@ use protocol::micro::wire::{Hello, Load, Prepare};
 use protocol::micro::{Suite, unknown_variant};
 use std::process::ExitCode;
 
-/// Of candle-core and candle-nn, as the engine's.
+/// The version of candle-core and candle-nn, the same as the engine's.
 const VERSION: &str = "0.11.1";
 
 fn main() -> ExitCode {

@@ -9,7 +9,7 @@ use protocol::wire::{Batching, Capabilities, FailureKind, Hello, Load, Loaded, P
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Of candle-core, -nn and -transformers, which are released together. A test
+/// The version of candle-core, -nn and -transformers, which are released together. A test
 /// compares it with the lockfile.
 const VERSION: &str = "0.11.1";
 

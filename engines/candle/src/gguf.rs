@@ -23,7 +23,7 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
     };
     let header = Header::of(&content);
     let mut gaps = header.gaps();
-    // Of a window Mistral's files say nothing.
+    // Mistral's GGUF files don't say that it has a sliding window.
     gaps.extend(config::window_gap_of(Path::new(&load.model_dir)));
     if !gaps.is_empty() {
         capabilities.position_gap = Some(gaps.join("; "));

@@ -22,7 +22,7 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Of a file; one that names no architecture is taken for Llama's.
+    /// The header of a file. A file that names no architecture is taken for Llama's.
     pub fn of(content: &'a Content) -> Self {
         let named = content.metadata.get("general.architecture");
         let architecture = named.and_then(|value| value.to_string().ok());

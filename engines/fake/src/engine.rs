@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Where there is no `config.json`: tests of the harness need no model.
 const DEFAULT_VOCABULARY: u32 = 512;
-/// Beyond so many positions the faults of long contexts strike.
+/// Beyond this many positions the faults of long contexts show.
 const POSITIONS: u32 = 1200;
 
 /// The engine.
@@ -107,7 +107,7 @@ impl Engine for Fake {
             Fault::Unavailable => return fail(FailureKind::Unavailable),
             _ => {}
         }
-        // It reads no weights, but whoever names some has them.
+        // It reads no weights, but a weight file that is named must be there.
         let dir = Path::new(&load.model_dir);
         let weights = dir.join(&load.weights);
         let are_there = protocol::safetensors_files(dir, &load.weights).is_ok();

@@ -75,7 +75,7 @@ pub enum Fault {
     Binary,
     /// A line of 64 MiB, before the first answer.
     HugeLine,
-    /// Answers bear an id that nobody asked for.
+    /// Answers have an id that no request has.
     WrongId,
     /// Every answer twice.
     Duplicate,
@@ -93,7 +93,7 @@ pub enum Fault {
     HeldBack,
     /// Answers, and never stops answering.
     Flood,
-    /// A mebibyte of standard error per batch, to fill a pipe that nobody drains.
+    /// A mebibyte of standard error per batch, to fill a pipe that isn't drained.
     FloodStderr,
 }
 

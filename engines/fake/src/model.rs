@@ -2,6 +2,7 @@
 //! agree with them: enough that a stale cache, a shifted position or a mixed-up
 //! row shows. There are no weights.
 
+use splitmix::SplitMix64;
 /// One row's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -58,12 +59,9 @@ impl Row {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// The first output of SplitMix64 seeded with `value`.
 fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
+    SplitMix64(value).next_u64()
 }
 
 #[cfg(test)]

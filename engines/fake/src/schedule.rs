@@ -68,7 +68,7 @@ pub fn wait_until(deadline_ns: u64) {
 
 /// Where the truth goes, and the batch under way.
 pub struct Truth {
-    /// `None`: nobody asked. It is noted all the same, so that asking does not
+    /// `None` where the truth wasn't asked for. It is noted all the same, so that asking doesn't
     /// change the timing.
     file: Option<File>,
     batch: Batch,
@@ -79,7 +79,7 @@ pub struct Truth {
 pub struct Batch {
     /// From 1.
     pub number: u32,
-    /// Of each row.
+    /// The prompt of each row.
     pub prompt_ids: Vec<Vec<u32>>,
     /// `prefill` was entered.
     pub started_ns: u64,

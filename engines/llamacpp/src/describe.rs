@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 
-/// Of the bindings, which bring llama.cpp's source. A test compares it with the
+/// Name and version of the bindings, which bring llama.cpp's source. A test compares it with the
 /// lockfile.
 const CRATE: &str = "llama-cpp-sys-2 0.1.161";
 /// Read from CMake's files by the build script.
@@ -67,7 +67,7 @@ fn features() -> String {
 /// llama.cpp's version and what its CPU backend was compiled for.
 fn names() -> [String; 2] {
     let text = |string: *const c_char| {
-        // SAFETY: both are C strings that nobody else changes meanwhile.
+        // SAFETY: both are C strings that no other code changes meanwhile.
         let string = unsafe { CStr::from_ptr(string) };
         string
             .to_string_lossy()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
 
-/// Of the f16 in which llama.cpp keeps keys and values by default.
+/// Size of an f16, in which llama.cpp keeps keys and values by default.
 const KV_ELEMENT_BYTES: u64 = 2;
 
 /// What the adapter needs to know of a file.

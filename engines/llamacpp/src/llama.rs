@@ -127,15 +127,9 @@ impl Decoder for Llama {
         }
         let why = log::last_error().unwrap_or_else(|| "it says no more".to_string());
         let message = format!("llama_decode returned {status}: {why}");
-        let lower = why.to_lowercase();
-        let oom = status == NO_KV_ROOM
-            || ["allocate", "out of memory"]
-                .iter()
-                .any(|what| lower.contains(what));
-        let kind = if oom {
-            FailureKind::Oom
-        } else {
-            FailureKind::Internal
+        let kind = match status {
+            NO_KV_ROOM => FailureKind::Oom,
+            _ => EngineError::of_library(&why).kind,
         };
         Err(EngineError::new(kind, message))
     }

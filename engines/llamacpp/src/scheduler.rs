@@ -112,7 +112,7 @@ fn gone() -> EngineError {
     EngineError::internal("llama.cpp's thread is gone; standard error says why")
 }
 
-/// Step until nobody can send any more.
+/// Step until every sender of work is gone.
 fn serve(mut slots: Slots<Llama>, inbox: &Receiver<Work>) {
     loop {
         if slots.idle() {

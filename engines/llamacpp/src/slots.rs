@@ -62,8 +62,8 @@ pub struct Slots<D> {
     held: Vec<Vec<u32>>,
     /// Slots with a prompt not yet fed whole, oldest first.
     prompts: VecDeque<usize>,
-    /// Of the step in progress: index in the step and slot of each token whose
-    /// logits are wanted.
+    /// The tokens of the step in progress whose logits are wanted: each one's index in the step,
+    /// and its slot.
     wanted: Vec<(usize, usize)>,
 }
 
@@ -320,7 +320,7 @@ impl Sequence {
     fn finish(self) {
         match self.work {
             Work::Generate(job) => job.done(self.answer),
-            // Whoever asked waits for it, or is gone with the process.
+            // The thread that asked is waiting for it, or has ended with the process.
             Work::Force(forced) => drop(forced.reply.send(Ok(self.logits))),
         }
     }

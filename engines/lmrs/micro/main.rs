@@ -25,15 +25,15 @@ struct Attention {
 struct Case {
     shape: Shape,
     inputs: Inputs,
-    /// Of each head [position / 16][padded dimension][16], written anew by every call.
+    /// The keys of each head, [position / 16][padded dimension][16], written anew by every call.
     k: Vec<f32>,
-    /// Of each head [position][padded dimension], likewise.
+    /// The values of each head, [position][padded dimension], likewise.
     v: Vec<f32>,
-    /// Of one head.
+    /// How many elements of `k`, and of `v`, one head takes.
     cached: usize,
-    /// Of each thread.
+    /// Each thread's scores.
     scores: Vec<f32>,
-    /// Of the last call.
+    /// The output of the last call.
     output: Vec<f32>,
 }
 

@@ -226,7 +226,7 @@ pub fn matmul(
 
 /// # Safety
 /// `out` must be writable at `[t · out_stride + r]` for all tokens and `rows`,
-/// and nobody else may touch those elements meanwhile.
+/// and no other code may touch those elements meanwhile.
 unsafe fn stripe_product(
     kernels: Kernels,
     matrix: &Matrix,

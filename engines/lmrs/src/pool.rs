@@ -7,7 +7,7 @@
 //! cores with us, and an idle engine must not burn them.
 //!
 //! Items are claimed one by one from a counter, so a worker that the system has
-//! preempted delays nobody. Which worker runs an item never changes a result.
+//! preempted doesn't delay the others. Which worker runs an item never changes a result.
 //!
 //! It deliberately has no futures, no nesting and no work stealing.
 

@@ -7,7 +7,7 @@
 //!
 //! It deliberately converts nothing between precisions: a file of another type
 //! is refused, because the engine would otherwise be measured on weights that
-//! nobody verified.
+//! weren't verified.
 
 use crate::gguf::{Gguf, Tensor, Type};
 use crate::gguf_shape;
@@ -63,9 +63,9 @@ pub struct Layer {
 
 /// What queries and keys are normalised with, head by head, before RoPE.
 pub struct HeadNorms {
-    /// Of queries, `head_dim`.
+    /// The norm of queries, `head_dim` weights.
     pub query: Vec<f32>,
-    /// Of keys, `head_dim`.
+    /// The norm of keys, `head_dim` weights.
     pub key: Vec<f32>,
 }
 

@@ -2,27 +2,16 @@
 //! order and in any language: a name gives a key, key and index give 64 bits
 //! (SplitMix64's output function), the highest 24 of them a float.
 
-/// SplitMix64's increment: 2⁶⁴ over the golden ratio.
-const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// SplitMix64's output function (Steele, Lea, Flood 2014).
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
+use splitmix::{GOLDEN_GAMMA, hash, mix};
 
 /// The key of an array: its name's FNV-1a hash and the seed, mixed.
 pub fn key(seed: u64, name: &str) -> u64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    mix(seed ^ hash)
+    mix(seed ^ hash(name))
 }
 
 /// The 64 bits at an index.
 pub fn bits(key: u64, index: u64) -> u64 {
-    mix(key.wrapping_add(GAMMA.wrapping_mul(index.wrapping_add(1))))
+    mix(key.wrapping_add(GOLDEN_GAMMA.wrapping_mul(index.wrapping_add(1))))
 }
 
 /// `count` numbers in `−scale … scale`, exactly representable before scaling.

@@ -7,7 +7,7 @@ use protocol::engine::EngineError;
 use protocol::micro::parameter;
 use protocol::micro::wire::Prepare;
 
-/// Of every layer norm.
+/// The epsilon of every layer norm.
 pub const EPS: f64 = 1e-5;
 
 /// The sizes of a case.
@@ -80,7 +80,7 @@ pub struct GptWeights {
 }
 
 impl GptConfig {
-    /// Of a case.
+    /// Read the sizes of a case.
     ///
     /// # Errors
     /// `bad_request` where a parameter is missing or the sizes don't fit each other.

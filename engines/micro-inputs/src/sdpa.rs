@@ -25,7 +25,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Of a case.
+    /// Read the sizes of a case.
     ///
     /// # Errors
     /// `bad_request` where a parameter is missing.

@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender};
 
-/// Of mistralrs and mistralrs-core, which are released together. A test compares
+/// The version of mistralrs and mistralrs-core, which are released together. A test compares
 /// it with the lockfile.
 const VERSION: &str = "0.8.1";
 

@@ -24,7 +24,7 @@ use tokio::sync::Mutex;
 /// Bytes and weights of a q8_0 block.
 const Q8_0_BLOCK: (u64, u64) = (34, 32);
 const MIB: u64 = 1 << 20;
-/// Positions in a block of mistral.rs' paged key/value cache, where nobody says otherwise.
+/// Positions in a block of mistral.rs' paged key/value cache, by default.
 const PAGE_POSITIONS: u64 = 32;
 
 /// A running mistral.rs.
@@ -128,8 +128,8 @@ pub fn paged(backend: &str) -> bool {
 }
 
 /// Whether mistral.rs can be asked to keep prompts: on the processor, where it keeps the keys and
-/// values of each whole sequence that has ended. Its paged cache keeps blocks, which nobody has
-/// tried here.
+/// values of each whole sequence that has ended. Its paged cache keeps blocks, which wasn't tried
+/// here.
 pub fn keeps_prompts(load: &Load) -> bool {
     load.backend == "cpu"
 }

@@ -2,6 +2,14 @@
 //! host, so the harness's schedule and an engine's tokens lie on one axis.
 
 /// Nanoseconds on `CLOCK_MONOTONIC`.
+///
+/// ```
+/// use protocol::clock::now_ns;
+///
+/// let start_ns = now_ns();
+/// let took_ns = now_ns() - start_ns; // never negative: the clock doesn't run backwards
+/// assert!(took_ns < 60_000_000_000);
+/// ```
 pub fn now_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -25,7 +25,7 @@ impl EngineError {
         }
     }
 
-    /// [`FailureKind::Internal`]: something nobody expected.
+    /// [`FailureKind::Internal`]: something unexpected.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(FailureKind::Internal, message.to_string())
     }
@@ -38,6 +38,9 @@ impl EngineError {
             "out of memory",
             "out_of_memory",
             "can't allocate",
+            "cannot allocate",
+            "failed to allocate",
+            "unable to allocate",
             "alloc failed",
         ];
         let kind = match signs.iter().any(|sign| lower.contains(sign)) {
@@ -112,6 +115,8 @@ mod tests {
             kind("DefaultCPUAllocator: can't allocate memory"),
             FailureKind::Oom
         );
+        let of_a_buffer = "alloc_tensor_range: failed to allocate CPU buffer of size 1024";
+        assert_eq!(kind(of_a_buffer), FailureKind::Oom);
         assert_eq!(kind("shape mismatch"), FailureKind::Internal);
         let with_a_stack = EngineError::of_library("shape mismatch\n   0: frame");
         assert_eq!(with_a_stack.message, "shape mismatch");

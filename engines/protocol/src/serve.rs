@@ -85,7 +85,7 @@ fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
     exit_when_unheard(&stream);
     match serve::<A, _, _>(input::stdin(), wrap(stream)) {
         Ok(status) => ExitCode::from(status),
-        // Nobody listens any more, so there is nobody to complain to either.
+        // The reader is gone, so the error can't be reported to it either.
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(err) => {
             eprintln!("cannot write an event: {err}");
@@ -94,7 +94,7 @@ fn start<A: Adapter, W: Write>(wrap: impl FnOnce(File) -> W) -> ExitCode {
     }
 }
 
-/// There are no arguments; whoever asks for help gets it on standard output.
+/// There are no arguments. Help goes to standard output, a complaint to standard error.
 fn usage(argument: &str, mut stream: File) -> ExitCode {
     if matches!(argument, "-h" | "--help") && writeln!(stream, "{USAGE}").is_ok() {
         return ExitCode::SUCCESS;

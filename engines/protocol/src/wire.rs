@@ -12,6 +12,19 @@ use std::collections::BTreeMap;
 pub const PROTOCOL: u32 = 1;
 
 /// Harness → engine.
+///
+/// ```
+/// use protocol::wire::{Generate, Request};
+///
+/// let line = r#"{"op":"generate","id":7,"prompt_ids":[1,15043],"new_tokens":16}"#;
+/// let request = Request::Generate(Generate {
+///     id: 7,
+///     prompt_ids: vec![1, 15043],
+///     new_tokens: 16,
+/// });
+/// assert_eq!(serde_json::from_str::<Request>(line).unwrap(), request);
+/// assert_eq!(serde_json::to_string(&request).unwrap(), line);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
@@ -111,7 +124,7 @@ pub enum Event {
     Error(Failure),
 }
 
-/// Who is speaking, and what it can do.
+/// What an engine says of itself: its name, version, build and capabilities.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].

@@ -1,7 +1,7 @@
 //! Tokens committed as they are produced: memory that an engine's process and the harness share,
 //! into which the runtime writes each token as soon as it is known on the host.
 //!
-//! A stamp is the engine's word: whoever stamps a token before it is there looks faster than it is.
+//! A stamp is only what the engine says: one that stamps a token too early looks faster than it is.
 //! The harness looks at this memory at moments that the engine can't foresee, and sees how many
 //! tokens there are; later it counts how many the stamps claim for that moment. The token's id
 //! stands there too, so that nothing can be committed before it is known.
@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::now_ns;
 
-/// The variable that names the file to an engine's process; unset: nobody looks.
+/// The variable that names the file to an engine's process; unset where there is no audit.
 pub const VARIABLE: &str = "BENCH_WITNESS";
-/// The id of a piece of text, of which nobody knows yet how many tokens it is.
+/// The id of a piece of text for which the number of tokens isn't known yet.
 pub const PIECE: u32 = u32::MAX;
 /// Commits that are kept.
 pub const ENTRIES: u64 = 1 << 13;
@@ -55,7 +55,7 @@ unsafe impl Sync for Ring {}
 
 impl Ring {
     /// Make `file`, which must be empty, the memory; nothing is committed. Fails where there is no room
-    /// for it: memory without room behind it would end whoever touches it.
+    /// for it: a process that touches memory without room behind it is killed.
     pub fn create(file: &File) -> io::Result<Self> {
         file.set_len(BYTES as u64)?;
         #[cfg(target_os = "linux")]
@@ -226,6 +226,6 @@ mod tests {
     fn a_file_of_another_size_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(Ring::open(file.path()).is_err());
-        Witness::default().commit(1, 0, 1); // nobody looks
+        Witness::default().commit(1, 0, 1); // without an audit it does nothing
     }
 }

@@ -86,7 +86,7 @@ pub struct Masks {
 }
 
 impl Masks {
-    /// Of a block.
+    /// The masks of a block.
     #[inline]
     pub fn of(block: &[u8; BLOCK]) -> Self {
         #[cfg(all(target_arch = "x86_64", target_feature = "avx512bw"))]

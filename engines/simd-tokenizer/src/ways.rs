@@ -12,7 +12,7 @@ use tokenizers::{Encoding, ModelWrapper, Tokenizer};
 /// GPT-2's pieces, as `tokenizers` writes them down too.
 const PIECES: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// Of the crates that are timed. A test compares them with the lockfile.
+/// Versions of the crates that are timed. A test compares them with the lockfile.
 const TOKENIZERS: &str = "0.23.2";
 const TIKTOKEN: &str = "0.12.1";
 const BPE: &str = "0.2.3";
@@ -208,7 +208,7 @@ fn other_bpe(tokenizer: &Tokenizer) -> Result<(u32, BytePairEncoding), String> {
     ))
 }
 
-/// Of the hash that the crate `bpe` finds tokens by: any odd number of 64 bits. Two
+/// The factor of the hash by which the crate `bpe` finds tokens: any odd number of 64 bits. Two
 /// tokens that collided would show as a wrong output.
 const FACTOR: u64 = 17_846_336_922_010_275_747;
 

@@ -115,7 +115,7 @@ impl Engine for Tch {
     }
 }
 
-/// Of the crate. A test compares it with the lockfile.
+/// The version of the crate. A test compares it with the lockfile.
 const TCH_VERSION: &str = "0.22.0";
 
 fn kind(precision: &str) -> Result<Kind, EngineError> {

@@ -25,7 +25,7 @@ pub struct Model {
 struct Layer {
     attention_norm: Tensor, // dim
     qkv: Tensor,            // (heads + 2 · kv_heads) · head_dim × dim
-    /// Of each query and key head, where these are normalised: heads + kv_heads × head_dim.
+    /// The norms of query and key heads, where these have one: heads + kv_heads × head_dim.
     qk_norm: Option<Tensor>,
     output: Tensor,   // dim × heads · head_dim
     mlp_norm: Tensor, // dim

@@ -36,7 +36,7 @@ impl Round {
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    /// How.
+    /// Linear or logarithmic.
     pub kind: Kind,
     /// Labelled values, ascending, all inside the domain.
     pub ticks: Vec<f64>,
@@ -212,7 +212,7 @@ fn linear_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
         .collect()
 }
 
-/// Round values inside the range (given as logarithms): every so many powers
+/// Round values inside the range (given as logarithms): every second, third, … power
 /// where all would be too many, linear steps where they'd be too few.
 fn log_ticks(low: f64, high: f64, most: usize, round: Round) -> Vec<f64> {
     let (base, factors): (f64, &[f64]) = match round {

@@ -281,8 +281,8 @@ fn certainty(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
     }
 }
 
-/// Of the pairs that a statement rests on, the others against the leader and the leader
-/// against the baseline: in how many something else was at work during a launch.
+/// A statement rests on the pairs of the others with the leader, and of the leader with the
+/// baseline. In how many of them something else was at work during a launch.
 fn disturbed(shown: &Shown, at: &CaseKey, leader: &str) -> String {
     let pairs: BTreeSet<[&str; 2]> = shown
         .comparisons(at, Role::Leader)

@@ -236,8 +236,8 @@ pub fn overview(shown: &Shown, pairs: &AllPairs) -> ComparePage {
     }
 }
 
-/// Of more targets than this, cells of the table don't lead to their pair: a row's name
-/// does, and the page stays small.
+/// With more targets than this, the table's cells don't link to their pair; a row's name does.
+/// So the page stays small.
 const LINKED_MAX: usize = 32;
 
 fn row(shown: &Shown, pairs: &AllPairs, index: usize, target: &Target) -> Row {

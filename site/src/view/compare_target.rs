@@ -18,8 +18,8 @@ use serde::Serialize;
 use stats::analysis::{MetricId, Verdict};
 use stats::pairs::{Compared, NotComparable};
 
-/// Rows that a page may have; beyond, only the cases that stand for their scenarios
-/// are listed, and then only so many targets.
+/// Rows that a page may have. Where there are more, only the headline case of each scenario is
+/// listed, and where these are still too many, only some of the targets.
 const ROWS_MAX: usize = 600;
 
 /// The page.

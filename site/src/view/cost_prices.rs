@@ -268,8 +268,8 @@ pub fn percent(share: Range) -> String {
     with_interval(Unit::Percent, times_100)
 }
 
-/// A price as it is quoted: `$1.00`, `$0.0816`; one that nobody would quote in three
-/// digits, and none where it isn't a number.
+/// A price as prices are quoted: `$1.00`, `$0.0816`. Others have three digits; what isn't a number
+/// has no price.
 pub fn money(usd: f64) -> String {
     if !usd.is_finite() {
         return fmt::NONE.into();

@@ -254,7 +254,7 @@ fn unplanned_scenarios(shown: &Shown) -> Vec<(String, String)> {
         .filter_map(|scenario| {
             let planned = plan.scenarios.iter().find(|p| p.id == scenario.id);
             match planned {
-                // Nobody brought prompts, so there was nothing to ask.
+                // The user brought no prompts, so there was nothing to ask.
                 None if scenario.prompts == PromptSource::Own => None,
                 None => Some((scenario.title.clone(), "not in this run's plan".into())),
                 Some(p) if p.version != scenario.version => Some((

@@ -27,7 +27,7 @@ struct Row {
     causes: String,
 }
 
-/// Of all cells of a run.
+/// The disturbances in all cells of a run.
 pub fn view(shown: &Shown) -> Disturbances {
     let cells = &shown.analysis.cells;
     let rows: Vec<Row> = cells.iter().flat_map(rows).collect();
@@ -55,7 +55,7 @@ struct Counts {
     measured: u64,
     /// …have too few readings of the processors' time,
     unwatched: u64,
-    /// …had nobody look how fast the machine was,
+    /// …have no measurement of how fast the machine was,
     unseen: u64,
     /// …were disturbed.
     disturbed: u64,
@@ -90,7 +90,7 @@ fn finding(counts: Counts) -> String {
     }
     match measured.saturating_sub(unseen) {
         0 => text.push_str(
-            " Nobody measured how fast the machine was beside them, so another guest of a \
+            " It wasn't measured how fast the machine was beside them, so another guest of a \
              hypervisor that shares a core, a cache or the memory would not have been noticed.",
         ),
         seen => text.push_str(&format!(

@@ -28,7 +28,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
         let (Some(case), Some(id)) = (shown.headline(scenario), shown.leading(scenario)) else {
             continue;
         };
-        // Where the baseline keeps no prompts, nobody is held against it.
+        // Where the baseline keeps no prompts, targets aren't compared with it.
         if scenario.reuses_prompts()
             && shown
                 .comparisons(&scenario.case_key(case), Role::Baseline)
@@ -234,7 +234,7 @@ fn one_case(
     Forest {
         id: figure_id,
         finding: format!("{}: {}", about.title, best_of(shown, scenario, case, id)),
-        reading: "Marker: mean over invocations; whiskers: its 95 % interval, where there is more than one invocation.".into(),
+        reading: "Marker: mean over launches; whiskers: its 95 % interval, where there is more than one launch.".into(),
         axis_label: format!("{}, {}", about.title.to_lowercase(), direction(about.better)),
         unit: Unit::of(id),
         kind,

@@ -67,7 +67,7 @@ impl Frame {
     }
 }
 
-/// The address of a path once published, or empty where nobody said where.
+/// The address of a path once published, or empty where the site's address isn't known.
 pub fn published(input: &Input, path: &str) -> String {
     let base = input.publishing.base_url;
     base.map_or(String::new(), |base| format!("{base}/{path}"))

@@ -273,7 +273,7 @@ fn sizes(shown: &Shown) -> String {
     )
 }
 
-/// What stands for the scenarios in which nobody leads.
+/// The cards of the scenarios in which no target can lead.
 fn unranked(shown: &Shown) -> Vec<Card> {
     let own = shown.scenarios().iter().filter(|s| s.has_own_loads());
     own.map(|scenario| Card {

@@ -18,7 +18,7 @@ pub struct InstrumentError {
 }
 
 impl InstrumentError {
-    /// Of a calibration.
+    /// The error that a calibration measured.
     pub fn of(calibration: &Calibration) -> Self {
         let lag = &calibration.schedule;
         Self {

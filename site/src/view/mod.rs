@@ -183,7 +183,7 @@ impl<'a> Shown<'a> {
         verdicts.peek().is_some() && verdicts.all(|c| c.verdict == Verdict::Unknown)
     }
 
-    /// Whether each target has a load of its own there, so that nobody is ranked.
+    /// Whether each target has a load of its own there, so that targets aren't ranked.
     pub fn has_own_loads(&self, scenario: &str) -> bool {
         let mut planned = self.scenarios().iter();
         planned.any(|s| s.id == scenario && s.has_own_loads())

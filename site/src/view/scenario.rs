@@ -74,7 +74,7 @@ struct CaseView {
     comparisons: Vec<ComparisonGroup>,
     comparison_metric: String,
     noise: String,
-    /// How far stamps may be off; empty where nobody looked.
+    /// How far stamps may be off; empty where there was no audit.
     stamps: String,
     figures: Vec<Figure>,
 }

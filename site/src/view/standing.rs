@@ -29,17 +29,17 @@ pub fn of_scenario(shown: &Shown, scenario: &PlannedScenario) -> String {
         .find(|answer| answer.path == path)
     {
         Some(answer) if !answer.leaders.is_empty() => lead(shown, &answer),
-        Some(answer) => format!("Nobody is ranked here: {}.", answer.certainty),
-        None => "Nobody is ranked here: the scenario names no metric.".into(),
+        Some(answer) => format!("There are no ranks here: {}.", answer.certainty),
+        None => "There are no ranks here: the scenario names no metric.".into(),
     }
 }
 
 /// Where each target is offered a share of its own capacity: how long a user waited for
-/// the whole answer, with the load beside it. A leader there would be whoever was asked
-/// for more.
+/// the whole answer, with the load beside it. A leader there would only be the target that
+/// was asked for the most.
 fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
     let Some(case) = shown.headline(scenario) else {
-        return "Nobody is ranked here: the scenario has no case.".into();
+        return "There are no ranks here: the scenario has no case.".into();
     };
     let mut found: Vec<(f64, String)> = shown
         .targets()
@@ -71,7 +71,7 @@ fn own_loads(shown: &Shown, scenario: &PlannedScenario) -> String {
         said.push(format!("{} more stand below", fmt::count(more)));
     }
     format!(
-        "At {label} {}. Loads differ by target, so nobody leads; {planned}.",
+        "At {label} {}. Loads differ by target, so none leads; {planned}.",
         said.join("; ")
     )
 }

@@ -234,7 +234,7 @@ pub fn below_zero(metrics: &[MetricRows]) -> bool {
     rows.any(|row| row.below_zero)
 }
 
-/// `a (TTFT, ITL), b (ITL)`: whose samples drift; empty where nobody's do.
+/// `a (TTFT, ITL), b (ITL)`: the targets whose samples drift; empty where none do.
 pub fn drifting(metrics: &[MetricRows]) -> String {
     let flagged = metrics.iter().flat_map(|metric| {
         let rows = metric.rows.iter().filter(|row| row.drifts);

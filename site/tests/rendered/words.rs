@@ -60,7 +60,7 @@ fn nobody_leads_where_each_target_has_a_load_of_its_own() {
     let world = with_open_loop();
     let scenario = page(&world, "scenario/sustained.html");
     assert!(
-        scenario.contains("Loads differ by target, so nobody leads; 8 of 8 targets were planned."),
+        scenario.contains("Loads differ by target, so none leads; 8 of 8 targets were planned."),
         "{scenario}"
     );
     assert!(scenario.contains("At 90 % of its own capacity ") && scenario.contains(" offered; "));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 const PAGE: &str = "HACKING.md";
-/// Most steps of the life of a sample: more than that nobody follows.
+/// Most steps of the life of a sample: a reader can't follow more.
 const STEPS_MAX: usize = 16;
 
 /// Complaints about the page, given the tracked files of `root`.
@@ -78,7 +78,7 @@ fn steps(page: &str, text: impl Fn(&str) -> Option<String>) -> Vec<String> {
     complaints
 }
 
-/// Whether a file may read a variable: no test, whose variables are nobody's concern.
+/// Whether a file may read a variable that users set. What only tests read isn't in the table.
 fn is_source(name: &str) -> bool {
     let kinds = [".rs", ".py", ".nix", ".sh"];
     kinds.iter().any(|kind| name.ends_with(kind))
@@ -133,8 +133,8 @@ mod tests {
     #[test]
     fn variables_are_whole_words_between_quotes() {
         let of = |text, quote| variables(text, quote).collect::<Vec<_>>();
-        let text = concat!("x(\"BENCH_", "A_1\"), \"BENCH_", "\", \"a BENCH_", "B\"");
-        assert_eq!(of(text, '"'), [concat!("BENCH_", "A_1")]);
+        let text = r#"x("BENCH_A_1"), "BENCH_", "a BENCH_B""#;
+        assert_eq!(of(text, '"'), ["BENCH_A_1"]);
         assert_eq!(of("| `BENCH_`C` |", '`'), [""; 0]);
     }
 }

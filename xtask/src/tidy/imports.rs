@@ -25,7 +25,7 @@ pub struct Cycle {
 }
 
 impl Modules {
-    /// Of a crate's files: each name (from `src/`) with its text. Tests are no part of the graph.
+    /// The graph of a crate's files, each a name (from `src/`) and a text. Tests aren't part of it.
     pub fn read<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut named = BTreeMap::new();
         for (name, text) in files {

@@ -1,5 +1,5 @@
 //! The house rules for GitHub's workflows: pinned actions, few permissions, no stranger's
-//! code on our machines, nobody's text in a shell. They hold where no linter can be
+//! code on our machines, no text from outside (such as a title) in a shell. They hold where no linter can be
 //! installed; what they don't look at is actionlint's and zizmor's (`crate::lint`).
 
 use serde::Deserialize;

@@ -34,7 +34,7 @@ pub(super) struct ModelAsked {
 }
 
 impl ModelAsked {
-    /// Of what the command line says. Nothing is done for a model that was given by its id.
+    /// The model that the command line asks for. Nothing is done for one that is given by its id.
     pub(super) fn of(repo: &Repo, options: &Options) -> Result<Self> {
         let mut asked = Self {
             repo: repo.clone(),
@@ -122,7 +122,7 @@ fn see_to(repo: &Repo, model: &str, dry_run: bool) -> Result<()> {
     }
     if dry_run {
         return Err(Refused(format!(
-            "--prompts: the tokenizer of {model} isn't here, so nobody knows how long the prompts are, and a dry run fetches nothing: `cargo xtask fetch {model}` first"
+            "--prompts: the tokenizer of {model} isn't here, so the prompts' lengths are unknown, and a dry run fetches nothing: `cargo xtask fetch {model}` first"
         ))
         .into());
     }

@@ -105,7 +105,8 @@ fn together<'a>(
         .map(|(why, ids)| format!("{}: {why}", ids.join(", ")))
 }
 
-/// A judge whose program is built anyway costs nothing; one there should be.
+/// The judges that a run of this plan uses: those whose programs the plan's targets need anyway,
+/// since these cost nothing more. Where there are none, the cross-check alone.
 fn judges(registry: &Registry, plan: &Plan) -> Vec<Target> {
     let planned = plan.targets.iter().map(|t| registry.program_id(t));
     let planned: BTreeSet<Option<String>> = planned.collect();

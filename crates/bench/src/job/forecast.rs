@@ -15,13 +15,13 @@ use watch::emit;
 use watch::event::{Event, Stage};
 use watch::words::about;
 
-/// Outputs to be judged for each prompt: where targets agree theirs is one. Published runs of
-/// some 20 targets had so many.
+/// Different outputs to be judged for each prompt. Targets that agree give the same output, so it
+/// isn't their number; published runs of some 20 targets had this many.
 const OUTPUTS_PER_PROMPT: f64 = 1.3;
 /// A run that measures longer than this (s) wants the user's word.
 const LONG_S: f64 = 3600.0;
 
-/// Refuse to begin what takes long, unless the user has said so or nobody can be asked.
+/// Refuse to begin a long run, unless the user has agreed or there is no terminal to ask on.
 pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
     let choice = &options.choice;
     let narrows =
@@ -69,8 +69,8 @@ pub(super) fn in_words(profile: &Profile) -> String {
     )
 }
 
-/// Say how long all that is left takes, as far as the pilot says, and tell whoever looks of
-/// what comes after measuring. `judge`: who will judge the outputs; `micro`: what is on disk
+/// Say how long all that is left takes, by the pilot's estimate, and emit the progress events for
+/// the stages after measuring. `judge`: who will judge the outputs; `micro`: what is on disk
 /// of the micro suites.
 pub(super) fn tell(
     plan: &Plan,
@@ -169,7 +169,7 @@ mod tests {
             in_words(&profile),
             "All of profile smoke measures for about 5 min, at most 10 min, once everything is built\n"
         );
-        // Nobody can be asked in a test, and who says yes isn't.
+        // A test has no terminal to ask on, so the run may begin.
         assert!(consent(&profile, &Options::default()).is_ok());
     }
 

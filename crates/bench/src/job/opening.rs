@@ -312,7 +312,7 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
 /// How much a plan is, in a line.
 pub(super) fn headline(plan: &Plan) -> String {
     format!(
-        "Profile {}: {} targets × {} scenarios and {} micro suites, {} invocations, model {}, {} threads",
+        "Profile {}: {} targets × {} scenarios and {} micro suites, {} blocks, model {}, {} threads",
         plan.profile,
         plan.targets.len(),
         plan.scenarios.len(),
@@ -341,8 +341,8 @@ fn tell_prompts(plan: &Plan) {
     }
 }
 
-/// The command line as records have it: of a file of prompts its name, since where it lies is
-/// nobody's business.
+/// The command line as records have it. Of a file of prompts only the name is kept, because its
+/// directory is private.
 fn recorded(args: impl Iterator<Item = String>) -> Vec<String> {
     const OPTION: &str = "--prompts";
     let name = |path: &str| {

@@ -22,7 +22,7 @@ struct Widest {
     percent: f64,
     /// How many are wider than they may be.
     open: usize,
-    /// Of how many.
+    /// How many intervals there are.
     of: usize,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn go_on(
     Ok(true)
 }
 
-/// Of the leading metrics' intervals; `None` where no cell has one.
+/// The widest of the leading metrics' intervals; `None` where no cell has one.
 fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<Option<Widest>> {
     let scenarios = repo.scenarios()?;
     let baseline = registry.baseline_of(&run.header.plan.targets);

@@ -49,7 +49,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As on the command line.
+    /// The word for it on the command line.
     fn id(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())

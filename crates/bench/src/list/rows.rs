@@ -234,7 +234,7 @@ impl Row for Profile {
 pub(super) fn profiles(repo: &Repo) -> Result<Vec<Profile>> {
     let all = repo.registry()?.targets();
     let profiles = repo.profiles()?.into_iter().map(|profile| {
-        // Where a bundle has none of its targets, it runs none.
+        // A bundle may have no target of the profile; then none are listed.
         let targets = profile_targets(&profile, &all, &[]).unwrap_or_default();
         let suites = profile.micro.iter().flat_map(|micro| micro.suites.keys());
         let suites = suites.map(|suite| scenario_id(suite));

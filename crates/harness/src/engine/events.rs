@@ -36,7 +36,7 @@ pub(super) fn event_before<E: DeserializeOwned>(
     let mut is_gone = false;
     loop {
         if let Some(why) = watch::control::given_up() {
-            return Err(EngineFailure::new(Status::NotRun, why));
+            return Err(EngineFailure::given_up(why));
         }
         let step = deadline.min(Instant::now() + Duration::from_millis(200));
         match process.read(step) {
@@ -95,7 +95,7 @@ pub(super) fn check_done(done: &Done, new_tokens: u32) -> Result<(), EngineFailu
 
 /// What a score asked for.
 pub(super) struct Asked {
-    /// Of each position, how many ids.
+    /// For each position, how many ids were asked for.
     pub(super) positions: Vec<usize>,
     /// How many of the most likely ids at each.
     pub(super) top: usize,

@@ -15,14 +15,15 @@ mod unread;
 
 use schema::record::Status;
 use std::path::{Path, PathBuf};
+use watch::control::GivenUp;
 
 /// A program that speaks the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Command line.
     pub argv: Vec<String>,
-    /// The same for a record: with paths relative to the repository, because where
-    /// a checkout lay is nobody's business and would differ on every machine.
+    /// The same for a record: with paths relative to the repository, because the checkout's
+    /// directory is private and differs on every machine.
     pub argv_recorded: Vec<String>,
     /// Variables it needs beside the user's, such as where its shared
     /// libraries lie. Not recorded: they are paths of this machine.
@@ -104,6 +105,8 @@ pub struct EngineFailure {
     pub reason: String,
     /// The signal that killed its process, if one did.
     pub signal: Option<i32>,
+    /// Why it was given up, where nothing failed but the user didn't want it any more.
+    pub given_up: Option<GivenUp>,
 }
 
 impl EngineFailure {
@@ -114,7 +117,21 @@ impl EngineFailure {
             status,
             reason: base::text::line(&reason.into(), REASON_CHARS_MAX),
             signal: None,
+            given_up: None,
         }
+    }
+
+    /// It is given up, as the user wishes.
+    pub(crate) fn given_up(why: GivenUp) -> Self {
+        Self {
+            given_up: Some(why),
+            ..Self::new(Status::NotRun, why.reason())
+        }
+    }
+
+    /// Whether the user skipped it.
+    pub(crate) fn was_skipped(&self) -> bool {
+        self.given_up == Some(GivenUp::Skipped)
     }
 
     /// Whether the processor refused an instruction.

@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// The same for a program that commits its tokens as they are produced. Where there is no
-    /// room for the file that they go into, nobody looks.
+    /// room for the file that they go into, its stamps are not audited.
     pub fn open_watched(
         program: &Program,
         load: &Load,
@@ -277,7 +277,7 @@ impl Session {
                 Ok((done, read_ns))
             }
             Event::Error(failure) => {
-                // Whoever goes on in spite of it waits for this one no more.
+                // A caller may go on after a refusal: this request is then no longer awaited.
                 failure.id.and_then(|id| self.in_flight.remove(&id));
                 Err(refusal(failure))
             }

@@ -94,14 +94,14 @@ impl Program {
     }
 }
 
-/// A command, and who waits for what became of it.
+/// A command to start, and the channel on which its child process (or the error) is sent back.
 type Job = (Command, Sender<io::Result<Child>>);
 
 /// Start a command that the kernel kills when this process ends, however that ends and even
 /// while the command is stopped.
 ///
-/// The kernel does that when the *thread* ends that started it, so one does it for all, which
-/// lives as long as the process.
+/// The kernel kills the child when the *thread* that started it ends, not the process. So one
+/// thread starts all commands, and it lives as long as this process.
 pub fn launch(mut command: Command) -> io::Result<Child> {
     use std::os::unix::process::CommandExt;
     static LAUNCHER: OnceLock<Sender<Job>> = OnceLock::new();
@@ -109,7 +109,7 @@ pub fn launch(mut command: Command) -> io::Result<Child> {
         let (sender, jobs) = channel::<Job>();
         std::thread::spawn(move || {
             for (mut command, answer) in jobs {
-                let _ = answer.send(command.spawn()); // whoever asked waits for it
+                let _ = answer.send(command.spawn()); // the caller of `launch` waits for it
             }
         });
         sender
@@ -131,7 +131,7 @@ fn end_with(harness: u32) -> io::Result<()> {
         (libc::prctl(libc::PR_SET_PDEATHSIG, signal), libc::getppid())
     };
     match set {
-        // It may have ended just before: then nobody would be told.
+        // The harness may have ended just before; then no signal would come.
         0 if parent.cast_unsigned() == harness => Ok(()),
         0 => Err(io::Error::from_raw_os_error(libc::ESRCH)),
         _ => Err(io::Error::last_os_error()),

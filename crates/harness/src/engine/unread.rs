@@ -1,6 +1,6 @@
-//! What a program has said and nobody has looked at yet, in order and up to a limit: whoever
-//! reads its stream waits beyond that, the pipe fills, and the program waits too. So one that
-//! says more than it was asked for fills no memory.
+//! A program's output that was read from its stream and not used yet, in order and up to a limit.
+//! At the limit the reading thread waits, so the pipe fills and the program waits too: a program
+//! that writes more than it was asked for can't fill the harness's memory.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -22,8 +22,8 @@ pub enum Output {
     End,
 }
 
-/// As much may wait (bytes), or one line where that is longer. A burst of answers is a small
-/// part of it, so nobody who answers what was asked is ever held up.
+/// How much may wait (bytes), or one line where that is longer. A burst of answers is a small
+/// part of it, so a program that only answers is never held up.
 const BYTES_MAX: usize = 64 << 20;
 /// What a line costs beside its own bytes.
 const LINE_BYTES: usize = size_of::<Output>();
@@ -41,7 +41,7 @@ struct State {
     bytes: usize,
     /// Nothing more comes.
     is_over: bool,
-    /// Nobody looks any more.
+    /// Output isn't used any more.
     is_left: bool,
 }
 
@@ -88,7 +88,7 @@ impl Unread {
         Some(item)
     }
 
-    /// Look no more, so that whoever reads need not wait.
+    /// Use no further output, so that the reading thread need not wait.
     pub(super) fn leave(&self) {
         self.state().is_left = true;
         self.changed.notify_all();

@@ -78,7 +78,7 @@ pub struct Identity {
     pub compute_capability: Option<String>,
     /// Installed memory.
     pub memory_bytes: Option<u64>,
-    /// Memory nobody uses now.
+    /// Memory that is free now.
     pub memory_free_bytes: Option<u64>,
     /// The limit in force.
     pub power_limit_mw: Option<u32>,

@@ -1,5 +1,5 @@
 //! What an x86 processor says of itself in CPUID: which vector extensions it advertises, and
-//! which of them it can't mean, since it doesn't say what using them takes.
+//! which of them can't be used, because CPUID leaves out what a program needs to know for that.
 //!
 //! Judging a snapshot is pure. Nothing is tried here: see `instructions`.
 
@@ -57,14 +57,14 @@ impl Palette {
     }
 }
 
-/// What a processor advertises, and what of it only pretends.
+/// The vector extensions that a processor advertises, and those of them that can't be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processor {
     /// Flags, as the Linux kernel spells them.
     pub advertised: Vec<&'static str>,
     /// Those of them that can't be used.
     pub pretended: Vec<&'static str>,
-    /// Why not; empty where nothing pretends.
+    /// Why they can't be used; empty where there are none.
     pub why: String,
     /// The tiles it describes.
     pub palette: Palette,

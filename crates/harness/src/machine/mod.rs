@@ -41,7 +41,7 @@ pub fn ceilings() -> Ceilings {
     ceilings::measure(cpu.threads_usable, cache, Memory::read().available_bytes)
 }
 
-/// A canary for engines of so many threads.
+/// A canary for engines of this many threads.
 pub fn canary(threads: u32) -> Canary {
     Canary::new(threads, Memory::read().available_bytes)
 }

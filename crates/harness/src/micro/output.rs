@@ -24,8 +24,7 @@ pub(crate) struct Reference {
 pub(crate) struct References(BTreeMap<(String, String), Result<Reference, EngineFailure>>);
 
 impl References {
-    /// The reference of a case; a failure where it can't be had, and then nobody can be
-    /// verified.
+    /// The reference of a case. Where it fails, no variant can be verified in this case.
     pub(crate) fn get(
         &mut self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! What measuring the suites tells whoever looks.
+//! The progress events of measuring the micro suites.
 
 use super::{at_least, cases_left};
 use schema::key::CellKey;

@@ -13,7 +13,7 @@ use std::path::Path;
 const LINE_BYTES_MAX: usize = 1 << 20;
 /// Most bytes of a file. As many tokens as a run holds are fewer.
 const FILE_BYTES_MAX: usize = 64 << 20;
-/// Who may say a message.
+/// The roles that a message may have.
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
 /// A file that was read.

@@ -92,7 +92,7 @@ fn of_string(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Er
     }))
 }
 
-/// At every separator, or at the first so many.
+/// Split at every separator, or at the first `most`.
 fn split(text: &str, separator: &str, most: Option<&Value>) -> Result<Value, Error> {
     if separator.is_empty() {
         return Err(invalid("split() wants a separator that is not empty"));

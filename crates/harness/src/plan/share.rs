@@ -22,7 +22,8 @@ pub(super) fn share(scenarios: &mut [PlannedScenario]) {
     }
 }
 
-/// Who measures: whoever takes turns, then one request at a time, then the shorter work.
+/// A key that sorts scenarios: of several with an equal load, the first measures for all. Turns
+/// come first, then one request at a time, then the shorter work.
 fn precedence(scenario: &PlannedScenario) -> (Reverse<bool>, bool, u64) {
     let tokens =
         |case: &Case| u64::from(case.prompt_tokens + case.new_tokens) * u64::from(case.concurrency);

@@ -21,19 +21,19 @@ use std::time::Duration;
 /// Looks a second: each takes some microseconds of a core.
 const LOOKS_PER_S: f64 = 200.0;
 
-/// What is known of the stamps of one process in a case; nothing where nobody can look.
+/// What is known of the stamps of one process in a case; nothing where its tokens aren't committed.
 pub struct Audit {
     auditor: Option<Auditor>,
     claims: Vec<RequestRecord>,
 }
 
 impl Audit {
-    /// Of a process that was started to be watched, or not.
+    /// The audit of a process; without effect where that wasn't started to be watched.
     pub fn of(session: &Session, seed: u64) -> Self {
         Self {
             auditor: session.ring().map(|ring| {
                 let in_pieces = !session.hello.capabilities.score;
-                // Nobody knows beforehand when it begins.
+                // The start time is part of the seed, so that an engine can't foresee the moments.
                 Auditor::new(ring, in_pieces, seed ^ now_ns())
             }),
             claims: Vec::new(),
@@ -102,7 +102,7 @@ struct Seen {
 }
 
 impl Auditor {
-    /// Of the process that commits into `ring`.
+    /// The auditor of the process that commits into `ring`.
     fn new(ring: Arc<Ring>, in_pieces: bool, seed: u64) -> Self {
         Self {
             ring,
@@ -282,7 +282,7 @@ fn count(there: &mut HashMap<u64, u64>, entry: &Entry) -> bool {
     is_next
 }
 
-/// Of so many tokens, those that are not the first.
+/// How many of `tokens` come after the first.
 fn behind_first(tokens: u64) -> u64 {
     tokens.saturating_sub(1)
 }

@@ -81,7 +81,7 @@ impl CellPrompts {
     ) -> Result<Self> {
         let own = own(plan, scenario)?;
         let per_invocation = match own {
-            // A launch asks just so many, and the next one goes on with the pass.
+            // A launch takes exactly as many as it asks, and the next one goes on after them.
             Some(_) => case.requests as usize,
             None => {
                 let more = (case.duration_s * PROMPTS_PER_S).ceil() as usize;

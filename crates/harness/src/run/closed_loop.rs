@@ -1,4 +1,5 @@
-//! Closed loops: requests that wait for an answer, of so many users or a batch at a time.
+//! Closed loops: a number of users who each wait for an answer before the next request, or one
+//! batch after another.
 //!
 //! One request at a time is a load that can be put down after any request and taken up
 //! again, as it is where targets take turns.
@@ -206,7 +207,7 @@ impl<'a> Serial<'a> {
         Ok(())
     }
 
-    /// A request that isn't timed, of at most so many prompt and new tokens.
+    /// Make a request that isn't timed, of at most this many prompt and new tokens.
     pub(super) fn wake(
         &mut self,
         session: &mut Session,

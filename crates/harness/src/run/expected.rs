@@ -48,8 +48,8 @@ pub fn all_s(plan: &Plan, budget: Option<&Budget>, pending: &[Pending]) -> Optio
     each.sum()
 }
 
-/// Whether a launch starts a process of its own: not where an earlier one of its block that is
-/// left to do leaves it one.
+/// Whether a launch starts a process of its own. It doesn't where an earlier launch of the same
+/// block and target, also still to be made, leaves its process for it.
 fn loads(plan: &Plan, item: &Launch, pending: &[Pending]) -> bool {
     let target = plan.targets.iter().find(|t| t.id == original(&item.target));
     let shares = |launch: &Launch| {

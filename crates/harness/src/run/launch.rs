@@ -30,7 +30,6 @@ use schema::registry::Target;
 use schema::scenario::LoadShape;
 use std::collections::VecDeque;
 use std::path::Path;
-use watch::control;
 
 /// Readings written as one line.
 const READINGS_PER_LINE: usize = 512;
@@ -74,6 +73,8 @@ pub(super) struct Running<'a> {
     fallen: Option<(EngineFailure, String)>,
     /// How all of it ended.
     end: Option<End>,
+    /// Whether it ended because the user skipped it.
+    skipped: bool,
     /// The process that goes on to another launch.
     stays: Option<Session>,
 }
@@ -129,6 +130,7 @@ impl<'a> Running<'a> {
             engine: None,
             fallen: None,
             end: None,
+            skipped: false,
             stays: None,
         };
         let opened = match resident {
@@ -154,7 +156,7 @@ impl<'a> Running<'a> {
         Ok(running)
     }
 
-    /// Make all of its cases, nobody beside it.
+    /// Make all of its cases while no other engine is at work.
     pub(super) fn alone(&mut self) -> Result<()> {
         if let Some(engine) = &self.engine {
             engine.session.resume();
@@ -191,8 +193,8 @@ impl<'a> Running<'a> {
 
     /// Whether the user skipped it.
     pub(super) fn was_skipped(&self) -> bool {
-        let failure = self.fallen.as_ref().map(|(failure, _)| failure);
-        failure.is_some_and(|failure| control::is_skip(failure.status, &failure.reason))
+        let fallen = self.fallen.as_ref();
+        self.skipped || fallen.is_some_and(|(failure, _)| failure.was_skipped())
     }
 
     /// The most memory its process had (bytes), if that is known.
@@ -247,7 +249,7 @@ impl<'a> Running<'a> {
         };
         let peak_rss_bytes = engine.peak_rss_bytes();
         let witnessed = engine.audit.end();
-        // Of a case that failed, too: they may tell why.
+        // They are kept of a failed case too, because they may show why it failed.
         let readings = schema::telemetry::kept(engine.sampler.take());
         for readings in readings.chunks(READINGS_PER_LINE) {
             self.record
@@ -295,7 +297,7 @@ impl<'a> Running<'a> {
                 self.fallen = Some((failure, tail));
             }
         }
-        // What an engine fails at without its model is none of its failures.
+        // If the model's files were changed meanwhile, a failure isn't the engine's.
         let fallen = match (
             self.fallen.take(),
             self.context.weights.changed(self.context.target),
@@ -307,6 +309,9 @@ impl<'a> Running<'a> {
             }
             (fallen, None) => fallen,
         };
+        self.skipped = fallen
+            .as_ref()
+            .is_some_and(|(failure, _)| failure.was_skipped());
         let (status, reason, stderr_tail) = match fallen {
             None => (Status::Ok, String::new(), String::new()),
             Some((failure, tail)) => (failure.status, failure.reason, tail),

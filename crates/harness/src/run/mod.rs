@@ -6,7 +6,7 @@
 //! process from start to end, `watched` what looks at it meanwhile, `residents` are those that stay for the next launch, `turns` are
 //! several that alternate, as many as `memory` has room for, `pending` says what is left to do, `expected` how long each launch should take,
 //! `weights` sees that the model stays, `told` is what all this tells, `check` judges the timed
-//! outputs afterwards, `trace` looks at the kernels of CUDA targets in launches that nobody times.
+//! outputs afterwards, `trace` records the kernels of CUDA targets in launches that aren't timed.
 
 pub mod audit;
 pub mod capacity;
@@ -114,14 +114,12 @@ pub fn run(
             let ends = together(left, &mut residents)?;
             control::skipped(); // nothing runs any more that could be
             let (done, rest) = left.split_at(ends.len());
-            for ((_, item), end) in done.iter().zip(&ends) {
-                lost.note(&item.launch, end);
+            for ((_, item), ended) in done.iter().zip(&ends) {
+                lost.note(&item.launch, &ended.end);
             }
-            let stopped = |end: &&End| {
-                end.status == Status::NotRun && !control::is_skip(end.status, &end.reason)
-            };
-            if let Some(end) = ends.iter().find(stopped) {
-                anyhow::bail!("{}", end.reason);
+            let stopped = |ended: &&Ended| ended.end.status == Status::NotRun && !ended.skipped;
+            if let Some(ended) = ends.iter().find(stopped) {
+                anyhow::bail!("{}", ended.end.reason);
             }
             left = rest;
         }
@@ -129,9 +127,17 @@ pub fn run(
     Ok(())
 }
 
+/// How a launch ended.
+struct Ended {
+    /// What its record says.
+    end: End,
+    /// Whether the user skipped it; the run then goes on.
+    skipped: bool,
+}
+
 /// Make the first of these launches, and as many of the others with it as memory has room
 /// for: all of them may take turns. How each ended.
-fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<Vec<End>> {
+fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<Vec<Ended>> {
     let mut all: Vec<Running> = Vec::new();
     for (context, item) in left {
         if !all.is_empty() && base::interrupt::requested() {
@@ -168,14 +174,16 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
             if let Some(session) = running.stay() {
                 residents.keep(&running.launch().target, session);
             }
-            Ok(end)
+            let skipped = running.was_skipped();
+            Ok(Ended { end, skipped })
         })
         .collect()
 }
 
-/// The launches as they are made, each round together: those of a block and scenario that take
-/// turns, or one alone. Who uses a GPU doesn't: what others hold in its memory is not theirs
-/// to spare, and its counters tell no processes apart.
+/// The launches in the order in which they are made, grouped into rounds. A round is either all
+/// launches of a block and scenario that take turns, or one launch alone. Launches that use a GPU
+/// never take turns: the processes would have to share its memory, and its counters don't tell
+/// processes apart.
 fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
     let uses_gpu = |item: &&Pending| {
         let is_it = |target: &&Target| target.id == original(&item.launch.target);

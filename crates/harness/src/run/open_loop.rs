@@ -5,7 +5,7 @@
 //! send still counts from its due time, and how late it was follows from the stamps.
 //!
 //! An engine that can't keep up ends the case all the same: nothing more is sent with
-//! [`IN_FLIGHT_MAX`] in flight, and nobody waits longer than the schedule itself took.
+//! [`IN_FLIGHT_MAX`] in flight, and answers are awaited no longer than the schedule itself took.
 //! Timed requests without an answer then are recorded, and the case fails by timeout:
 //! percentiles over those that were answered would flatter the engine.
 

@@ -1,6 +1,6 @@
 //! Processes that stay in memory between the launches of a block: a target is started once for
 //! all scenarios that don't need a fresh process. Between two launches it is stopped (SIGSTOP),
-//! so it takes no CPU time from whoever is measured.
+//! so it takes no CPU time from the engine that is measured.
 
 use super::pending::Pending;
 use super::scenario;

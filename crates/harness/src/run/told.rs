@@ -1,5 +1,5 @@
-//! What measuring tells whoever looks. Between two requests that is a handful of
-//! numbers into a queue.
+//! The progress events of measuring. Between two requests an event is a few numbers that are put
+//! into a queue.
 
 use super::pending::Pending;
 use super::{expected, refusal, scenario};
@@ -13,8 +13,8 @@ use watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sample};
 use watch::plan::{Fate, Planned};
 use watch::{emit, error, plan};
 
-/// What a run has to do: `planned` launches, of which some are `pending`; and of
-/// the others why, where they aren't done.
+/// What a run has to do: all `planned` launches, each with its state. `pending` ones are still to
+/// be made; of the others that weren't made either, the reason is given.
 pub fn groups(
     planned: &[Launch],
     pending: &[Pending],

@@ -7,9 +7,9 @@
 //! falls on all. (Interleaving trials: Abedi, Brecht: Conducting Repeatable Experiments in
 //! Highly Variable Cloud Computing Environments, ICPE 2017.)
 //!
-//! A stopped process takes no CPU time, so threads that spin while they wait disturb nobody.
-//! Its clock runs on: what fell asleep meanwhile, and what others did to the caches, a short
-//! untimed request makes good, first in every turn.
+//! A stopped process takes no CPU time, so threads that spin while they wait disturb no other.
+//! While it is stopped, its threads fall asleep and other processes fill the caches. So each turn
+//! begins with a short request that isn't timed.
 
 use super::closed_loop::Serial;
 use super::launch::{Running, kept};
@@ -130,8 +130,8 @@ impl<'r, 'a> Player<'r, 'a> {
     }
 }
 
-/// Until all are done or have failed, whoever is least far takes the next turn: so all turns
-/// of each are spread over the same time.
+/// Give turns until all are done or have failed. The next turn always goes to the player that is
+/// least far, so that the turns of each are spread over the same time.
 fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) -> Result<()> {
     let mut at = 0;
     while at < players.len() {
@@ -143,7 +143,7 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
     while let Some(next) = least_far(players.iter().map(|p| p.serial.progress()), random) {
         let result = players[next].turn();
         if let Err(Stop::Engine(failure)) = &result
-            && control::is_skip(failure.status, &failure.reason)
+            && failure.was_skipped()
         {
             control::skippable(); // the others may go on
         }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// What a file looks like without being read.
 type Look = (u64, i64, i64, u64);
 
-/// The weight files of a run as they were when it began. (Their hashes were checked
-/// before; this only sees that nobody has touched them since.)
+/// The weight files of a run as they were when it began. Their hashes were checked
+/// before; this only notices changes since then.
 pub struct Weights {
     /// By the name that targets give them: a file, or the shards in its place.
     began_as: BTreeMap<String, Vec<(PathBuf, Look)>>,

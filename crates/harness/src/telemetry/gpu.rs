@@ -5,8 +5,8 @@ use crate::gpu::{Answer, Device, Refusal};
 use schema::record::Telemetry;
 use std::collections::BTreeSet;
 
-/// GPM is asked each so many readings: the hardware averages over the time between
-/// two samples, so nothing is lost, and 100 ms is the least it is made for.
+/// GPM is read once in this many readings. The hardware averages over the time between
+/// two samples, so nothing is lost, and it is made for 100 ms or more between them.
 const ACTIVITY_EVERY: u32 = 3;
 
 /// A device that is read again and again.
@@ -18,7 +18,7 @@ pub(super) struct GpuCounters {
 }
 
 impl GpuCounters {
-    /// Of that device, if there is one.
+    /// The counters of that device, if there is one.
     pub(super) fn new(device: Option<Box<dyn Device>>) -> Self {
         Self {
             device,

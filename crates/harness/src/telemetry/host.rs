@@ -1,4 +1,4 @@
-//! What the CPUs do that the engine may use, whoever they do it for: from
+//! What the CPUs that the engine may use are doing, for the engine or for other processes: from
 //! /proc/stat, cpufreq and the counters of thermal throttling.
 //!
 //! Who else was at work is not told here: that is the difference between the host,

@@ -8,15 +8,16 @@ use base::cpu_time;
 pub(super) struct Stat {
     /// Parent.
     pub(super) parent: u32,
-    /// Clock ticks after boot; with the id it names a process for good.
+    /// When it started, in clock ticks after boot. Ids are used again, so a process is identified
+    /// by its id and its start.
     pub(super) started_ticks: u64,
     /// Threads.
     pub(super) threads: u32,
     /// Resident set, bytes.
     pub(super) rss_bytes: u64,
-    /// Its own use.
+    /// What the process itself has used.
     pub(super) own: Usage,
-    /// That of its children which ended and were waited for, and of theirs.
+    /// What its descendants used that have ended and were waited for.
     pub(super) waited: Usage,
 }
 
@@ -117,7 +118,7 @@ fn parse_status_bytes(status: &str, key: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Of the clock ticks in /proc.
+/// How many clock ticks, as /proc counts them, a second has.
 pub(super) fn ticks_per_s() -> u64 {
     // SAFETY: sysconf takes no pointer.
     unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64

@@ -20,8 +20,8 @@ use watch::event::{Event, Reading};
 /// Time between two readings: 25 a second, so that there are 20 even where one in
 /// five comes late.
 const PERIOD: Duration = Duration::from_millis(40);
-/// What changes slowly or costs much is read each so many readings (2.5 a second),
-/// and in the first of a case.
+/// What changes slowly, or takes long to read, is read once in this many readings (2.5 times a
+/// second), and in the first of a case.
 const THOROUGH_EVERY: u32 = 10;
 /// How long to wait for the thread: a driver that hangs must not hang us.
 const PATIENCE: Duration = Duration::from_millis(500);

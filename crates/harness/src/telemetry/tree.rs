@@ -3,13 +3,13 @@
 //!
 //! **What is counted.** The living: their own use. Of those that are gone, the
 //! kernel adds what they used to the parent that waits for them, processes between
-//! two readings included; but not where nobody waits (an orphan, or a parent that
+//! two readings included; but not where no parent waits (an orphan, or a parent that
 //! ignores SIGCHLD). So the tree also keeps the last reading of each. Both are
 //! lower bounds of what the departed used; the larger one counts, so nothing
 //! counts twice. A process that ends between the reading of its parent and its own
 //! would make the sum dip until the next reading; the last sum stands instead.
 //!
-//! **Who belongs to it.** Whoever was once found under the root, even after its
+//! **What belongs to it.** Every process that was once found under the root, even after its
 //! parent died. The kernel lists children by the thread that started them; the
 //! first threads are asked each time, all of them only in a thorough reading,
 //! because an engine may have hundreds.

@@ -18,6 +18,20 @@ pub use k_quants::{
 use half::f16;
 
 /// A GGML tensor type; the discriminant is its number in GGUF.
+///
+/// ```
+/// use models::quant::GgmlType;
+///
+/// let weights: Vec<f32> = (0..32).map(|i| i as f32 / 32.0).collect();
+/// let mut bytes = Vec::new();
+/// GgmlType::Q8_0.encode(&weights, &mut bytes);
+/// assert_eq!(bytes.len(), 34, "32 int8 weights and one f16 scale");
+///
+/// // The scale is the largest weight divided by 127: no weight is off by as much as that.
+/// let decoded = GgmlType::Q8_0.decode(&bytes);
+/// let step = weights[31] / 127.0;
+/// assert!(weights.iter().zip(&decoded).all(|(a, b)| (a - b).abs() < step));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum GgmlType {

@@ -46,18 +46,18 @@ const FULL: Effort = Effort {
 /// What the command line says.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// As short as on every run.
+    /// Take the few seconds that the calibration in every run takes.
     #[arg(long)]
     pub quick: bool,
-    /// Measure a target that is slower by a known share beside the one it was made from: do
-    /// the verdicts find it? Takes a few minutes of a quiet machine.
+    /// Check the verdicts: measure a target beside a copy of it that is slower by a known share,
+    /// and report whether the comparison finds it. Takes a few minutes of a quiet machine.
     #[arg(long, conflicts_with = "quick")]
     pub verdicts: bool,
-    /// The profile whose sizes `--verdicts` is tried at.
+    /// The profile whose sizes `--verdicts` uses.
     #[arg(long, default_value = "cpu", requires = "verdicts")]
     pub profile: String,
-    /// Launches of each: how many does it take? 15, or the profile's where these are more (or
-    /// its numbers mean nothing).
+    /// Blocks in which `--verdicts` measures each target. Default: 15, or the profile's number
+    /// where that is larger.
     #[arg(long, value_name = "N", requires = "verdicts")]
     pub invocations: Option<u32>,
     /// Print JSON instead of a table.

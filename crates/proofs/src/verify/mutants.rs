@@ -117,7 +117,8 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
     Ok(wrong)
 }
 
-/// Requests one after the other, and what was found of their stamps; `None`: nobody could look.
+/// Make requests one after the other. Also returns what the audit found of their stamps; `None`
+/// where the engine's tokens can't be watched.
 fn audited(mut session: Session) -> Result<(Option<Witnessed>, Vec<RequestRecord>)> {
     let (requests, new_tokens) = LAUNCH;
     let mut audit = Audit::of(&session, 1);

@@ -142,9 +142,9 @@ fn run(
     )))
 }
 
-/// Cargo as if nobody had started us through it. What `cargo xtask` tells a program
-/// of the package it belongs to is watched by some build scripts, and what depends on
-/// them would be compiled again whenever an engine is built by hand in between.
+/// Cargo without the variables that `cargo xtask` sets for the program that it runs. Some build
+/// scripts watch these, so what depends on them would be compiled again whenever an engine is
+/// built by hand in between.
 pub fn cargo_command() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for name in package_variables() {

@@ -7,7 +7,8 @@ use std::path::Path;
 /// Characters of a reason, which stands in a table.
 const CHARS_MAX: usize = 400;
 
-/// What is no fault of what is built, by the words that tell it, and what to do then.
+/// Causes that lie in the machine or the network rather than in what is built: the words by which
+/// each is recognised, and what to do about it.
 const ADVICE: [(&[&str], &str); 4] = [
     (
         &["No space left on device", "os error 28", "Errno 28"],

@@ -128,7 +128,8 @@ pub fn package_dir(venv: &Path, name: &str) -> Option<PathBuf> {
     dir.is_dir().then_some(dir)
 }
 
-/// The shell whose environment is ours to use; one who names a Python wants our own.
+/// The Nix shell whose environment is used; `None` outside of one, or where the user names a
+/// Python by the variable [`PYTHON_ENV`]: then an environment of our own is made with that.
 fn shell() -> Option<NixShell> {
     NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
 }

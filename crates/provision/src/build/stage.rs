@@ -105,7 +105,7 @@ impl<'a> Stage<'a> {
         there.map(|job| job.id.as_str()).collect()
     }
 
-    /// What is to be built, in a few lines; empty where all of it is there. At most so many
+    /// What is to be built, in a few lines; empty where all of it is there. At most `names_max`
     /// programs are named.
     pub fn announcement(&self, names_max: usize) -> String {
         let left = || self.jobs.iter().filter(|job| !job.is_there);
@@ -271,7 +271,7 @@ impl Progress {
     /// What the programs are called together.
     const GROUP: &str = "programs";
 
-    /// Tell whoever looks what there is to do.
+    /// Emit the progress events that say what there is to do.
     fn begin(jobs: &[Job]) -> Self {
         let item = |job: &Job| Item {
             expected: Some(Expected {

@@ -52,7 +52,7 @@ mod tests {
         let has = |path: &str| release.join(path).exists();
         make();
         remove(release, "one").unwrap();
-        assert!(!has("build/with-1"), "nobody knows by what it was made");
+        assert!(!has("build/with-1"), "it isn't known what made it");
         make();
         remove(release, "one").unwrap();
         assert!(has("build/with-1") && has(".fingerprint/with-1"));

@@ -176,7 +176,7 @@ mod tests {
         assert!(second.get("purl").is_none() && second.get("hashes").is_none());
         assert!(
             !text.contains("/x"),
-            "where the source lay is nobody's business"
+            "the directory of the source is private"
         );
     }
 }

@@ -48,7 +48,7 @@ pub fn flags(cpu: &str) -> Result<Vec<String>> {
     let shell = Shell::new()?;
     let asked = cmd!(shell, "rustc --print cfg -Ctarget-cpu={cpu}").ignore_status();
     let output = asked.output().context("rustc can't be started")?;
-    // Of a name that it doesn't know it only warns, and takes its default.
+    // For a name that it doesn't know it only prints a warning, and takes its default.
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() || said.contains("not a recognized processor") {
         bail!("rustc knows no CPU {cpu:?}: `rustc --print target-cpus` lists them");

@@ -35,10 +35,10 @@ const ARCHIVE_BYTES_MAX: u64 = 64 << 20;
 pub struct Options {
     /// Engine or target ids of engines/engines.toml; none: all that a normal run uses.
     pub engines: Vec<String>,
-    /// Those for an NVIDIA GPU instead.
+    /// Pack the engines for NVIDIA GPUs instead.
     #[arg(long)]
     pub cuda: bool,
-    /// The CPU to compile for, as rustc names it, e.g. x86-64-v3; other than native,
+    /// The CPU to compile for, as rustc names it, e.g. x86-64-v3. For another CPU than `native`
     /// everything is built anew.
     #[arg(long, value_name = "CPU", default_value = cpu::NATIVE)]
     pub target_cpu: String,
@@ -118,7 +118,7 @@ fn packs(registry: &Registry, target: &Target) -> bool {
     engine.is_some_and(|e| matches!(e.build_for(&target.backend), Build::Cargo { .. }))
 }
 
-/// Who is in every bundle: the instrument, and a judge that is no script.
+/// The targets that every bundle has: the instrument, and a judge that is no script.
 fn helpers(registry: &Registry) -> Vec<Target> {
     let instrument = registry.instrument.as_ref().map(|i| i.target.as_str());
     let [reference, cross_check] = registry.judges();

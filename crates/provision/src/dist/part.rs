@@ -1,8 +1,9 @@
 //! What goes into one archive, in memory: the largest engine is some 120 MB. Pure but
 //! for reading the files that are added.
 //!
-//! A part as a `.tar.gz`, which every system can unpack. Equal parts give equal bytes:
-//! sorted, nobody's, and as old as `SOURCE_DATE_EPOCH` or the epoch itself.
+//! A part is written as a `.tar.gz`, which every system can unpack. Equal parts give equal bytes:
+//! entries are sorted by name, their owner is 0, and their time is `SOURCE_DATE_EPOCH`, or the
+//! Unix epoch where that isn't set.
 
 use super::components;
 use super::crates::Package;

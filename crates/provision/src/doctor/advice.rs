@@ -322,7 +322,7 @@ mod tests {
             Some("sudo dnf install -y gcc gcc-c++ make")
         );
         assert_eq!(found[1].consequence, "A, B will be unavailable");
-        // Nobody wants libclang here.
+        // No engine needs libclang here.
         let tools_less = Tools {
             libclang: Tool::default(),
             ..tools.clone()

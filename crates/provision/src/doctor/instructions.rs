@@ -197,7 +197,7 @@ mod x86 {
             }
         }
         let mut status = 0;
-        // SAFETY: the child is ours, and nobody else waits for it.
+        // SAFETY: the child is ours, and no other code waits for it.
         while child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
             if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
                 return Outcome::Failed;

@@ -66,7 +66,7 @@ pub struct Report {
 pub struct Disk {
     /// What is kept there.
     pub what: String,
-    /// Where.
+    /// The directory.
     pub path: PathBuf,
     /// What an unprivileged process may still write.
     pub free_bytes: Option<u64>,
@@ -85,7 +85,7 @@ pub fn doctor(repo: &Path, options: &Options) -> Report {
         disk("models", &options.models_dir),
     ];
     let ceilings = options.measure.then(machine::ceilings);
-    // Without a registry nobody is known to want anything.
+    // Without a registry it isn't known what engines need.
     let registry = Registry::load(&repo.join("engines/engines.toml")).ok();
     let wanted = registry.as_ref().map(Registry::wanted).unwrap_or_default();
     let devices = registry.as_ref().map(devices::of_backends);

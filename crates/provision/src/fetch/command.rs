@@ -57,8 +57,8 @@ pub fn ensure(repo: &Repo, ids: &[String]) -> Result<()> {
     fetch_into(repo, ids, Verify::Stamp).map(drop)
 }
 
-/// Make sure that the files of a model are here that its prompts are encoded by. Of a model that
-/// is made here, all are.
+/// Make sure that the files by which a model's prompts are encoded are here. A model that is made
+/// here is made whole.
 pub fn ensure_small(repo: &Repo, id: &str) -> Result<()> {
     fetch_small(
         &repo.models()?,

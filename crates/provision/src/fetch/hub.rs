@@ -227,10 +227,11 @@ pub(crate) fn is_cached(hub: &Hub, models_dir: &Path, file: &HubFile) -> bool {
     snapshot.join(&file.path).is_file()
 }
 
-/// Bytes of a partial file that the download can go on from. One that is longer
-/// than the file is none of it. One that is complete (killed just before the
-/// rename) gives its last byte back: asked for bytes after the end, a server
-/// refuses.
+/// How many bytes of a partial file can be kept, so that the download goes on after them.
+///
+/// A partial file longer than the whole one can't belong to it and is deleted. A complete one
+/// (the process was killed just before the rename) is shortened by its last byte, because a
+/// server refuses to send bytes that begin at the end of a file.
 fn prepare_part(part: &Path, size: u64) -> Result<u64> {
     let what = || format!("can't use the partial file {}", part.display());
     let Ok(metadata) = std::fs::metadata(part) else {

@@ -1,5 +1,5 @@
-//! What a hub says of a whole repository: its commit, its files and their sizes; and its small
-//! files, for whoever wants to know what it is before gigabytes are downloaded.
+//! What a hub says of a whole repository: its commit, its files and their sizes. Its small files
+//! too, from which the rest is known before gigabytes are downloaded.
 
 use super::hub::Session;
 use super::hub_error::{Failure, explain};
@@ -99,8 +99,8 @@ impl Session<'_> {
         })
     }
 
-    /// Why there is no answer. A hub says 401 of what isn't there as of what is private, so that
-    /// nobody can find out which it is.
+    /// Why there is no answer. A hub answers 401 both for a repository that doesn't exist and for a
+    /// private one, to keep it secret which private ones exist.
     fn refused(&self, repo: &str, at: &str, error: ureq::Error) -> Failure {
         let endpoint = &self.endpoint;
         let unusable = |text: String| Failure::last(Refused(text).into());
@@ -110,7 +110,7 @@ impl Session<'_> {
             )),
             ureq::Error::StatusCode(code @ (401 | 403)) => unusable(match self.has_token {
                 false => format!(
-                    "{endpoint} shows nobody {repo} at {at} without a token (HTTP {code}): check its name; if it is private or gated, set HF_TOKEN"
+                    "{endpoint} doesn't show {repo} at {at} without a token (HTTP {code}): check its name; if it is private or gated, set HF_TOKEN"
                 ),
                 true => format!(
                     "{endpoint} doesn't show {repo} at {at} to the token in use (HTTP {code}): check its name; if it is gated, accept its terms at {endpoint}/{repo} with that account"

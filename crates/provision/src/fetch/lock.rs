@@ -4,8 +4,8 @@
 //! first fetched and compared ever after. It never changes an entry: that takes a
 //! person who deletes the line or installs another model, and a review of the diff.
 //!
-//! What a model's directory already holds, and what becomes of a file that isn't
-//! what the lock says. Shared by both sources; fetches nothing itself.
+//! It also compares the files of a model's directory with the lock, and sets those aside that
+//! differ. Shared by both sources; fetches nothing itself.
 
 use super::progress::Progress;
 use super::stamp::{Stamps, sha256_of_file};

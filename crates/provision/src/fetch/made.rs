@@ -3,8 +3,8 @@
 //! GGUF files are made of a model's safetensors, where its source has none and a target wants them:
 //! written into a temporary file, hashed, recorded in the lock like any other file, put into place.
 //!
-//! How they are written is the `models` crate's business. Embedded models need none of it: they
-//! come with all of their files.
+//! The `models` crate writes them. Embedded models need none of this: they come with all of their
+//! files.
 //!
 //! Embedded models are generated into a staging directory, verified and moved into place. What the weights are is the `models` crate's business.
 

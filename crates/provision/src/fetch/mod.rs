@@ -140,8 +140,8 @@ pub fn fetch_small(
     fetch_part(models, ids, places, options, progress, &is_small)
 }
 
-/// Whether a file of a model is none of its weights, but says what it is and how its prompts are
-/// written.
+/// Whether a file of a model isn't a weight file, but says what the model is and how its prompts
+/// are written.
 pub fn is_small(name: &str) -> bool {
     const SMALL: [&str; 4] = [
         "config.json",

@@ -1,6 +1,6 @@
 //! How far a fetch is: a trait with a bar for people and a silent one for the rest.
 //!
-//! It decides nothing: no work is left out because nobody looks.
+//! It decides nothing: the same work is done with either.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub trait Progress {
     }
 }
 
-/// Tells nobody.
+/// Shows nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

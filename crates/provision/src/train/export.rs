@@ -29,7 +29,7 @@ pub struct Made {
     pub dir: PathBuf,
     /// Mean cross-entropy of the last step's tokens, nats.
     pub last_loss_nats: f64,
-    /// Of the exported weights, over held-out text.
+    /// The perplexity of the exported weights over held-out text.
     pub perplexity: f64,
     /// Tokens of that text.
     pub perplexity_tokens: u64,

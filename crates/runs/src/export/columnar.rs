@@ -1,5 +1,5 @@
-//! Rows as Parquet, for whoever asks many runs at once. Only with the feature `parquet`,
-//! which the harness is built without: the library takes longer to compile than it may.
+//! Rows as Parquet, for queries over many runs. Only with the feature `parquet`, which the harness
+//! is built without, because the library takes too long to compile.
 
 use anyhow::{Context, Result};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};

@@ -120,8 +120,8 @@ pub(super) fn budget(runs: &[&Run]) -> Option<Budget> {
     Some(whole)
 }
 
-/// The reference's judgements of timed outputs, summed. What a part measured and had
-/// nobody judge counts as unchecked.
+/// The reference's judgements of timed outputs, summed. What a part measured and didn't
+/// have judged counts as unchecked.
 pub(super) fn checks(runs: &[&Run]) -> Result<Vec<CheckRecord>> {
     let plan = &runs[0].header.plan;
     let mut checks = Vec::new();

@@ -70,8 +70,7 @@ fn lines<T: Serialize>(path: &Path, values: &[T]) -> Result<()> {
 }
 
 /// A part's record files into the run, and the kernels of the first part that traced
-/// them; everything else under `sources/<id>/`, where
-/// it is kept as it was and read by nobody.
+/// them; everything else under `sources/<id>/`, where it is kept unchanged and no command reads it.
 fn copy(part: &Part, root: &Path) -> Result<()> {
     let targets = &part.run.header.plan.targets;
     let kept = Path::new("sources").join(part.id());

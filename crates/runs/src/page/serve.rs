@@ -91,8 +91,8 @@ fn fingerprint(repo: &Repo, results: &Results) -> BTreeMap<PathBuf, Option<Syste
 
 fn answer(mut stream: TcpStream, root: &Path, version: u64) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
-    // More than this is nobody's request for a page. It is read to its end, because
-    // a connection closed with something unread takes the answer with it.
+    // A request for a page is shorter than this. It is read to its end, because closing a
+    // connection with something unread would discard the answer too.
     let mut lines = BufReader::new((&stream).take(64 << 10)).lines();
     let line = lines.next().transpose()?.unwrap_or_default();
     for header in lines {

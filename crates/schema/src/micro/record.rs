@@ -102,7 +102,7 @@ pub struct MicroSample {
 pub struct MicroFailed {
     /// Case id.
     pub case: String,
-    /// Why.
+    /// What kind of failure it was.
     pub status: Status,
     /// One line.
     pub reason: String,

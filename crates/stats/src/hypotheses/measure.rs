@@ -27,9 +27,9 @@ pub(super) struct Item<'a> {
     cell: &'a Cell,
     against: Option<&'a Cell>,
     measure: Measure,
-    /// Of the cell, by launch.
+    /// The cell's values, by launch.
     own: &'a [f64],
-    /// Of what it is held against.
+    /// The values of the cell that it is compared with.
     other: &'a [f64],
     /// Times the load of `against`, for growth; 1 otherwise.
     loads: f64,
@@ -220,8 +220,8 @@ impl<'a> Scope<'a, '_> {
         Some((cell, cell.metric(self.metric)?))
     }
 
-    /// Whether a cell has no number, but might have had one: nobody looked, or the
-    /// counter could not be read. What failed is no contender.
+    /// Whether a cell has no number although it could have one: the counter wasn't read, or
+    /// couldn't be. A cell that failed doesn't count.
     fn is_open(&self, cell: &'a Cell) -> bool {
         let unknown = matches!(
             cell.status,

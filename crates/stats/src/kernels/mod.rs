@@ -1,7 +1,7 @@
 //! From a kernel trace and the token stamps beside it to what an engine does with the
 //! GPU: kernels per token, busy time, gaps between kernels, time by kernel and by class.
 //!
-//! A trace is one launch that nobody timed, slowed down by the tracing itself: its
+//! A trace is one launch that isn't timed, because the tracing itself slows it down: its
 //! numbers explain, they don't compare, so there is no interval and no verdict here. A
 //! trace with a hole (records lost, process killed) gives no analysis at all: whatever
 //! is counted in it would be too little.
@@ -42,7 +42,7 @@ pub struct Phase {
     pub busy_ns: u64,
     /// Kernels that started in it.
     pub kernels: u64,
-    /// Of those, launched by a CUDA graph.
+    /// How many of those a CUDA graph launched.
     pub kernels_of_graphs: u64,
     /// Their durations, summed: more than `busy_ns` where they overlap.
     pub kernel_ns: u64,

@@ -194,7 +194,7 @@ impl Kernels {
     ///
     /// # Safety
     /// `out` must be writable at `[t · out_stride + r]` for every token and
-    /// every row of the job, and nobody else may touch those elements meanwhile.
+    /// every row of the job, and no other code may touch those elements meanwhile.
     ///
     /// # Panics
     /// If the slices are shorter than the job says.

@@ -6,25 +6,22 @@ use crate::mutation::Mutation;
 use crate::weights::Precision;
 use half::{bf16, f16};
 use protocol::engine::EngineError;
+use splitmix::SplitMix64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// SplitMix64: a few lines, and the same numbers everywhere.
-pub struct Random(u64);
+/// Random numbers that are the same everywhere.
+pub struct Random(SplitMix64);
 
 impl Random {
     /// Numbers from a seed.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64(seed))
     }
 
     /// The next 64 bits.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// Roughly normal numbers (a sum of four uniform ones) of a deviation.

@@ -95,7 +95,7 @@ pub enum Event {
     },
 }
 
-/// Who is speaking.
+/// What the program says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`]; the runtime sets it.

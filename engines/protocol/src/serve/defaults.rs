@@ -111,7 +111,7 @@ fn search(dir: &Path, precision: Option<&str>) -> Result<String, String> {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Device {
-    /// Of the backend that is taken anyway.
+    /// An index on the default backend.
     Index(u32),
     /// A backend, and an index behind a colon.
     Name(String),

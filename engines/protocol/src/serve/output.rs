@@ -18,12 +18,12 @@ pub fn claim_stdout() -> io::Result<File> {
     if unsafe { libc::dup2(2, 1) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `stream` is open and nobody else owns it.
+    // SAFETY: `stream` is open and no other code owns it.
     Ok(unsafe { File::from_raw_fd(stream) })
 }
 
-/// End this process as soon as nobody can read the stream any more, even in the
-/// middle of a batch of minutes: a harness that dies must not leave an engine
+/// End this process as soon as the stream has no reader any more, even in the
+/// middle of a batch that takes minutes: a harness that dies must not leave an engine
 /// behind that disturbs the next measurement.
 ///
 /// `PR_SET_PDEATHSIG` would do it on Linux, but it fires when the *thread* that

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Clients of a closed loop answer a finished batch within microseconds, one
 /// after the other. Without a wait the first of them would run alone and the
 /// other n − 1 after it, for ever: the engine would be measured at a batch size
-/// nobody asked for. So the next batch waits for as many as were just answered,
+/// that wasn't asked for. So the next batch waits for as many as were just answered,
 /// if anything else was answered with them or is waiting still: a single user
 /// never waits, and two that got out of step find together again. What it costs
 /// an open loop is at most this much, once per batch.

@@ -17,7 +17,7 @@ pub struct Summary {
     p99: Option<f64>,
     min: f64,
     max: f64,
-    /// Of the sample (n − 1); `null` for a single one.
+    /// The standard deviation of the sample (n − 1); `null` for a single value.
     stddev: Option<f64>,
 }
 
@@ -25,7 +25,7 @@ pub struct Summary {
 const BEYOND: usize = 10;
 
 impl Summary {
-    /// Of durations in nanoseconds; `None` of nothing.
+    /// The summary of durations in nanoseconds; `None` where there are none.
     pub fn of_ns(samples_ns: &[u64]) -> Option<Self> {
         let mut sorted: Vec<f64> = samples_ns.iter().map(|&ns| ns as f64 / 1e6).collect();
         sorted.sort_by(f64::total_cmp);

@@ -223,7 +223,7 @@ fn workload_view(
         title: workload.title,
         about: workload.about,
         rule: format!(
-            "Decided by {} of the scenario {} at the {} size that half of the targets or more have a number for, because {}.",
+            "Decided by {} of the scenario {}, at the {} size for which at least half of the targets have a number, because {}.",
             names.join(" or "),
             workload.scenario,
             if workload.largest {

@@ -12,7 +12,7 @@ pub struct Workload {
     pub id: &'static str,
     /// Heading.
     pub title: &'static str,
-    /// Who has this work.
+    /// What the work is, and which applications have it.
     pub about: &'static str,
     /// Scenario id.
     pub scenario: &'static str,
@@ -38,11 +38,11 @@ pub const WORKLOADS: [Workload; 5] = [
     Workload {
         id: "batch",
         title: "Batch",
-        about: "Much text to work through and nobody waiting: extraction, labelling, evaluation.",
+        about: "Much text to work through, and no user who waits: extraction, labelling, evaluation.",
         scenario: "sustained",
         largest: true,
         metrics: &[MetricId::OutputTokPerS],
-        because: "nobody waits, so only tokens a second count",
+        because: "no user waits, so only tokens a second count",
     },
     Workload {
         id: "long-documents",
@@ -86,10 +86,10 @@ pub struct Asked<'a> {
 }
 
 impl Workload {
-    /// The work as the run measured it: at the most extreme size asked for that at least
-    /// half of those have a number for who have one at any size. Who is too slow for the
-    /// large sizes must not keep the others from being judged there; and where few are
-    /// left, there is nobody to choose from. `None` where nobody has one.
+    /// The case that decides this workload in a run: the most extreme size for which at least half
+    /// of the targets that were measured at any size have a number. A target that is too slow for
+    /// the large sizes doesn't keep the others from being compared there; and a size that few
+    /// targets reached would leave too few to choose from. `None` where no target was measured.
     pub fn asked<'a>(&self, shown: &Shown<'a>) -> Option<Asked<'a>> {
         let scenario = shown.scenarios().iter().find(|s| s.id == self.scenario)?;
         self.metrics.iter().find_map(|&metric| {

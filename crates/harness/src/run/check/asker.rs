@@ -85,7 +85,7 @@ impl Asker {
     /// Load the judge of `run`.
     pub fn open(run: &Run, judge: &Judge) -> Result<Self> {
         let plan = &run.header.plan;
-        // Nobody was timed beyond what it is verified for.
+        // No target was timed beyond the positions that it is verified for.
         let targets = plan.targets.iter();
         let reached = targets
             .map(|target| positions(&run.verify, &target.id))

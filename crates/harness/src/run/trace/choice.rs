@@ -116,7 +116,7 @@ mod tests {
         serde_json::from_value(plan).unwrap()
     }
 
-    /// Verified up to so many positions, or not at all.
+    /// A target that is verified up to `positions`, or failed the gate.
     fn verified(id: &str, positions: Option<u32>) -> (String, VerifyRecord) {
         let status = if positions.is_some() {
             "ok"

@@ -90,7 +90,7 @@ pub(super) fn look(path: &Path, models_dir: &Path, progress: &mut dyn Progress) 
         positions: whole(shape.spec.max_position),
         gated: false,
         about: format!(
-            "Brought by whoever measured it, as files with the hash {content:.12}: nothing here vouches for what it is good for."
+            "Chosen by the person who measured, as files with the hash {content:.12}. This project has not checked its quality."
         ),
         source: Source::Directory { files: names },
     };
@@ -119,8 +119,8 @@ fn lacks(what: &str, name: &str) -> Refused {
     )
 }
 
-/// Refuse what can't be copied, before it is begun. Where the file system shares blocks a copy takes
-/// less, which nobody can know before.
+/// Refuse a copy that there is no room for, before it begins. Where the file system shares blocks a
+/// copy would take less, but that can't be known beforehand.
 fn check_room(bytes: u64, models_dir: &Path, what: &str) -> Result<(), Refused> {
     match free_bytes(models_dir) {
         Some(free) if free < bytes => Err(unusable(

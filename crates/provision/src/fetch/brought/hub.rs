@@ -80,7 +80,7 @@ pub(super) fn look(
         positions: whole(shape.spec.max_position),
         gated: found.gated,
         about: format!(
-            "Brought by whoever measured it, from {repo} of a Hugging Face hub at revision {:.12}: nothing here vouches for what it is good for.",
+            "Chosen by the person who measured, from {repo} of a Hugging Face hub at revision {:.12}. This project has not checked its quality.",
             found.commit
         ),
         source: Source::Hub { files },

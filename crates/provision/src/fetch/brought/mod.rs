@@ -79,7 +79,7 @@ pub fn of_record(repo: &Repo, header: &RunHeader) -> Result<()> {
     model.check(Path::new("run.json"))?;
     if !matches!(model.source, Source::Hub { .. }) {
         return Err(Refused(format!(
-            "the run's model {} was copied from a directory, and nobody knows here which: bring the same files with `cargo xtask fetch path/to/dir`",
+            "the run's model {} was copied from a directory that the record doesn't name: bring the same files with `cargo xtask fetch path/to/dir`",
             model.id
         ))
         .into());
@@ -176,7 +176,8 @@ fn given(name: &str, models: &Models) -> Result<Given, Refused> {
     }
 }
 
-/// The model that was brought from a repository at that very commit: nobody need be asked again.
+/// The model that was already brought from a repository at this commit; the hub then need not be
+/// asked again.
 fn pinned(models: &Models, repo: &str, revision: Option<&str>) -> Option<String> {
     let known = models.models.iter().find(|model| match &model.source {
         Source::Hub { files } => {

@@ -28,16 +28,13 @@ pub fn assert_close(got: f64, want: f64) {
     );
 }
 
-/// SplitMix64 (Steele, Lea & Flood 2014): enough to shuffle and to jitter.
+/// SplitMix64 with the draws that tests need: enough to shuffle and to jitter.
 pub struct Prng(pub u64);
 
 impl Prng {
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0 = self.0.wrapping_add(splitmix::GOLDEN_GAMMA);
+        splitmix::mix(self.0)
     }
 
     /// Uniform in [0, 1).

@@ -32,7 +32,7 @@ const HIDDEN: f32 = -1e30;
 
 type Four<E> = Vector<E, Const<4>>;
 
-/// Bytes of shared memory that a head of so many vectors takes.
+/// Bytes of shared memory that a head of this many vectors takes.
 pub(super) fn shared_bytes(vectors: usize) -> usize {
     let rows = 2 * (vectors + 1) + vectors + (KEYS_IN_VECTORS + 1);
     (TILE * rows * WIDTH + TILE * COLUMNS) * size_of::<f32>()
@@ -103,7 +103,7 @@ pub(super) fn attend<E: Float>(
     );
     let mut end = positions;
     if comptime!(causal) {
-        // Whole tiles behind the last query are nobody's business.
+        // No query attends to the tiles behind the last query.
         end = min(positions, first_query + TILE);
     }
     let mut first_key = 0usize;
@@ -205,7 +205,7 @@ pub(super) fn attend<E: Float>(
                 }
             }
         }
-        // Nobody overwrites what somebody still reads.
+        // No unit overwrites what another one still reads.
         sync_cube();
         first_key += TILE;
     }
