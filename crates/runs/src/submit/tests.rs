@@ -70,6 +70,7 @@ fn verified(target: &str) -> VerifyRecord {
         isa_limit: None,
         prefix_cache: false,
         prefix_cache_failure: String::new(),
+        repeat_ratio: None,
     }
 }
 
