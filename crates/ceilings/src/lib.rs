@@ -60,8 +60,8 @@ impl Ceilings {
     }
 }
 
-/// Measure with this many threads, for about three seconds. Memory is read in a buffer far larger than
-/// `last_level_cache` and no larger than a quarter of what is `available` (bytes).
+/// Measure with this many threads, for about three seconds. Memory is read in a buffer far larger
+/// than `last_level_cache` and no larger than a quarter of what is `available` (bytes).
 pub fn measure(threads: usize, last_level_cache: Option<u64>, available: Option<u64>) -> Ceilings {
     let threads = threads.max(1);
     let buffer_bytes = memory::buffer_bytes(last_level_cache, available);

@@ -1,5 +1,5 @@
 //! What a run's files name, checked once: ids that may stand in a path, and nothing that the
-//! plan doesn't have. Whoever reads a loaded run looks things up without asking again.
+//! plan doesn't have. Code that reads a loaded run looks things up without checking again.
 
 use super::{LaunchLog, Run};
 use crate::error::{DataError, check_id};

@@ -28,7 +28,7 @@ pub fn claim_stdout() -> io::Result<File> {
 ///
 /// `PR_SET_PDEATHSIG` would do it on Linux, but it fires when the *thread* that
 /// started us ends, which a harness may well do in good health. A pipe without
-/// readers reports an error to `poll` whoever closed it; a terminal or a file
+/// readers reports an error to `poll`, no matter who closed it; a terminal or a file
 /// never does. The thread sleeps in the kernel and costs nothing.
 pub fn exit_when_unheard(stream: &File) {
     let Ok(watched) = stream.as_fd().try_clone_to_owned() else {
