@@ -293,7 +293,7 @@ impl Site {
         path: &str,
         figures: impl Iterator<Item = &'f Figure>,
     ) -> Result<()> {
-        let source = view::frame::source(shown, path);
+        let source = view::place::source(shown, path);
         let style = theme::chart_style(shown.input.authored);
         for figure in figures {
             let file = chart::alone::file(figure, &source, &style)

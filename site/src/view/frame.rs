@@ -4,8 +4,7 @@
 use super::instrument;
 use super::nav::Nav;
 use super::paths::{self, run_path};
-use super::{Shown, place};
-use crate::{Input, fmt};
+use crate::Input;
 use schema::run::Run;
 use serde::Serialize;
 
@@ -71,19 +70,6 @@ impl Frame {
 pub fn published(input: &Input, path: &str) -> String {
     let base = input.publishing.base_url;
     base.map_or(String::new(), |base| format!("{base}/{path}"))
-}
-
-/// Where a chart of the page at `path` comes from, for those who meet it elsewhere.
-pub fn source(shown: &Shown, path: &str) -> String {
-    let header = &shown.run.header;
-    let from = format!(
-        "LLM inference in Rust, measured. {}; run {} of {}. {}",
-        place::place(shown),
-        header.id,
-        fmt::moment(&header.started),
-        published(shown.input, path)
-    );
-    from.trim_end().to_owned()
 }
 
 fn banners(input: &Input, run: Option<&Run>) -> Vec<String> {

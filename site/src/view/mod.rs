@@ -33,6 +33,7 @@ pub mod micro;
 pub mod model_size;
 pub mod nav;
 pub mod noise;
+pub mod parity;
 pub mod paths;
 pub mod pins;
 pub mod place;

@@ -2,12 +2,12 @@
 //! the run that the site shows has a page for every scenario; the others have one page.
 
 use super::Shown;
-use super::frame::Frame;
+use super::frame::{Frame, published};
 use super::micro;
 use super::paths::{self, engine_path, run_path, scenario_path};
-use crate::Input;
 use crate::html::slug;
 use crate::words::plural;
+use crate::{Input, fmt};
 use schema::key::CaseKey;
 use schema::micro::{PlannedSuite, scenario_id};
 use schema::run::Run;
@@ -174,4 +174,17 @@ pub fn frame(input: &Input, path: &str, title: &str, about: &str) -> Frame {
     let mut frame = Frame::new(input, input.runs.first(), path, title, about);
     frame.run_id = String::new();
     frame
+}
+
+/// Where a chart of the page at `path` comes from, for those who meet it elsewhere.
+pub fn source(shown: &Shown, path: &str) -> String {
+    let header = &shown.run.header;
+    let from = format!(
+        "LLM inference in Rust, measured. {}; run {} of {}. {}",
+        place(shown),
+        header.id,
+        fmt::moment(&header.started),
+        published(shown.input, path)
+    );
+    from.trim_end().to_owned()
 }

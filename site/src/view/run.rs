@@ -1,19 +1,18 @@
 //! A run's page: everything needed to judge it, check it and do it again.
 
-use super::cells::{status_words, swatch};
+use super::cells::status_words;
 use super::data::{Download, DownloadRow};
 use super::disturbances::Disturbances;
-use super::engine::verified_scope;
 use super::frame::Frame;
 use super::gpus::{self, Gpus};
 use super::instrument::{InstrumentError, capacities};
 use super::paths::run_path;
-use super::{Shown, coverage, disturbances, noise, pins};
+use super::{Shown, coverage, disturbances, noise, parity, pins};
 use crate::chart::Figure;
 use crate::fmt;
 use crate::words::plural;
 use schema::launch_log::LaunchLog;
-use schema::record::{CheckRecord, Status};
+use schema::record::Status;
 use serde::Serialize;
 use stats::alone::alone;
 use stats::analysis::{Exceeded, MetricId};
@@ -31,8 +30,8 @@ pub struct RunPage {
     environment: String,
     facts: Vec<(String, String)>,
     hashes: Vec<HashTable>,
-    parity: Vec<ParityRow>,
-    checks: Vec<CheckRow>,
+    parity: Vec<parity::ParityRow>,
+    checks: Vec<parity::CheckRow>,
     coverage: Figure,
     lag: Vec<(String, String)>,
     disturbances: Disturbances,
@@ -54,35 +53,6 @@ struct HashTable {
     title: &'static str,
     what: &'static str,
     rows: Vec<(String, String)>,
-}
-
-#[derive(Serialize)]
-struct ParityRow {
-    swatch: String,
-    target: String,
-    ok: bool,
-    scope: String,
-    kl: String,
-    limit: String,
-    argmax: String,
-    batches: String,
-    checked: String,
-    wrong: bool,
-    gap: String,
-    reason: String,
-}
-
-#[derive(Serialize)]
-struct CheckRow {
-    target: String,
-    scenario: String,
-    case: String,
-    equal: String,
-    rescored: String,
-    wrong: String,
-    unchecked: String,
-    gap: String,
-    method: String,
 }
 
 #[derive(Serialize)]
@@ -129,8 +99,8 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
             table("Model files", "File", &provenance.model_files),
             table("Lock files", "File", &provenance.lockfiles),
         ],
-        parity: parity(shown),
-        checks: checks(shown),
+        parity: parity::rows(shown),
+        checks: parity::checks(shown),
         coverage: coverage::map(shown),
         lag: disturbances::largest(shown, MetricId::ReportLagNs),
         disturbances: disturbances::view(shown),
@@ -148,7 +118,6 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
     }
 }
 
-/// Why no share of a limit is given.
 /// What each target took alone ÷ in turns for the same work.
 fn alone_rows(shown: &Shown) -> Vec<(String, String)> {
     let all = alone(&shown.run.header.plan.scenarios, &shown.analysis.cells);
@@ -162,6 +131,7 @@ fn alone_rows(shown: &Shown) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Why no share of a limit is given.
 fn exceeded(limit: &Exceeded) -> String {
     let title = limit.metric.describe().title;
     format!(
@@ -255,105 +225,6 @@ fn reproduce(revision: Option<&str>, command: &str) -> String {
         Some(revision) => format!("git checkout {}\n{command}", quote(revision)),
         None => command.to_owned(),
     }
-}
-
-fn parity(shown: &Shown) -> Vec<ParityRow> {
-    shown
-        .targets()
-        .iter()
-        .map(|target| {
-            let record = shown.run.verify.get(&target.id);
-            let checks = || {
-                let all = shown.run.checks.values();
-                all.filter(|check| check.target == target.id)
-            };
-            let limit = shown
-                .input
-                .parity
-                .and_then(|limits| limits.precision.get(&target.precision));
-            let wrong: u64 = checks().map(|check| check.wrong).sum();
-            let gap = checks().map(|check| check.gap_nats_max).fold(0.0, f64::max);
-            ParityRow {
-                swatch: swatch(shown, &target.id),
-                target: target.id.clone(),
-                ok: record.is_some_and(|record| record.status == Status::Ok),
-                scope: record.map_or("not verified".into(), verified_scope),
-                kl: record
-                    .and_then(|record| record.kl_nats)
-                    .map_or(fmt::NONE.into(), nats),
-                limit: limit.map_or(fmt::NONE.into(), |limit| nats(limit.kl_nats_max)),
-                argmax: record
-                    .and_then(|record| record.argmax_agreement)
-                    .map_or(fmt::NONE.into(), fmt::percent),
-                batches: match record {
-                    Some(record) if !record.batches.is_empty() => record
-                        .batches
-                        .iter()
-                        .map(u32::to_string)
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                    _ => fmt::NONE.into(),
-                },
-                checked: if checks().next().is_none() {
-                    "none checked".into()
-                } else {
-                    sums(checks())
-                },
-                wrong: wrong > 0,
-                gap: if checks().next().is_none() {
-                    fmt::NONE.into()
-                } else {
-                    nats(gap)
-                },
-                reason: record
-                    .map(|record| record.reason.clone())
-                    .unwrap_or_default(),
-            }
-        })
-        .collect()
-}
-
-fn sums<'a>(checks: impl Iterator<Item = &'a CheckRecord>) -> String {
-    let (mut equal, mut rescored, mut wrong, mut unchecked) = (0, 0, 0, 0);
-    for check in checks {
-        equal += check.equal;
-        rescored += check.rescored;
-        wrong += check.wrong;
-        unchecked += check.unchecked;
-    }
-    format!(
-        "{} equal, {} within the tie width, {} wrong, {} unchecked",
-        fmt::count(equal),
-        fmt::count(rescored),
-        fmt::count(wrong),
-        fmt::count(unchecked)
-    )
-}
-
-fn nats(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return if value == 0.0 {
-            "0".into()
-        } else {
-            fmt::NONE.into()
-        };
-    }
-    format!("{value:.1e}").replace('-', "−")
-}
-
-fn checks(shown: &Shown) -> Vec<CheckRow> {
-    let row = |check: &CheckRecord| CheckRow {
-        target: check.target.clone(),
-        scenario: check.scenario.clone(),
-        case: check.case.clone(),
-        equal: fmt::count(check.equal),
-        rescored: fmt::count(check.rescored),
-        wrong: fmt::count(check.wrong),
-        unchecked: fmt::count(check.unchecked),
-        gap: nats(check.gap_nats_max),
-        method: check.method.clone(),
-    };
-    shown.run.checks.values().map(row).collect()
 }
 
 /// The command line of every target: its first launch's, with what its library was kept to.

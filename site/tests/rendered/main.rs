@@ -12,4 +12,5 @@ mod pages;
 mod report;
 mod run_page;
 mod several;
+mod whole_site;
 mod words;

@@ -1,0 +1,141 @@
+//! On a run's page: did all targets do the same work? What the gate found of each, and what became
+//! of its timed outputs.
+
+use super::Shown;
+use super::cells::swatch;
+use super::engine::verified_scope;
+use crate::fmt;
+use schema::record::{CheckRecord, Status};
+use serde::Serialize;
+
+/// What the gate found of a target.
+#[derive(Serialize)]
+pub struct ParityRow {
+    swatch: String,
+    target: String,
+    ok: bool,
+    scope: String,
+    kl: String,
+    limit: String,
+    argmax: String,
+    batches: String,
+    checked: String,
+    wrong: bool,
+    gap: String,
+    reason: String,
+}
+
+/// What the reference says of a cell's outputs.
+#[derive(Serialize)]
+pub struct CheckRow {
+    target: String,
+    scenario: String,
+    case: String,
+    equal: String,
+    rescored: String,
+    wrong: String,
+    unchecked: String,
+    gap: String,
+    method: String,
+}
+
+/// Of every target.
+pub fn rows(shown: &Shown) -> Vec<ParityRow> {
+    shown
+        .targets()
+        .iter()
+        .map(|target| {
+            let record = shown.run.verify.get(&target.id);
+            let checks = || {
+                let all = shown.run.checks.values();
+                all.filter(|check| check.target == target.id)
+            };
+            let limit = shown
+                .input
+                .parity
+                .and_then(|limits| limits.precision.get(&target.precision));
+            let wrong: u64 = checks().map(|check| check.wrong).sum();
+            let gap = checks().map(|check| check.gap_nats_max).fold(0.0, f64::max);
+            ParityRow {
+                swatch: swatch(shown, &target.id),
+                target: target.id.clone(),
+                ok: record.is_some_and(|record| record.status == Status::Ok),
+                scope: record.map_or("not verified".into(), verified_scope),
+                kl: record
+                    .and_then(|record| record.kl_nats)
+                    .map_or(fmt::NONE.into(), nats),
+                limit: limit.map_or(fmt::NONE.into(), |limit| nats(limit.kl_nats_max)),
+                argmax: record
+                    .and_then(|record| record.argmax_agreement)
+                    .map_or(fmt::NONE.into(), fmt::percent),
+                batches: match record {
+                    Some(record) if !record.batches.is_empty() => record
+                        .batches
+                        .iter()
+                        .map(u32::to_string)
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                    _ => fmt::NONE.into(),
+                },
+                checked: if checks().next().is_none() {
+                    "none checked".into()
+                } else {
+                    sums(checks())
+                },
+                wrong: wrong > 0,
+                gap: if checks().next().is_none() {
+                    fmt::NONE.into()
+                } else {
+                    nats(gap)
+                },
+                reason: record
+                    .map(|record| record.reason.clone())
+                    .unwrap_or_default(),
+            }
+        })
+        .collect()
+}
+
+fn sums<'a>(checks: impl Iterator<Item = &'a CheckRecord>) -> String {
+    let (mut equal, mut rescored, mut wrong, mut unchecked) = (0, 0, 0, 0);
+    for check in checks {
+        equal += check.equal;
+        rescored += check.rescored;
+        wrong += check.wrong;
+        unchecked += check.unchecked;
+    }
+    format!(
+        "{} equal, {} within the tie width, {} wrong, {} unchecked",
+        fmt::count(equal),
+        fmt::count(rescored),
+        fmt::count(wrong),
+        fmt::count(unchecked)
+    )
+}
+
+fn nats(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 {
+            "0".into()
+        } else {
+            fmt::NONE.into()
+        };
+    }
+    format!("{value:.1e}").replace('-', "−")
+}
+
+/// Of every cell whose outputs were checked.
+pub fn checks(shown: &Shown) -> Vec<CheckRow> {
+    let row = |check: &CheckRecord| CheckRow {
+        target: check.target.clone(),
+        scenario: check.scenario.clone(),
+        case: check.case.clone(),
+        equal: fmt::count(check.equal),
+        rescored: fmt::count(check.rescored),
+        wrong: fmt::count(check.wrong),
+        unchecked: fmt::count(check.unchecked),
+        gap: nats(check.gap_nats_max),
+        method: check.method.clone(),
+    };
+    shown.run.checks.values().map(row).collect()
+}

@@ -1,0 +1,109 @@
+//! What holds for the site as a whole: its five destinations, search and feed; and what is known of
+//! engines beyond what a run measures.
+
+use crate::common::{run, world};
+
+#[test]
+fn what_is_known_of_an_engine_beyond_speed_stands_with_its_source() {
+    let pages = site::render(&world(vec![run("cpu", 5, 22)]).input()).expect("renders");
+    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let page = text("engine/candle.html");
+    assert!(page.contains("It brings no server (synthetic)."));
+    assert!(page.contains("href=\"https://example.org/\""));
+    assert!(page.contains("candle-core: first 0.1.0 of 2023-08-10, newest 0.11.1"));
+    let all = text("engines.html");
+    assert!(all.contains("0.11.1, 2026-01-01") && all.contains("2026-01-02"));
+    assert!(all.contains("href=\"https://prices.example/\""));
+    assert!(all.contains("1.0.0, 2025-12-31") && all.contains("No adapter is written."));
+    assert!(!text("engine/burn.html").contains("Beyond speed"));
+    let pair = text("compare/candle.cpu.f32.html");
+    assert!(
+        pair.contains("Measured: version 0.0.0-synthetic."),
+        "{pair}"
+    );
+}
+
+#[test]
+fn how_old_a_version_was_on_the_day_of_the_run_stands_beside_it() {
+    let mut run = run("cpu", 5, 22);
+    run.header.started = "2026-01-24T03:04:05Z".into();
+    for log in &mut run.launches {
+        if let Some(ready) = &mut log.ready
+            && log.launch.target.starts_with("candle.")
+        {
+            ready.version = "0.11.1 (synthetic)".into();
+        }
+    }
+    let pages = site::render(&world(vec![run]).input()).expect("renders");
+    let text = |path: &str| String::from_utf8(pages[path].clone()).unwrap();
+    let words = "0.11.1 of 2026-01-01, 23 days old on the day of the run";
+    assert!(text("engine/candle.html").contains(&format!("Measured here: {words}.")));
+    assert!(text("compare/candle.cpu.f32.html").contains(&format!("Measured: version {words}.")));
+    assert!(text("engines.html").contains(&format!("<td>{words}</td>")));
+    let other = text("compare/lmrs.cpu.q8_0.html");
+    assert!(
+        other.contains(&format!("; version {words}</span>")),
+        "{other}"
+    );
+}
+
+#[test]
+fn every_page_belongs_to_one_of_five_destinations() {
+    let pages = site::render(&world(vec![run("cpu", 5, 22)]).input()).expect("renders");
+    for (path, bytes) in &pages {
+        if !path.ends_with(".html") {
+            continue;
+        }
+        let html = String::from_utf8_lossy(bytes);
+        let (_, rest) = html.split_once("<nav aria-label=\"Site\">").expect(path);
+        let (top, _) = rest.split_once("</nav>").expect(path);
+        assert_eq!(top.matches("<li>").count(), 5, "{path}");
+        assert_eq!(top.matches("aria-current").count(), 1, "{path}: {top}");
+    }
+}
+
+#[test]
+fn whatever_can_be_looked_for_stands_in_one_table() {
+    let pages = site::render(&world(vec![run("cpu", 5, 22)]).input()).expect("renders");
+    let search = String::from_utf8_lossy(&pages["search.html"]);
+    for kind in [
+        "comparison",
+        "scenario",
+        "case",
+        "engine",
+        "target",
+        "page",
+        "metric",
+        "term",
+    ] {
+        assert!(search.contains(&format!("<td>{kind}</td>")), "{kind}");
+    }
+    let pair = "<a href=\"compare/lmrs.cpu.q8_0.html#pytorch.cpu.f32\">lmrs.cpu.q8_0 against pytorch.cpu.f32</a>";
+    assert!(search.contains(pair));
+    for (path, bytes) in &pages {
+        let html = String::from_utf8_lossy(bytes);
+        assert!(
+            !path.ends_with(".html") || html.contains("search.html\">Search</a>"),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn a_published_site_has_a_feed_of_its_runs() {
+    let world = world(vec![run("cpu", 5, 5), run("smoke", 1, 5)]);
+    let mut input = world.input();
+    let plain = site::render(&input).expect("renders");
+    assert!(
+        !plain.contains_key("feed.xml"),
+        "its links would lead nowhere"
+    );
+    input.publishing.base_url = Some("https://a.example/b");
+    let pages = site::render(&input).expect("renders");
+    let feed = String::from_utf8_lossy(&pages["feed.xml"]);
+    assert_eq!(feed.matches("<entry>").count(), 2);
+    assert!(
+        feed.contains("<link href=\"https://a.example/b/run/"),
+        "{feed}"
+    );
+}
