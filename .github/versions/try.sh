@@ -14,9 +14,11 @@ finish() {
 }
 
 give_up() {
-    printf 'Nothing is proposed: %s\n\n```\n' "$1" >>"$verdict"
-    tail -n 20 said.txt >>"$verdict"
-    printf '```\n' >>"$verdict"
+    {
+        printf 'Nothing is proposed: %s\n\n```\n' "$1"
+        tail -n 20 said.txt
+        printf '```\n'
+    } >>"$verdict"
     finish
 }
 
