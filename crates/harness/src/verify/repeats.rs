@@ -1,8 +1,8 @@
 //! Prompts asked twice: a target that is told to keep nothing has to compute them twice.
 //!
 //! A table of answers, or a cache of prompts that nobody asked for, answers without the work that is
-//! timed. The longest of the usual prompts, with all but its first token turned round by some places,
-//! gives new prompts of one length. Each is asked for one token, and again after another one, and both
+//! timed. The shortest of the usual prompts that takes long enough to be timed, with all but its first
+//! token turned round by some places, gives new prompts of one length. Each is asked for one token, and again after another one, and both
 //! are timed by the harness's own clock; the median over three prompts counts. Three rounds must say the
 //! same before a target fails: a busy machine seldom slows the first requests alone, over and over.
 //!
@@ -37,13 +37,13 @@ pub(super) fn ratio(
         tokens >= TOKENS_MIN && prompt.context_tokens() <= verified_positions && !prompt.is_far()
     };
     let asked = question.golden.prompts.iter().filter(is_asked);
-    let Some(longest) = asked.max_by_key(|prompt| prompt.prompt_ids.len()) else {
+    let Some(shortest) = asked.min_by_key(|prompt| prompt.prompt_ids.len()) else {
         return Ok(None);
     };
     let mut found = None;
     for round in 0..ROUNDS {
         let places = (1..=PROMPTS).map(|prompt| round * PROMPTS + prompt);
-        let prompts = places.map(|places| turned(&longest.prompt_ids, places));
+        let prompts = places.map(|places| turned(&shortest.prompt_ids, places));
         let ratio = ask_twice(session, &prompts.collect::<Vec<_>>())?;
         found = Some(ratio);
         if failure(ratio).is_none() {

@@ -126,12 +126,16 @@ impl<'a> Stage<'a> {
                 named.join(", ")
             ));
         }
-        if let Some(download) = downloads.first() {
-            lines.push_str(&format!(
-                "To be downloaded meanwhile, some GB: what {} needs\n",
-                download.id
-            ));
-        }
+        let mut ids: Vec<&str> = downloads.iter().map(|job| job.id.as_str()).collect();
+        ids.sort_unstable();
+        let who = match ids.split_last() {
+            None => return lines,
+            Some((only, [])) => format!("{only} needs"),
+            Some((last, others)) => format!("{} and {last} need", others.join(", ")),
+        };
+        lines.push_str(&format!(
+            "To be downloaded meanwhile, some GB: what {who}\n"
+        ));
         lines
     }
 

@@ -1,8 +1,10 @@
 //! What a run must be so that others may publish it, one function a check. They read the record
 //! and what is derived from it; none of them runs anything.
 
+use crate::shard::plan_sha256;
 use anyhow::Result;
 use base::text::line;
+use schema::key::CellKey;
 use schema::profile::{INVOCATIONS_MIN, SAMPLES_MIN};
 use schema::record::Status;
 use schema::run::Run;
@@ -54,6 +56,7 @@ pub(super) fn checks(run: &Run, cells: &[Cell], packed_bytes: u64) -> Vec<Check>
         Check::new("whole", whole(run, cells)),
         Check::new("checkout", checkout(run)),
         Check::new("gate", gate(run)),
+        Check::new("outputs", outputs(run)),
         Check::new("samples", samples(cells)),
         Check::new("canary", canary(cells)),
         Check::new("size", size(packed_bytes)),
@@ -79,8 +82,15 @@ fn whole(run: &Run, cells: &[Cell]) -> Result<String, String> {
             "run.json: this is shard {shard} of a plan: submit what `cargo xtask merge` makes of all shards"
         ));
     }
-    let missing = cells.iter().filter(|cell| cell.status == Status::NotRun);
-    match named(missing) {
+    if plan_sha256(&header.plan).ok().as_deref() != Some(header.plan_sha256.as_str()) {
+        return Err(
+            "run.json: the plan is not the one that its hash is of, so it was changed after the run began: take the file as the run wrote it".into(),
+        );
+    }
+    let suites = stats::micro::analyse(run);
+    let of_suites = suites.iter().flat_map(|suite| &suite.cells);
+    let all = cells.iter().chain(of_suites);
+    match named(all.filter(|cell| cell.status == Status::NotRun)) {
         None => Ok(format!(
             "{}, none left to run",
             plural(cells.len() as u64, "cell", "cells")
@@ -153,6 +163,36 @@ fn gate(run: &Run) -> Result<String, String> {
     Err(format!(
         "verify.jsonl: {list}: `cargo xtask verify` shows what differs; measure anew without them, or with the fault mended"
     ))
+}
+
+/// The reference has judged every timed output; which ones it rejected is the cell's business.
+fn outputs(run: &Run) -> Result<String, String> {
+    let mut judged = 0;
+    let mut failures = BTreeSet::new();
+    for log in &run.launches {
+        for request in log.requests.iter().filter(|request| !request.warmup) {
+            let key = CellKey {
+                target: log.launch.target.clone(),
+                scenario: log.launch.scenario.clone(),
+                case: request.case.clone(),
+            };
+            match run.checks.get(&key) {
+                Some(check) if check.unchecked == 0 => judged += 1,
+                _ => drop(failures.insert(key.to_string())),
+            }
+        }
+    }
+    let failures: Vec<String> = failures.into_iter().collect();
+    match listed(&failures, ", ") {
+        None => Ok(format!(
+            "{} judged by the reference",
+            plural(judged, "timed output", "timed outputs")
+        )),
+        Some(list) => Err(format!(
+            "check.jsonl: {list}: outputs that the reference has not judged: `cargo xtask bench --resume {}` judges them where the reference can be run",
+            run.header.id
+        )),
+    }
 }
 
 fn measured(cells: &[Cell]) -> impl Iterator<Item = &Cell> {

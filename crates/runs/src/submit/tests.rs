@@ -6,7 +6,7 @@ use schema::launch_log::LaunchLog;
 use schema::origin::{Origin, Source};
 use schema::plan::Plan;
 use schema::provenance::Provenance;
-use schema::record::{LaunchRecord, RequestRecord, Status, VerifyRecord};
+use schema::record::{CheckRecord, LaunchRecord, RequestRecord, Status, VerifyRecord};
 use schema::run::{FORMAT, RunHeader};
 use stats::analysis::Cell;
 use std::collections::BTreeMap;
@@ -83,19 +83,35 @@ fn clean() -> Provenance {
     }
 }
 
+fn checked() -> CheckRecord {
+    CheckRecord {
+        target: "t".into(),
+        scenario: "s".into(),
+        case: "p10".into(),
+        equal: 1,
+        rescored: 0,
+        wrong: 0,
+        unchecked: 0,
+        tie_width_nats: 0.1,
+        gap_nats_max: 0.0,
+        method: String::new(),
+    }
+}
+
 /// One that passes.
 fn run() -> Run {
+    let plan = Plan {
+        publishable: true,
+        ..harness::plan::example::plan()
+    };
     Run {
         header: RunHeader {
             format: FORMAT,
             id: ID.into(),
             started: "2026-01-01T00:00:00Z".into(),
             argv: vec![],
-            plan_sha256: String::new(),
-            plan: Plan {
-                publishable: true,
-                ..harness::plan::example::plan()
-            },
+            plan_sha256: crate::shard::plan_sha256(&plan).unwrap(),
+            plan,
             provenance: clean(),
             origin: Origin::default(),
         },
@@ -108,7 +124,7 @@ fn run() -> Run {
         budget: None,
         capacities: vec![],
         calibration: None,
-        checks: BTreeMap::new(),
+        checks: BTreeMap::from([(checked().key(), checked())]),
         kernels: vec![],
         micro: vec![],
     }
@@ -155,6 +171,7 @@ fn a_run_that_may_be_published_passes_every_check() {
             "ok  whole     2 cells, none left to run",
             "ok  checkout  clean, at revision 0123456789ab",
             "ok  gate      1 target timed, all verified",
+            "ok  outputs   1 timed output judged by the reference",
             "ok  samples   at least 100 requests over 5 launches in each of 1 cell",
             "ok  canary    it looked beside every launch",
             "ok  size      3.7 MB packed",
@@ -168,11 +185,33 @@ type Fault = fn(&mut Run, &mut Vec<Cell>);
 
 #[test]
 fn each_fault_fails_its_own_check_and_says_what_to_do() {
-    let faults: [(Fault, &str, &str); 11] = [
+    let faults: [(Fault, &str, &str); 14] = [
         (
-            |run, _| run.header.plan.publishable = false,
+            |run, _| {
+                run.header.plan.publishable = false;
+                run.header.plan_sha256 = crate::shard::plan_sha256(&run.header.plan).unwrap();
+            },
             "profile",
             "cargo xtask list profiles",
+        ),
+        (
+            |run, _| run.header.plan.matters_percent = 10.0,
+            "whole",
+            "the plan is not the one that its hash is of",
+        ),
+        (
+            |run, _| run.checks.clear(),
+            "outputs",
+            "check.jsonl: t s/p10: outputs that the reference has not judged",
+        ),
+        (
+            |run, _| {
+                run.checks
+                    .values_mut()
+                    .for_each(|check| check.unchecked = 1)
+            },
+            "outputs",
+            "--resume 2026",
         ),
         (
             |run, _| run.header.origin.shard = "1/2".parse().ok(),
