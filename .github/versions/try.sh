@@ -25,6 +25,8 @@ give_up() {
 # 3: done, but a target failed, which is in the record.
 measure() {
     local status=0
+    # A program that can't be built would be recorded as unavailable, which is no failure of a run.
+    cargo xtask build "$ENGINE" >said.txt 2>&1 || return 1
     cargo xtask bench --engines "$ENGINE" --profile cpu --scenarios single_request "$@" \
         >said.txt 2>&1 || status=$?
     test "$status" -eq 0 || test "$status" -eq 3

@@ -157,7 +157,9 @@ def update_python(pin: Pin, to: str) -> None:
         sys.exit(f"{lock}: its header does not say how it is made")
     options = ["--generate-hashes", "--universal", "--no-header", "--quiet"]
     with tempfile.TemporaryDirectory() as made:
+        # Beside the old pins, so that nothing else moves.
         new = Path(made) / lock.name
+        new.write_text(lock.read_text())
         command = ["uv", "pip", "compile", *options, "--python-version", oldest[1]]
         command += [wanted.name, "--output-file", str(new)]
         subprocess.run(command, cwd=pin.directory, check=True)
@@ -188,6 +190,7 @@ def update_cargo(pin: Pin, to: str) -> None:
     for source in (ROOT / "engines" / pin.engine).rglob("*.rs"):
         text = source.read_text()
         said = text.replace(f'"{pin.package} {pin.version}"', f'"{pin.package} {to}"')
+        said = said.replace(f'VERSION: &str = "{pin.version}"', f'VERSION: &str = "{to}"')
         if said != text:
             source.write_text(said)
     # Whatever else could move stays.

@@ -117,7 +117,7 @@ impl Ecdf {
         key::draw(&mut svg, &entries, RIGHT, TOP + 8.0, bottom);
         let hidden = self.series.len() - shown;
         let reading = format!(
-            "Each line is the pooled samples of one target; markers are p50, p90 and p99, the last two only where enough requests lie beyond them and their interval is known. Further left is better.{} The shape describes, it decides nothing: samples of one invocation are not independent.{}",
+            "Each line is the pooled samples of one target; markers are p50, p90 and p99, the last two only where enough requests lie beyond them and their interval is known. Further left is better.{} The shape describes, it decides nothing: samples of one launch are not independent.{}",
             match axes.x.scale.kind {
                 Kind::Linear => " The horizontal axis does not start at zero.",
                 Kind::Log => " The horizontal axis is logarithmic.",

@@ -186,7 +186,7 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
         return Some(answer);
     }
     if shown.undecided(&scenario.case_key(case)) {
-        answer.certainty = "too few invocations to rank".into();
+        answer.certainty = "too few launches to rank".into();
         return Some(answer);
     }
     let against = |target: &str, role| shown.comparison(&scenario.cell_key(case, target), role);

@@ -121,7 +121,7 @@ pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
             let c = comparison;
             (undecided(c.ratio, c.ci95, c.blocks, c.matters), "even")
         }
-        Verdict::Unknown => ("too few invocations to say".into(), "even"),
+        Verdict::Unknown => ("too few launches to say".into(), "even"),
     }
 }
 

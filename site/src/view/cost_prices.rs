@@ -70,8 +70,8 @@ impl Machine {
             Kind::Cpu => ", an instance type with this processor and as many CPUs",
         };
         format!(
-            "A price takes {device}{size}, and what that costs by the hour, in which region, with \
-             the page and the day that it was read."
+            "To apply a price, the table needs {device}{size}, its price by the hour and region, and the page and \
+             day that it was read."
         )
     }
 

@@ -165,7 +165,7 @@ fn steadiness(found: &Steadiness) -> String {
     };
     let limit = 100.0 * REPRODUCIBLE_MAX;
     let machine = match found.seen {
-        0 => "nobody looked whether the machine was equally fast beside each".to_owned(),
+        0 => "the machine’s speed was not measured beside them".to_owned(),
         seen => format!(
             "in {} of {} beside which the harness did its known work, the machine was slower than \
              in the rest of the run",

@@ -136,7 +136,7 @@ fn one_invocation_gives_no_interval_no_rank_and_no_leader() {
     assert!(index.contains("Nothing can be ranked yet"));
     assert!(!index.contains("rank 1"));
     let scenario = std::str::from_utf8(&pages["scenario/single_request.html"]).unwrap();
-    assert!(scenario.contains("too few invocations to say"));
+    assert!(scenario.contains("too few launches to say"));
 }
 
 #[test]

@@ -231,7 +231,7 @@ fn a_price_counts_only_for_the_machine_that_was_measured() {
         text.contains("output tokens a core-hour, the most of"),
         "{text}"
     );
-    assert!(text.contains("A price takes the model of its device"));
+    assert!(text.contains("the table needs the model of its device"));
     assert!(!text.contains("an hour, a million output tokens cost"));
     assert!(!text.contains("If the price or the load is another"));
     let pages = render(&other);
