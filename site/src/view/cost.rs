@@ -191,7 +191,8 @@ fn rests_on(machine: &Machine, priced: Option<(&Offer, f64)>, prices: Option<&Pr
              whether they were at work or not"
         ),
     };
-    let own = "The columns in dollars need a price: where scripts run, yours can be typed in below.";
+    let own =
+        "The columns in dollars need a price: where scripts run, yours can be typed in below.";
     match (priced, prices) {
         (Some((offer, price)), _) => format!(
             "Measured on {words}. {} asks {} an hour for this device ({}, {}); the price is the \
