@@ -73,7 +73,7 @@ fn a_run_is_checked_packed_and_proposed() {
     assert_eq!(std::fs::read(&packed).expect("it is there"), bytes);
     let report: Value = serde_json::from_str(&said).expect("it is JSON");
     assert_eq!(report["passes"], true);
-    assert_eq!(report["checks"].as_array().map(Vec::len), Some(7));
+    assert_eq!(report["checks"].as_array().map(Vec::len), Some(8));
     assert_eq!(report["proposal"]["branch"], format!("results/{WATCHED}"));
 }
 
