@@ -10,24 +10,22 @@ Run by the harness, or by hand:
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 # The runtime that the engines in Python share lies there; what lies here comes first.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
+from build_facts import environment, version_of
 from engine import Engine, EngineError, Hello, Load, Loaded, Opinion
 from id_tokenizer import IdTokenizer
 from model_files import read_json
 from protocol import main
-from weights import GGUF, Weights, read_weights
+from weights import decode_bytes
 
 LOCK = Path(__file__).with_name("requirements.lock")
 # A prompt is a message of a chat, and nothing is put around it.
@@ -54,11 +52,8 @@ class MistralRs(Engine):
         """The version as pip knows it: importing the wheel takes a while."""
         return Hello(
             engine="mistralrs-wheel",
-            version=version(),
-            build={
-                "python": f"{platform.python_implementation()} {platform.python_version()}",
-                "lock_sha256": hashlib.sha256(LOCK.read_bytes()).hexdigest(),
-            },
+            version=version_of("mistralrs"),
+            build=environment(LOCK),
             capabilities={
                 "batching": "none",
                 "score": True,
@@ -80,7 +75,7 @@ class MistralRs(Engine):
         is_gguf, quantise = RUNS[load.variant, load.precision]
         directory = Path(load.model_dir)
         config = read_json(directory / "config.json")
-        weights = read_weights(directory, load.weights, is_gguf, quantise is not None)
+        weight_bytes = decode_bytes(directory, load.weights, is_gguf, quantise is not None)
         tokenizer = IdTokenizer.of_model(directory / "tokenizer.json")
         # Read when they are first used. Keys and values in f16 are not what f32 means.
         os.environ["RAYON_NUM_THREADS"] = str(load.threads)
@@ -91,7 +86,7 @@ class MistralRs(Engine):
             paths = Path(made)
             tokenizer.write(paths / "tokenizer.json")
             (paths / "template.jinja").write_text(TEMPLATE)
-            which = select(mistralrs, directory, load.weights, weights, paths / "tokenizer.json")
+            which = select(mistralrs, directory / load.weights, paths / "tokenizer.json")
             runner = mistralrs.Runner(
                 which,
                 max_seqs=1,
@@ -101,7 +96,7 @@ class MistralRs(Engine):
                 in_situ_quant=quantise,
             )
         loaded = Loaded(
-            weight_bytes=weights.decode_bytes,
+            weight_bytes=weight_bytes,
             kv_bytes_per_token=kv_bytes_per_token(config, load.precision),
             runtime={},
         )
@@ -181,17 +176,18 @@ def import_mistralrs() -> Any:
     return mistralrs
 
 
-def select(mistralrs: Any, directory: Path, file: str, weights: Weights, tokenizer: Path) -> Any:
-    """Which weights mistral.rs is to load, out of the directory alone."""
-    if weights.format == GGUF:
+def select(mistralrs: Any, weights: Path, tokenizer: Path) -> Any:
+    """Which weights mistral.rs is to load, out of their directory alone."""
+    directory = str(weights.parent)
+    if weights.suffix == ".gguf":
         return mistralrs.Which.GGUF(
-            quantized_model_id=str(directory),
-            quantized_filename=file,
-            tok_model_id=str(directory),
+            quantized_model_id=directory,
+            quantized_filename=weights.name,
+            tok_model_id=directory,
             tokenizer_json=str(tokenizer),
         )
     return mistralrs.Which.Plain(
-        model_id=str(directory),
+        model_id=directory,
         tokenizer_json=str(tokenizer),
         dtype=mistralrs.ModelDType.F32,
     )
@@ -226,14 +222,6 @@ def notes(load: Load) -> list[str]:
     if load.variant == "isq":
         said.append("Quantised in place from safetensors while loading (ISQ).")
     return said
-
-
-def version() -> str:
-    """The installed version."""
-    try:
-        return metadata.version("mistralrs")
-    except metadata.PackageNotFoundError:
-        return "absent"
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ from typing import Any
 
 import bench
 import gguf
-from engine import EngineError, Load
+from engine import EngineError
+from fixtures import load_of
 from id_tokenizer import IdTokenizer
-from weights import read_weights
+from weights import decode_bytes
 
 CONFIG = {
     "model_type": "llama",
@@ -33,21 +34,6 @@ CONFIG = {
 }
 MODELS = os.environ.get("BENCH_MODELS_DIR") or Path(__file__).resolve().parents[2] / "models"
 MODEL = Path(MODELS) / "tiny-llama"
-
-
-def load_of(model_dir: Path | str, **more: Any) -> Load:
-    fields = {
-        "model_dir": str(model_dir),
-        "weights": "model-q8_0.gguf",
-        "precision": "q8_0",
-        "backend": "cpu",
-        "variant": "",
-        "device": 0,
-        "threads": 2,
-        "max_context": 64,
-        "max_batch": 2,
-    }
-    return Load(**(fields | more))
 
 
 def string(text: str) -> bytes:
@@ -146,7 +132,7 @@ class Bytes(unittest.TestCase):
             path.write_bytes(gguf_file(tensors))
             # 34 bytes for 32 weights; the embedding is the output head too.
             tied = 4 * 34 + 32 * 34 + 32 * 4
-            self.assertEqual(read_weights(Path(dir), "model.gguf", True, False).decode_bytes, tied)
+            self.assertEqual(decode_bytes(Path(dir), "model.gguf", True, False), tied)
             path.write_bytes(gguf_file([*tensors, ("output.weight", (32, 4), 1)]))
             # f16 is held as f32, and of the embedding single rows are read.
             self.assertEqual(gguf.weight_bytes(gguf.read_tensors(path)), tied - 4 * 34 + 128 * 4)
@@ -167,7 +153,7 @@ class Bytes(unittest.TestCase):
             said = json.dumps({**header, "__metadata__": {"format": "pt"}}).encode()
             path = Path(dir) / "model.safetensors"
             path.write_bytes(struct.pack("<Q", len(said)) + said)
-            of = lambda quantised: read_weights(Path(dir), path.name, False, quantised).decode_bytes  # noqa: E731
+            of = lambda quantised: decode_bytes(Path(dir), path.name, False, quantised)  # noqa: E731
             self.assertEqual(of(False), (32 * 32 + 32 + 4 * 32) * 4)
             self.assertEqual(of(True), (32 * 32 + 4 * 32) // 32 * 34 + 32 * 4)
 

@@ -5,25 +5,16 @@ from __future__ import annotations
 import json
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
 
 import gguf
 from engine import EngineError
 from model_files import WEIGHTS, check_safetensors, read_json, shards
 
-GGUF, SAFETENSORS = "gguf", "safetensors"
 # Weights and bytes of a q8_0 block.
 Q8_0 = (32, 34)
 
 
-class Weights(NamedTuple):
-    """What there is, and what of it is read for a token."""
-
-    format: str
-    decode_bytes: int
-
-
-def read_weights(directory: Path, name: str, is_gguf: bool, quantised: bool) -> Weights:
+def decode_bytes(directory: Path, name: str, is_gguf: bool, quantised: bool) -> int:
     """Of the file `name`; `quantised`: its linear layers become q8_0 while loading."""
     path = directory / name
     if is_gguf != (path.suffix == ".gguf"):
@@ -32,7 +23,7 @@ def read_weights(directory: Path, name: str, is_gguf: bool, quantised: bool) -> 
             "unsupported", f"{path} is not {wanted}, which this precision is read from"
         )
     if is_gguf:
-        return Weights(GGUF, gguf.weight_bytes(gguf.read_tensors(path)))
+        return gguf.weight_bytes(gguf.read_tensors(path))
     index = directory / WEIGHTS[1]
     files = shards(index) if index.is_file() and not path.is_file() else [path]
     tied = read_json(directory / "config.json").get("tie_word_embeddings") is True
@@ -43,7 +34,7 @@ def read_weights(directory: Path, name: str, is_gguf: bool, quantised: bool) -> 
             linear = tensor.endswith("_proj.weight") or tensor == "lm_head.weight"
             per, size = Q8_0 if quantised and linear else (1, 4)
             total += prod(shape) // per * size if tensor != unread else 0
-    return Weights(SAFETENSORS, total)
+    return total
 
 
 def shapes(path: Path) -> dict[str, list[int]]:

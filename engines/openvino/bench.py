@@ -11,17 +11,15 @@ Run by the harness, or by hand:
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 # The runtime that the engines in Python share lies there; what lies here comes first.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
+from build_facts import environment, version_of
 from conversion import converted
 from engine import Engine, EngineError, Hello, Load, Loaded, Opinion
 from graph import keep_last_position, set_frequencies, weight_bytes
@@ -54,8 +52,7 @@ class OpenVino(Engine):
             version=versions["openvino-genai"],
             build={
                 **versions,
-                "python": f"{platform.python_implementation()} {platform.python_version()}",
-                "lock_sha256": hashlib.sha256(LOCK.read_bytes()).hexdigest(),
+                **environment(LOCK),
             },
             capabilities={
                 "batching": "static_equal_length",
@@ -163,14 +160,6 @@ def notes(precision: str) -> list[str]:
     if precision == "bf16":
         said.append("weights are read from the f16 file, because the reader takes no bf16")
     return said
-
-
-def version_of(package: str) -> str:
-    """The installed version."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "absent"
 
 
 def kv_bytes_per_token(compiled: Any, config: Config) -> int:

@@ -22,7 +22,8 @@ import bench
 import conversion
 import graph
 import model_config
-from engine import EngineError, Load
+from engine import EngineError
+from fixtures import load_of
 from session import Session
 
 CONFIG = {
@@ -41,21 +42,6 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192,
 }
-
-
-def load_of(model_dir: Path | str, **more: Any) -> Load:
-    fields = {
-        "model_dir": str(model_dir),
-        "weights": "model-q8_0.gguf",
-        "precision": "q8_0",
-        "backend": "cpu",
-        "variant": "",
-        "device": 0,
-        "threads": 2,
-        "max_context": 64,
-        "max_batch": 2,
-    }
-    return Load(**(fields | more))
 
 
 class Refusals(unittest.TestCase):

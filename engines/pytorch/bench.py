@@ -7,12 +7,10 @@ Run by the harness, or by hand: `echo '{"prompt":"Hello","model_path":"…"}' | 
 
 from __future__ import annotations
 
-import hashlib
-import platform
 import sys
 from pathlib import Path
 
-from build_facts import package_dir, torch_build, version_in
+from build_facts import environment, package_dir, torch_build, version_in
 from engine import Engine, EngineError, Hello, Load, Loaded
 from loading import (
     LOCK,
@@ -55,8 +53,7 @@ class PyTorch(Engine):
             build={
                 "torch": torch_version or "absent",
                 "transformers": version_in(transformers_dir, "__init__.py") or "absent",
-                "python": f"{platform.python_implementation()} {platform.python_version()}",
-                "lock_sha256": hashlib.sha256(cls.lock.read_bytes()).hexdigest(),
+                **environment(cls.lock),
                 **torch_build(torch_dir),
             },
             capabilities={

@@ -1,12 +1,31 @@
-"""What `hello` says of the torch that is installed. Read from its files: importing it takes
-seconds, and hello must not wait for them.
+"""What `hello` says of what is installed: of Python and an environment's packages, and of torch. It
+is read from files: importing torch takes seconds, and hello must not wait for them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import platform
 import re
+from importlib import metadata
 from pathlib import Path
+
+
+def environment(lock: Path) -> dict[str, str]:
+    """The Python that runs, and what its environment was made from."""
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "lock_sha256": hashlib.sha256(lock.read_bytes()).hexdigest(),
+    }
+
+
+def version_of(package: str) -> str:
+    """The installed version, as pip knows it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"
 
 
 def package_dir(name: str) -> Path | None:

@@ -23,6 +23,7 @@ from typing import Any
 from unittest.mock import patch
 
 import bench
+import fixtures
 import graphs
 import loading
 import model_files
@@ -59,17 +60,12 @@ PROMPTS = [[(7 * row + 3 * i) % 256 for i in range(20)] for row in range(4)]
 
 def load_of(model_dir: Path | str, **more: Any) -> Load:
     fields = {
-        "model_dir": str(model_dir),
         "weights": "model.safetensors",
         "precision": "f32",
-        "backend": "cpu",
-        "variant": "",
-        "device": 0,
-        "threads": 2,
         "max_context": 512,
         "max_batch": 4,
     }
-    return Load(**(fields | more))
+    return fixtures.load_of(model_dir, **(fields | more))
 
 
 def write_safetensors(path: Path, header: dict[str, Any], data: bytes) -> None:

@@ -225,15 +225,13 @@ fn cell(cell: &analysis::Cell) -> Cell<'_> {
 fn metric(metric: &analysis::Metric) -> Metric<'_> {
     let shape = metric.shape.as_ref();
     let percentiles = shape.into_iter().flat_map(|shape| {
-        let [p50, p90, p95, p99] = shape.intervals;
-        [
-            ("p50", Some(shape.p50), p50),
-            ("p90", shape.p90.filter(|_| p90.is_some()), p90),
-            ("p95", shape.p95.filter(|_| p95.is_some()), p95),
-            ("p99", shape.p99.filter(|_| p99.is_some()), p99),
-        ]
+        let named = ["p50", "p90", "p95", "p99"].into_iter();
+        named.zip(shape.percentiles())
     });
-    let percentiles = percentiles.filter_map(|(name, value, ci95)| Some((name, value?, ci95)));
+    let percentiles = percentiles.filter_map(|(name, found)| {
+        let (value, ci95) = found?;
+        Some((name, value, ci95))
+    });
     Metric {
         n: metric.n,
         value: metric.value,

@@ -11,7 +11,7 @@ mod tests;
 
 use crate::publish;
 use crate::results::Results;
-use crate::summary::Summary;
+use crate::summary::{Analysed, Summary};
 use anyhow::{Context, Result};
 use base::files::write_whole;
 use base::repo::Repo;
@@ -67,13 +67,12 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         }
         false => publish::pack(&files)?,
     };
-    let registry = repo.registry()?;
-    let baseline = registry.baseline_of(&run.header.plan.targets);
-    let cells = stats::analyse(&run, &repo.scenarios()?, baseline).cells;
-    let checks = checks(&run, &cells, packed.len() as u64);
+    let analysed = Analysed::of(repo, &run)?;
+    let (cells, suites) = (&analysed.analysis.cells, &analysed.suites);
+    let checks = checks(&run, cells, suites, packed.len() as u64);
     let passes = checks.iter().all(|check| check.passes);
     let proposal = match passes && !options.check_only {
-        true => Some(propose(repo, &run, &packed, &checks)?),
+        true => Some(propose(repo, &run, &analysed, &packed, &checks)?),
         false => None,
     };
     let id = run.header.id.as_str();
@@ -118,14 +117,20 @@ fn screen(id: &str, checks: &[Check]) -> String {
 }
 
 /// Pack the run and write the text of its pull request.
-fn propose(repo: &Repo, run: &Run, packed: &[u8], checks: &[Check]) -> Result<Proposal> {
+fn propose(
+    repo: &Repo,
+    run: &Run,
+    analysed: &Analysed,
+    packed: &[u8],
+    checks: &[Check],
+) -> Result<Proposal> {
     let id = &run.header.id;
     let file = repo.published_dir().join(format!("{id}{SUFFIX}"));
     publish::write(&file, packed)?;
     let dir = repo.runs_dir();
     std::fs::create_dir_all(&dir).with_context(|| format!("{} can't be made", dir.display()))?;
     let text = dir.join(format!("{id}.pull-request.md"));
-    let summary = Summary::of(repo, run)?;
+    let summary = Summary::from_records(run, analysed);
     let proposal = Proposal::of(repo, id, &file, &text);
     let written = proposal::text(run, &summary, checks, packed.len() as u64, &proposal);
     write_whole(&text, written)?;

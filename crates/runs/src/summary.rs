@@ -8,9 +8,9 @@ use schema::launch_log::LaunchLog;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use schema::run::Run;
-use schema::scenario::Scenario;
 use site::fmt;
 use stats::analysis::{Analysis, Cell, Exceeded, Role};
+use stats::micro::SuiteAnalysis;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -87,17 +87,44 @@ pub fn is_fault(status: Status) -> bool {
     )
 }
 
+/// What is derived from a run's records.
+pub(crate) struct Analysed {
+    /// Its scenarios.
+    pub(crate) analysis: Analysis,
+    /// Its micro suites.
+    pub(crate) suites: Vec<SuiteAnalysis>,
+    /// The target that ratios are against.
+    baseline: String,
+}
+
+impl Analysed {
+    /// Of a run. Fails where the checkout's registry or scenarios can't be read.
+    pub(crate) fn of(repo: &Repo, run: &Run) -> Result<Self> {
+        let baseline = repo
+            .registry()?
+            .baseline_of(&run.header.plan.targets)
+            .to_owned();
+        Ok(Self {
+            analysis: stats::analyse(run, &repo.scenarios()?, &baseline),
+            suites: stats::micro::analyse(run),
+            baseline,
+        })
+    }
+}
+
 impl Summary {
     /// Summarise a run. Fails where the checkout's registry or scenarios can't be read.
     pub fn of(repo: &Repo, run: &Run) -> Result<Self> {
-        let (registry, scenarios) = (repo.registry()?, repo.scenarios()?);
-        let baseline = registry.baseline_of(&run.header.plan.targets);
-        Ok(Self::from_records(run, &scenarios, baseline))
+        Ok(Self::from_records(run, &Analysed::of(repo, run)?))
     }
 
-    fn from_records(run: &Run, scenarios: &[Scenario], baseline: &str) -> Self {
-        let analysis = stats::analyse(run, scenarios, baseline);
-        let suites = stats::micro::analyse(run);
+    /// Summarise a run that is analysed already.
+    pub(crate) fn from_records(run: &Run, analysed: &Analysed) -> Self {
+        let Analysed {
+            analysis,
+            suites,
+            baseline,
+        } = analysed;
         let of_suites = suites.iter().flat_map(|suite| &suite.cells);
         let cells: Vec<&Cell> = analysis.cells.iter().chain(of_suites).collect();
         let measured = || cells.iter().filter(|cell| cell.status == Status::Ok);
@@ -108,7 +135,7 @@ impl Summary {
         let one_machine = run.header.origin.sources.is_empty();
         let wall_ns = covered_ns(logs().filter_map(span)).filter(|_| one_machine);
         let timed_ns = covered_ns(timed().map(|r| (r.sent_ns, r.answered_ns)));
-        let has_baseline = measured().any(|cell| cell.target == baseline);
+        let has_baseline = measured().any(|cell| cell.target == *baseline);
         Self {
             cells: (measured().count() as u64, cells.len() as u64),
             samples: timed().count() as u64
@@ -118,9 +145,9 @@ impl Summary {
             timed_share: wall_ns
                 .zip(timed_ns)
                 .map(|(wall_ns, timed_ns)| timed_ns as f64 / wall_ns as f64),
-            leads: leads(&run.header.plan.scenarios, &analysis, baseline),
+            leads: leads(&run.header.plan.scenarios, analysis, baseline),
             baseline: match has_baseline {
-                true => baseline.to_owned(),
+                true => baseline.clone(),
                 false => String::new(),
             },
             gaps: gaps(&cells),

@@ -102,6 +102,7 @@ impl Claims {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::tests::repository;
 
     const FILE: &str = r#"
         read = "2026-11-24"
@@ -117,13 +118,9 @@ mod tests {
         metric = "tpot_ns"
     "#;
 
-    fn registry() -> Registry {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        Registry::load(&root.join("engines/engines.toml")).unwrap()
-    }
-
     fn fault(text: &str) -> Option<String> {
-        toml::from_str::<Claims>(text).unwrap().fault(&registry())
+        let (_, registry) = repository();
+        toml::from_str::<Claims>(text).unwrap().fault(&registry)
     }
 
     #[test]
@@ -143,8 +140,8 @@ mod tests {
 
     #[test]
     fn the_file_of_this_repository_loads() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let all = Claims::load(&root, &registry()).unwrap();
+        let (root, registry) = repository();
+        let all = Claims::load(&root, &registry).unwrap();
         let all = all.expect("there is a file");
         for claim in &all.claims {
             assert!(all.of(&claim.engine).any(|other| other == claim));

@@ -254,6 +254,7 @@ impl Dossier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::tests::repository;
 
     const FILE: &str = r#"
         read = "2026-11-23"
@@ -268,8 +269,7 @@ mod tests {
     "#;
 
     fn fault(text: &str) -> Option<String> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let registry = Registry::load(&root.join("engines/engines.toml")).unwrap();
+        let (_, registry) = repository();
         toml::from_str::<Maturity>(text).unwrap().fault(&registry)
     }
 
@@ -325,8 +325,7 @@ mod tests {
 
     #[test]
     fn the_file_of_this_repository_loads() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let registry = Registry::load(&root.join("engines/engines.toml")).unwrap();
+        let (root, registry) = repository();
         let all = Maturity::load(&root, &registry)
             .unwrap()
             .expect("there is a file");

@@ -421,4 +421,4 @@ impl Registry {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -313,6 +313,24 @@ pub struct Shape {
     pub quantiles: Vec<f64>,
 }
 
+/// A value with its interval, where that is known.
+pub type Bounded = (f64, Option<(f64, f64)>);
+
+impl Shape {
+    /// p50, p90, p95 and p99, each with its 95 % interval. A percentile of the tail is given only
+    /// where its interval is known.
+    pub fn percentiles(&self) -> [Option<Bounded>; 4] {
+        let [p50, p90, p95, p99] = self.intervals;
+        let tail = |value: Option<f64>, ci: Option<(f64, f64)>| Some((value?, Some(ci?)));
+        [
+            Some((self.p50, p50)),
+            tail(self.p90, p90),
+            tail(self.p95, p95),
+            tail(self.p99, p99),
+        ]
+    }
+}
+
 /// One cell against another of the same scenario and case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {

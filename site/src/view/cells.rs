@@ -113,14 +113,30 @@ pub fn gap(cell: Option<&Cell>, leading: Option<MetricId>) -> Option<(&'static s
 
 /// A verdict in words, and its tone.
 pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
-    match comparison.verdict {
-        Verdict::Better => ("better".into(), "good"),
-        Verdict::Worse => ("worse".into(), "bad"),
-        Verdict::Equal => (equal(comparison.ci95), "even"),
-        Verdict::Undecided => {
-            let c = comparison;
-            (undecided(c.ratio, c.ci95, c.blocks, c.matters), "even")
-        }
+    let c = comparison;
+    verdict_between(
+        c.verdict,
+        ("better", "worse"),
+        (c.ratio, c.ci95),
+        c.blocks,
+        c.matters,
+    )
+}
+
+/// The same of any two cells: what one is where it is `better` or `worse` than the other, their ratio
+/// with its interval, the blocks that it is of, and the smallest ratio that matters.
+pub fn verdict_between(
+    verdict: Verdict,
+    (better, worse): (&str, &str),
+    (ratio, ci95): (f64, Option<(f64, f64)>),
+    blocks: usize,
+    matters: f64,
+) -> (String, &'static str) {
+    match verdict {
+        Verdict::Better => (better.into(), "good"),
+        Verdict::Worse => (worse.into(), "bad"),
+        Verdict::Equal => (equal(ci95), "even"),
+        Verdict::Undecided => (undecided(ratio, ci95, blocks, matters), "even"),
         Verdict::Unknown => ("too few launches to say".into(), "even"),
     }
 }
@@ -128,7 +144,7 @@ pub fn verdict(comparison: &Comparison) -> (String, &'static str) {
 const NO_DIFFERENCE: &str = "no detectable difference";
 
 /// Two that are equal for all that matters, in words.
-pub fn equal(ci95: Option<(f64, f64)>) -> String {
+fn equal(ci95: Option<(f64, f64)>) -> String {
     match apart_at_most(ci95) {
         Some(apart) => format!("{NO_DIFFERENCE}: equal within {}", fmt::percent_more(apart)),
         None => NO_DIFFERENCE.into(),
@@ -137,7 +153,7 @@ pub fn equal(ci95: Option<(f64, f64)>) -> String {
 
 /// Two that the run can't tell apart and can't call equal, in words: how far apart they can be,
 /// and how many blocks would decide.
-pub fn undecided(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize, matters: f64) -> String {
+fn undecided(ratio: f64, ci95: Option<(f64, f64)>, blocks: usize, matters: f64) -> String {
     let Some(apart) = apart_at_most(ci95) else {
         return NO_DIFFERENCE.into();
     };

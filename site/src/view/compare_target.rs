@@ -1,7 +1,7 @@
 //! One target against every other: a forest plot of the cases that stand for their
 //! scenarios, and below it every case of every pair with its verdict.
 
-use super::cells::{equal, status_words, swatch, undecided};
+use super::cells::{status_words, swatch, verdict_between};
 use super::compare::{AllPairs, CasePairs, not_shown, target_page_path};
 use super::disturbances::pair_flag;
 use super::frame::Frame;
@@ -15,7 +15,7 @@ use crate::html::slug;
 use crate::words::{lower_first, plural};
 use schema::registry::Target;
 use serde::Serialize;
-use stats::analysis::{MetricId, Verdict};
+use stats::analysis::MetricId;
 use stats::pairs::{Compared, NotComparable};
 
 /// Rows that a page may have. Where there are more, only the headline case of each scenario is
@@ -171,21 +171,13 @@ fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>)
 
 /// What may be said, in the words of the metric.
 fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
-    let (better, worse) = match Unit::of(metric) {
+    let words = match Unit::of(metric) {
         Unit::Ns | Unit::TokPerS | Unit::RequestsPerS => ("faster", "slower"),
         Unit::Bytes => ("smaller", "larger"),
         _ => ("better", "worse"),
     };
-    match compared.verdict {
-        Verdict::Better => (better.into(), "good"),
-        Verdict::Worse => (worse.into(), "bad"),
-        Verdict::Equal => (equal(compared.ci95), "even"),
-        Verdict::Undecided => {
-            let c = compared;
-            (undecided(c.ratio, c.ci95, c.blocks, c.matters), "even")
-        }
-        Verdict::Unknown => ("too few launches to say".into(), "even"),
-    }
+    let c = compared;
+    verdict_between(c.verdict, words, (c.ratio, c.ci95), c.blocks, c.matters)
 }
 
 fn reason(why: &NotComparable) -> String {

@@ -267,21 +267,17 @@ pub fn distribution(
                 .shape
                 .as_ref()
                 .filter(|shape| shape.quantiles.len() >= 2)?;
-            let [_, p90, _, p99] = shape.intervals;
+            let [p50, p90, _, p99] = shape.percentiles();
             Some(ecdf::Series {
                 name: target.id.clone(),
                 style: shown.style(&target.id),
                 shown: chosen.contains(target.id.as_str()),
                 n: metric.n,
                 quantiles: shape.quantiles.clone(),
-                marks: [
-                    (50, Some(shape.p50)),
-                    (90, shape.p90.filter(|_| p90.is_some())),
-                    (99, shape.p99.filter(|_| p99.is_some())),
-                ]
-                .into_iter()
-                .filter_map(|(p, value)| Some((p, value?)))
-                .collect(),
+                marks: [(50, p50), (90, p90), (99, p99)]
+                    .into_iter()
+                    .filter_map(|(p, found)| Some((p, found?.0)))
+                    .collect(),
             })
         })
         .collect();

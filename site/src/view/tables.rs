@@ -10,7 +10,7 @@ use schema::key::CaseKey;
 use schema::plan::{Case, PlannedScenario};
 use schema::record::Status;
 use serde::Serialize;
-use stats::analysis::{Cell, Metric, MetricId, Role, Shape};
+use stats::analysis::{Bounded, Cell, Metric, MetricId, Role, Shape};
 use stats::metrics::{Better, Sample};
 use stats::stationarity::is_flagged;
 
@@ -208,23 +208,15 @@ fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> Metr
     }
 }
 
-/// p50, p90, p95, p99 and MAD. A percentile of the tail is printed where its interval is known.
+/// p50, p90, p95, p99 and MAD.
 fn percentiles(unit: Unit, shape: &Shape) -> Vec<Printed> {
-    let with_interval = |value: Option<f64>, ci: Option<(f64, f64)>| {
-        let (value, interval) = fmt::with_interval(unit, value?, ci);
-        Some(Printed { value, interval })
+    let printed = |(value, ci): Bounded| {
+        let (value, interval) = fmt::with_interval(unit, value, ci);
+        Printed { value, interval }
     };
-    let [p50, p90, p95, p99] = shape.intervals;
-    let tail = |value: Option<f64>, ci: Option<(f64, f64)>| with_interval(value, Some(ci?));
-    let all = [
-        with_interval(Some(shape.p50), p50),
-        tail(shape.p90, p90),
-        tail(shape.p95, p95),
-        tail(shape.p99, p99),
-        with_interval(Some(shape.mad), None),
-    ];
-    let all = all.into_iter();
-    all.map(|printed| printed.unwrap_or_else(Printed::none))
+    let all = shape.percentiles().into_iter();
+    all.chain([Some((shape.mad, None))])
+        .map(|found| found.map_or_else(Printed::none, printed))
         .collect()
 }
 

@@ -1,22 +1,8 @@
 //! What the site hands out: the files of every run, as the pages that offer them say.
 
-use crate::common::{World, run, world};
-use crate::html;
+use crate::common::{render, run, world};
+use crate::html::{self, html_of, text_of};
 use std::collections::BTreeMap;
-
-type Pages = BTreeMap<String, Vec<u8>>;
-
-fn render(world: &World) -> Pages {
-    site::render(&world.input()).expect("renders")
-}
-
-fn html_of<'a>(pages: &'a Pages, path: &str) -> &'a str {
-    std::str::from_utf8(&pages[path]).expect("UTF-8")
-}
-
-fn text_of(pages: &Pages, path: &str) -> String {
-    html::read(path, html_of(pages, path)).text
-}
 
 #[test]
 fn the_downloads_are_what_the_page_says_of_them() {

@@ -3,17 +3,10 @@
 //! number in a table, and no failure left out.
 
 use crate::common::launch::with_twins;
-use crate::common::{run, world};
-use crate::html::{check, texts};
+use crate::common::{render, run, world};
+use crate::html::{Pages, check, text_of, texts};
 use crate::{common, html};
 use schema::record::Status;
-use std::collections::BTreeMap;
-
-type Pages = BTreeMap<String, Vec<u8>>;
-
-fn render(world: &common::World) -> Pages {
-    site::render(&world.input()).expect("renders")
-}
 
 #[test]
 fn a_full_site_holds_together() {
@@ -285,11 +278,6 @@ fn traced() -> common::World {
     run.kernels = schema::kernels::TracedLaunch::load_all(&files).expect("the record loads");
     assert_eq!(run.kernels.len(), 1);
     world(vec![run])
-}
-
-/// The words of a page without its scripts.
-fn text_of(pages: &Pages, path: &str) -> String {
-    html::read(path, std::str::from_utf8(&pages[path]).expect("UTF-8")).text
 }
 
 #[test]

@@ -1,25 +1,11 @@
 //! The pages that compare and price, and what surrounds all: what they claim follows from
 //! the statistics, and nothing hostile gets through them.
 
-use crate::common::{World, run, world};
-use crate::html;
+use crate::common::{World, render, run, world};
+use crate::html::{self, html_of, text_of};
 use schema::record::Status;
 use stats::analysis::MetricId;
 use std::collections::BTreeMap;
-
-type Pages = BTreeMap<String, Vec<u8>>;
-
-fn render(world: &World) -> Pages {
-    site::render(&world.input()).expect("renders")
-}
-
-fn html_of<'a>(pages: &'a Pages, path: &str) -> &'a str {
-    std::str::from_utf8(&pages[path]).expect("UTF-8")
-}
-
-fn text_of(pages: &Pages, path: &str) -> String {
-    html::read(path, html_of(pages, path)).text
-}
 
 /// Rows of a page by what stands in their cells.
 fn rows(html: &str) -> Vec<Vec<String>> {

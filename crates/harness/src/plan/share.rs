@@ -36,10 +36,13 @@ fn precedence(scenario: &PlannedScenario) -> (Reverse<bool>, bool, u64) {
 
 fn share_one(scenarios: &mut [PlannedScenario], source: usize, other: usize, at: usize) {
     let case = &scenarios[other].cases[at];
-    // None named are all.
-    let (measured, asked) = (&scenarios[source].targets, &scenarios[other].targets);
-    let includes = !asked.is_empty() && asked.iter().all(|target| measured.contains(target));
-    if case.measured_by.is_some() || !(measured.is_empty() || includes) {
+    let (measuring, asked) = (&scenarios[source], &scenarios[other].targets);
+    let measures_all = match asked.is_empty() {
+        // None named are all.
+        true => measuring.targets.is_empty(),
+        false => asked.iter().all(|target| measuring.runs(target)),
+    };
+    if case.measured_by.is_some() || !measures_all {
         return;
     }
     let Some(load) = load(&scenarios[other], case) else {

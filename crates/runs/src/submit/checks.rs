@@ -11,6 +11,7 @@ use schema::run::Run;
 use serde::Serialize;
 use site::words::plural;
 use stats::analysis::Cell;
+use stats::micro::SuiteAnalysis;
 use std::collections::BTreeSet;
 
 /// Most bytes of a packed run.
@@ -49,11 +50,16 @@ impl Check {
     }
 }
 
-/// All of them. `cells` are those of the run's scenarios.
-pub(super) fn checks(run: &Run, cells: &[Cell], packed_bytes: u64) -> Vec<Check> {
+/// All of them. `cells` are those of the run's scenarios, `suites` its micro suites.
+pub(super) fn checks(
+    run: &Run,
+    cells: &[Cell],
+    suites: &[SuiteAnalysis],
+    packed_bytes: u64,
+) -> Vec<Check> {
     vec![
         Check::new("profile", profile(run)),
-        Check::new("whole", whole(run, cells)),
+        Check::new("whole", whole(run, cells, suites)),
         Check::new("checkout", checkout(run)),
         Check::new("gate", gate(run)),
         Check::new("outputs", outputs(run)),
@@ -75,7 +81,7 @@ fn profile(run: &Run) -> Result<String, String> {
 }
 
 /// A published run never changes, so it must be finished.
-fn whole(run: &Run, cells: &[Cell]) -> Result<String, String> {
+fn whole(run: &Run, cells: &[Cell], suites: &[SuiteAnalysis]) -> Result<String, String> {
     let header = &run.header;
     if let Some(shard) = header.origin.shard {
         return Err(format!(
@@ -87,7 +93,6 @@ fn whole(run: &Run, cells: &[Cell]) -> Result<String, String> {
             "run.json: the plan is not the one that its hash is of, so it was changed after the run began: take the file as the run wrote it".into(),
         );
     }
-    let suites = stats::micro::analyse(run);
     let of_suites = suites.iter().flat_map(|suite| &suite.cells);
     let all = cells.iter().chain(of_suites);
     match named(all.filter(|cell| cell.status == Status::NotRun)) {
@@ -113,7 +118,7 @@ fn checkout(run: &Run) -> Result<String, String> {
             (Some(false), Some(_)) => {}
             (Some(true), _) => {
                 return Err(format!(
-                    "run.json: the checkout of {id} had changes that no revision has, so nobody can measure it again: commit them, and measure anew"
+                    "run.json: the checkout of {id} had changes that no revision has, so it can't be measured again: commit them, and measure anew"
                 ));
             }
             _ => {
@@ -224,7 +229,7 @@ fn canary(cells: &[Cell]) -> Result<String, String> {
     match named(measured(cells).filter(|cell| cell.unseen > 0)) {
         None => Ok("it looked beside every launch".into()),
         Some(names) => Err(format!(
-            "{names}: launches beside which nobody looked how fast the machine was, so a disturbance would not be seen: measure anew with a version that has the canary, and with 20 launches or more in all"
+            "{names}: launches beside which the machine's speed was not measured, so a disturbance would not be seen: measure anew with a version that has the canary, and with 20 launches or more in all"
         )),
     }
 }

@@ -10,7 +10,7 @@ fn repository(path: &str) -> std::path::PathBuf {
 }
 
 fn load(path: &Path) -> Result<Hypotheses, DataError> {
-    let registry = Registry::load(&repository("engines/engines.toml")).unwrap();
+    let (_, registry) = crate::registry::tests::repository();
     let scenarios = Scenario::load_all(&repository("data/scenarios")).unwrap();
     Hypotheses::load(path, &registry, &scenarios)
 }
@@ -65,7 +65,7 @@ fn a_good_file_says_what_it_says() {
     assert_eq!((a.at, b.at), (At::Value(50), At::Word(AtWord::Largest)));
     assert!(matches!(a.claim, Claim::Range { min: None, max: Some(max) } if max == 4e7));
     assert!(!a.any && !a.per_engine);
-    let registry = Registry::load(&repository("engines/engines.toml")).unwrap();
+    let (_, registry) = crate::registry::tests::repository();
     let meant = registry.targets().into_iter().filter(|t| a.of.has(t));
     assert!(meant.count() > 1);
     assert!(registry.targets().iter().all(|t| b.of.has(t)));

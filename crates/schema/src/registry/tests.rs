@@ -2,6 +2,13 @@
 
 use super::*;
 
+/// The root of this repository, and its registry of engines.
+pub(crate) fn repository() -> (std::path::PathBuf, Registry) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let registry = Registry::load(&root.join("engines/engines.toml")).unwrap();
+    (root, registry)
+}
+
 const ENGINE: &str = r#"
 baseline = "a.cpu.f32"
 reference = "a.cpu.f32"
@@ -143,8 +150,7 @@ fn the_baseline_of_a_run_is_its_nearest_kin() {
 
 #[test]
 fn our_own_engine_says_so_and_has_nobody_else_s_homepage() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let registry = Registry::load(&Path::new(root).join("engines/engines.toml")).unwrap();
+    let (_, registry) = repository();
     let ours: Vec<&Engine> = registry.engines.iter().filter(|e| e.ours).collect();
     let ids: Vec<&str> = ours.iter().map(|engine| engine.id.as_str()).collect();
     assert_eq!(ids, ["lmrs"]);
@@ -175,8 +181,7 @@ fn a_backend_s_name_says_which_device_computes() {
     let (processor, gpu) = (DeviceKind::Processor, DeviceKind::Gpu);
     assert_eq!(kinds, [processor, processor, gpu, gpu, DeviceKind::Unknown]);
     // Of the real registry: those that need a device, and no others, compute on a GPU.
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let registry = Registry::load(&Path::new(root).join("engines/engines.toml")).unwrap();
+    let (_, registry) = repository();
     for target in registry.targets() {
         let needs_device = registry.backends.contains_key(&target.backend);
         let is_gpu = DeviceKind::of_backend(&target.backend) == gpu;

@@ -166,7 +166,18 @@ pub fn resolve(from: &str, href: &str) -> (String, Option<String>) {
     (parts.join("/"), fragment)
 }
 
-type Pages = BTreeMap<String, Vec<u8>>;
+/// The files of a rendered site, by path.
+pub type Pages = BTreeMap<String, Vec<u8>>;
+
+/// A page as it is written.
+pub fn html_of<'a>(pages: &'a Pages, path: &str) -> &'a str {
+    std::str::from_utf8(&pages[path]).expect("UTF-8")
+}
+
+/// The words of a page without its scripts.
+pub fn text_of(pages: &Pages, path: &str) -> String {
+    read(path, html_of(pages, path)).text
+}
 
 pub fn texts(pages: &Pages) -> impl Iterator<Item = (&str, &str)> {
     pages

@@ -287,6 +287,11 @@ fn claims() -> Claims {
     }
 }
 
+/// The files of its site, by path.
+pub fn render(world: &World) -> BTreeMap<String, Vec<u8>> {
+    site::render(&world.input()).expect("renders")
+}
+
 /// The whole world around some runs.
 pub fn world(runs: Vec<Run>) -> World {
     World {
