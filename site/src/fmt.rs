@@ -32,6 +32,8 @@ pub enum Unit {
     Mhz,
     /// A ratio, shown with ×.
     Ratio,
+    /// How many of something, shown with k or M from ten thousand on.
+    Count,
     /// A bare number, such as an axis value.
     Plain,
 }
@@ -87,6 +89,7 @@ impl Unit {
             Unit::Celsius => &[(0.0, 1.0, " °C")],
             Unit::Mhz => &[(0.0, 1.0, " MHz"), (1e3, 1e3, " GHz")],
             Unit::Ratio => &[(0.0, 1.0, "×")],
+            Unit::Count => &[(0.0, 1.0, ""), (1e4, 1e3, " k"), (1e6, 1e6, " M")],
             Unit::Plain => &[(0.0, 1.0, "")],
         }
     }
@@ -390,6 +393,11 @@ mod tests {
             with_interval(Unit::Ns, 20.0e6, Some((-3.0e6, 43.0e6))).1,
             Some("[−3.0, 43.0]".into())
         );
+        assert_eq!(
+            with_interval(Unit::Count, 4_460_006.0, Some((2_899_697.0, 6_020_316.0))),
+            ("4.46 M".into(), Some("[2.90, 6.02]".into()))
+        );
+        assert_eq!(quantity(Unit::Count, 9_999.0), "10.0 k");
         assert_eq!(
             with_interval(Unit::Ns, 1e300, Some((0.0, 1e301))).1,
             Some("[0, 1.00e292]".into())

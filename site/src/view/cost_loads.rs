@@ -48,6 +48,14 @@ impl Basis {
             None => tokens_per_part_h(point.tok_per_s, self.parts),
         }
     }
+
+    /// The unit of that measure.
+    fn unit(&self) -> Unit {
+        match self.usd_per_h {
+            Some(_) => Unit::Plain,
+            None => Unit::Count,
+        }
+    }
 }
 
 /// One measured load.
@@ -89,7 +97,7 @@ pub fn per_joule(point: &Point) -> Option<String> {
 }
 
 fn tokens(count: Range) -> String {
-    with_interval(Unit::Plain, count)
+    with_interval(Unit::Count, count)
 }
 
 /// A load in words.
@@ -219,7 +227,7 @@ pub fn chart(
             finding: finding.trim_end_matches('.').to_owned(),
             reading: format!("Marker: {marker}"),
             axis_label,
-            unit: Unit::Plain,
+            unit: basis.unit(),
             kind: AxisKind::Log,
             reference: None,
             groups: vec![Group {
@@ -295,7 +303,7 @@ pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Fig
         },
         y: Direction {
             label,
-            unit: Unit::Plain,
+            unit: basis.unit(),
             more_is_better: basis.usd_per_h.is_none(),
         },
         points,

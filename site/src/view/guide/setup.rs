@@ -190,7 +190,7 @@ pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> String {
     tokens_per_part_h(rate, parts).map_or(fmt::NONE.into(), |tokens| {
         format!(
             "{} output tokens a {hour}",
-            with_interval(Unit::Plain, tokens)
+            with_interval(Unit::Count, tokens)
         )
     })
 }
