@@ -27,6 +27,8 @@ from model_config import Config, read_config
 from protocol import main
 from session import Session
 
+# A Mistral is a llama in GGUF. GenAI's reader has no other of our architectures.
+ARCHITECTURES = ("llama", "mistral", "qwen3")
 LOCK = Path(__file__).with_name("requirements.lock")
 PACKAGES = ("openvino", "openvino-genai", "openvino-tokenizers")
 # By precision: the file, and the type that OpenVINO computes in; none: the one that it chooses.
@@ -73,7 +75,7 @@ class OpenVino(Engine):
                 "unsupported", f"openvino runs {', '.join(WEIGHTS)}, not {load.precision}"
             )
         model_dir = Path(load.model_dir)
-        config = read_config(model_dir, load.max_context)
+        config = read_config(model_dir, load.max_context, ARCHITECTURES)
         ov = import_openvino()
         core = ov.Core()
         computed_in = type_for(core, load.precision)

@@ -75,7 +75,7 @@ class Refusals(unittest.TestCase):
             {"sliding_window": None},
             {"sliding_window": 8, "use_sliding_window": False},
         ):
-            self.assertIsNone(model_config.unfit(CONFIG | fields, 64))
+            self.assertIsNone(model_config.unfit(CONFIG | fields, 64, bench.ARCHITECTURES))
 
     def test_hello_names_the_versions_and_what_is_mended(self) -> None:
         hello = bench.OpenVino.hello(load_of("."))
@@ -86,7 +86,7 @@ class Refusals(unittest.TestCase):
 
 class Frequencies(unittest.TestCase):
     def test_without_scaling(self) -> None:
-        config = model_config.parse(CONFIG, 64)
+        config = model_config.parse(CONFIG, 64, bench.ARCHITECTURES)
         self.assertEqual(config.head_dim, 8)
         for found, wanted in zip(config.frequencies, (1.0, 0.1, 0.01, 0.001), strict=True):
             self.assertAlmostEqual(found, wanted)
@@ -96,7 +96,7 @@ class Frequencies(unittest.TestCase):
         # 2.6 million and is slowed down 32 times; that of pair 16 is 4 443, so 8192 / 4443 = 1.844
         # turns, and (1.844 - 1) / 3 = 0.2812 of it stays.
         fields = {"head_dim": 64, "rope_theta": 500000.0, "rope_scaling": LLAMA3}
-        found = model_config.parse(CONFIG | fields, 64).frequencies
+        found = model_config.parse(CONFIG | fields, 64, bench.ARCHITECTURES).frequencies
         plain = [500000.0 ** (-i / 32) for i in range(32)]
         self.assertEqual(found[0], 1.0)
         self.assertAlmostEqual(found[31], plain[31] / 32)
@@ -110,7 +110,7 @@ class Frequencies(unittest.TestCase):
             "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0},
         }
         for fields in (old, new):
-            found = model_config.parse(CONFIG | fields, 64).frequencies
+            found = model_config.parse(CONFIG | fields, 64, bench.ARCHITECTURES).frequencies
             self.assertAlmostEqual(found[1], 0.025)
 
 
@@ -160,7 +160,7 @@ class Graph(unittest.TestCase):
         import openvino as ov
 
         self.np, self.ov = np, ov
-        self.config = model_config.parse(CONFIG | {"rope_scaling": LLAMA3}, 64)
+        self.config = model_config.parse(CONFIG | {"rope_scaling": LLAMA3}, 64, bench.ARCHITECTURES)
 
     def model(self, tables: int = 1) -> Any:
         """Ids through a table of f16 weights, with tables of frequencies on the way."""

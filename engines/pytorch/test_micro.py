@@ -43,7 +43,9 @@ class Attention(unittest.TestCase):
         attention.call()
         values = struct.unpack("<12d", attention.output())
         own = draw.uniform(1, "v", 12, micro.SCALE)[:4].tolist()
-        self.assertTrue(all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(values[:4], own, strict=True)))
+        self.assertTrue(
+            all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(values[:4], own, strict=True))
+        )
         timed = micro.timed(attention, {"samples": 3, "sample_ns": 1000, "warmup_ns": 0})
         self.assertEqual(len(timed["ns"]), 3)
         self.assertLessEqual(sum(timed["ns"]), timed["end_ns"] - timed["start_ns"])

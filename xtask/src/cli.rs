@@ -12,7 +12,7 @@ use base::say;
 use bench::{handicap, job, list, reproduce, trace};
 use clap::{Args, Parser, Subcommand};
 use harness::{devices, plan};
-use proofs::{adapters, calibrate, simulate, verify};
+use proofs::{adapters, calibrate, simulate, verify, watching};
 use provision::{dist, doctor, fetch, train};
 use runs::results::Results;
 use runs::{compare, export, merge, page, publish, submit};
@@ -57,7 +57,7 @@ enum Verb {
     /// Measure the harness's own error against an engine of known timing. The exit status is 3
     /// where it is over its limit.
     #[command(
-        after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --quick --json\n  cargo xtask calibrate --verdicts --invocations 40"
+        after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --watching\n  cargo xtask calibrate --verdicts --percent 10\n  cargo xtask calibrate --verdicts --percent 2 --until 1%"
     )]
     Calibrate(calibrate::Options),
     /// Put every target through the parity gate.
@@ -241,7 +241,7 @@ struct BenchArgs {
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     invocations: Option<u32>,
     /// Measure further blocks until no leading interval is wider than ± this many percent.
-    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["resume", "shard"])]
+    #[arg(long, value_name = "PERCENT", value_parser = Until::parse_percent, conflicts_with_all = ["resume", "shard"])]
     until: Option<f64>,
     /// The number of blocks after which --until gives up.
     #[arg(long, value_name = "BLOCKS", default_value_t = 40, requires = "until")]
@@ -316,10 +316,13 @@ impl Cli {
             Verb::BenchAll(args) => watched(&repo, args, true),
             Verb::Bench(args) => watched(&repo, args, false),
             Verb::BenchAdapters(options) => adapters::run(&repo, &options),
-            Verb::Calibrate(options) => match options.verdicts {
-                true => handicap::command(&repo, &options),
-                false => calibrate::instrument(&repo, options.quick, options.json),
-            },
+            Verb::Calibrate(options) if options.verdicts => handicap::command(&repo, &options),
+            Verb::Calibrate(options) if options.watching => {
+                watching::command(&repo, options.pairs, options.json)
+            }
+            Verb::Calibrate(options) => {
+                calibrate::instrument(&repo, options.quick, options.json)
+            }
             Verb::Verify(args) => {
                 devices::name_in_full(&args.engines);
                 watch::session(args.tui, || verify::run(&repo, &args.options()))
@@ -424,15 +427,6 @@ impl BenchArgs {
             dry_run: self.dry_run,
         }
     }
-}
-
-/// `5` or `5%`.
-fn percent(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
-    let fits = |percent: &f64| *percent > 0.0 && percent.is_finite();
-    number
-        .filter(fits)
-        .ok_or_else(|| format!("{text:?} is no percentage over 0: say 5%"))
 }
 
 impl VerifyArgs {

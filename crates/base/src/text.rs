@@ -8,6 +8,14 @@
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
 
+/// How long something took: `14 s`, `23 min 12 s`.
+pub fn lasted(s: u64) -> String {
+    match (s / 60, s % 60) {
+        (0, s) => format!("{s} s"),
+        (minutes, s) => format!("{minutes} min {s} s"),
+    }
+}
+
 /// Without terminal escapes, control characters, and marks that reverse the direction of
 /// what follows; lines and tabs stay.
 pub fn plain(text: &str) -> String {

@@ -1,22 +1,25 @@
 //! `cargo xtask calibrate --verdicts`: do the verdicts find a difference of known size?
 //!
-//! The registry names a target that takes a known share longer than another. Both are
-//! measured as any two targets are, in the blocks of one run, and judged by the very
-//! function that judges pairs on the site.
+//! The registry names targets that take a known share longer than another. One of them and the
+//! other are measured as any two targets are, in the blocks of one run, and judged by the very
+//! function that judges pairs on the site. Both run twice in every block, under two names: what
+//! the verdicts make of a target and itself is the other half of the trial.
 
 use crate::job;
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use base::exclusive;
 use base::repo::Repo;
 use harness::plan::Choice;
 use proofs::calibrate::Options;
 use runs::results::Results;
-use schema::registry::Handicap;
+use schema::plan::Until;
+use schema::registry::{Handicap, Registry};
 use schema::run::Run;
 use site::fmt;
-use stats::analysis::{Analysis, MetricId, Verdict};
+use stats::analysis::{Analysis, MetricId, TwinPair, Verdict};
 use stats::pairs::{Compared, NotComparable, pairs};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Where each pass is slower and nothing queues, all of these are longer by that share.
 const METRICS: [MetricId; 3] = [MetricId::TtftNs, MetricId::ItlNs, MetricId::E2eNs];
@@ -24,6 +27,8 @@ const SCENARIO: &str = "single_request";
 /// Blocks, unless somebody says how many: on the machine of the published CPU runs 15 found
 /// 10 % in every case and metric, 5 in most.
 const BLOCKS: u32 = 15;
+/// With `--until`, no more blocks than this.
+const BLOCKS_MAX: u32 = 100;
 /// What t comes to with many blocks.
 const Z95: f64 = 1.96;
 /// The normal distribution's quantile of 80 %.
@@ -32,11 +37,9 @@ const Z80: f64 = 0.84;
 /// Measure both and print what the verdicts say. Exit status 3 where a case's
 /// difference isn't found.
 pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
+    let began = Instant::now();
     let registry = repo.registry()?;
-    let handicap = registry
-        .handicap
-        .as_ref()
-        .context("engines/engines.toml has no [handicap]: there is no difference of known size")?;
+    let handicap = slower_by(&registry, asked.percent)?;
     // Such a run must not be taken for a result, so it isn't kept among them.
     let records = repo.build_dir.join("calibrate");
     let profile = repo.profile(&asked.profile)?;
@@ -49,26 +52,40 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
             ..Choice::default()
         },
         invocations: asked.invocations.or(usual),
+        until: asked.until.map(|percent| Until {
+            percent,
+            blocks_max: BLOCKS_MAX,
+        }),
         ..job::Options::default()
     };
     let planned = job::planned(repo, &registry, &Results::at(&records), &options)?;
+    // A difference that doesn't matter is never called one, so half of the one that is there
+    // must matter.
+    let planned = planned.with_matters_at_most(f64::from(handicap.percent) / 2.0);
     let _only_one = exclusive::machine()?;
-    let opened = job::create(repo, &registry, &records, &options, planned)?;
-    let run = job::measure(repo, &registry, &opened)?;
-    let findings = findings(
-        &run,
-        &stats::analyse(&run, &repo.scenarios()?, ""),
-        handicap,
-    );
-    let blocks = run.header.plan.invocations;
+    let mut opened = job::create(repo, &registry, &records, &options, planned)?;
+    let run = job::measure_until(repo, &registry, &mut opened)?;
+    let analysis = stats::analyse(&run, &repo.scenarios()?, "");
+    let findings = findings(&run, &analysis, handicap);
+    let themselves = themselves(&analysis);
+    let plan = &run.header.plan;
     match asked.json {
-        true => println!("{}", serde_json::to_string_pretty(&as_json(&findings))?),
+        true => println!(
+            "{}",
+            serde_json::to_string_pretty(&as_json(&findings, &themselves))?
+        ),
         false => {
             print!("{}", table(&findings, handicap));
-            let matters = run.header.plan.matters();
-            if let Some(enough) = enough(&findings, handicap, blocks, matters) {
+            println!("{}", of_themselves(&themselves));
+            if let Some(enough) = enough(&findings, handicap, plan.invocations, plan.matters()) {
                 println!("{enough}");
             }
+            println!(
+                "{} blocks in {:.0} min; a difference of {} % or more counts",
+                plan.invocations,
+                (began.elapsed().as_secs_f64() / 60.0).ceil(),
+                plan.matters_percent
+            );
         }
     }
     eprintln!("Records: {}", opened.run_dir.display());
@@ -76,6 +93,38 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(3),
     })
+}
+
+/// The target that is slower by so many percent.
+fn slower_by(registry: &Registry, percent: u32) -> Result<&Handicap> {
+    let handicaps = &registry.handicaps;
+    if let Some(found) = handicaps.iter().find(|h| h.percent == percent) {
+        return Ok(found);
+    }
+    let known: Vec<String> = handicaps.iter().map(|h| h.percent.to_string()).collect();
+    bail!(
+        "--percent {percent}: engines/engines.toml has no [[handicap]] of that size, but {}",
+        match known.is_empty() {
+            true => "none at all".to_owned(),
+            false => known.join(", "),
+        }
+    )
+}
+
+/// The targets' comparisons with themselves, on the metrics that the handicap shows in.
+fn themselves(analysis: &Analysis) -> Vec<&TwinPair> {
+    let noise = METRICS.into_iter().filter_map(|id| analysis.noise(id));
+    noise.flat_map(|noise| &noise.pairs).collect()
+}
+
+/// How often the verdicts call a target different from itself, in words.
+fn of_themselves(pairs: &[&TwinPair]) -> String {
+    let different = pairs.iter().filter(|pair| pair.is_different).count();
+    match pairs.len() {
+        0 => "No target ran twice: whether the verdicts also find what isn't there was not tried"
+            .into(),
+        all => format!("Called different from itself: {different} of {all}"),
+    }
 }
 
 /// What the verdict says in a case, on a metric.
@@ -180,7 +229,7 @@ fn enough(findings: &[Finding], handicap: &Handicap, blocks: u32, matters: f64) 
     })
 }
 
-fn as_json(findings: &[Finding]) -> Vec<serde_json::Value> {
+fn as_json(findings: &[Finding], themselves: &[&TwinPair]) -> serde_json::Value {
     let row = |finding: &Finding| {
         let compared = finding.outcome.as_ref().ok();
         serde_json::json!({
@@ -194,12 +243,17 @@ fn as_json(findings: &[Finding]) -> Vec<serde_json::Value> {
             "found": finding.is_found(),
         })
     };
-    findings.iter().map(row).collect()
+    let different = themselves.iter().filter(|pair| pair.is_different).count();
+    serde_json::json!({
+        "findings": findings.iter().map(row).collect::<Vec<_>>(),
+        "themselves": { "pairs": themselves.len(), "different": different },
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn finding(verdict: Verdict) -> Finding {
         Finding {
@@ -275,6 +329,34 @@ mod tests {
             text.contains("NOT FOUND") && text.contains("1 of 3 found"),
             "{text}"
         );
-        assert_eq!(as_json(&findings)[1]["found"], false);
+        let json = as_json(&findings, &[&twin(true), &twin(false)]);
+        assert_eq!(json["findings"][1]["found"], false);
+        assert_eq!(json["themselves"]["different"], 1);
+    }
+
+    fn twin(is_different: bool) -> TwinPair {
+        TwinPair {
+            target: "a".into(),
+            scenario: SCENARIO.into(),
+            case: "p10".into(),
+            ratio: 1.001,
+            ci95: Some((0.99, 1.01)),
+            is_different,
+        }
+    }
+
+    #[test]
+    fn how_often_a_target_differs_from_itself_is_said() {
+        assert!(of_themselves(&[&twin(true), &twin(false)]).ends_with("1 of 2"));
+        assert!(of_themselves(&[]).starts_with("No target ran twice"));
+    }
+
+    #[test]
+    fn a_share_that_no_target_is_slower_by_is_refused_with_those_there_are() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let registry = Registry::load(&root.join("engines/engines.toml")).unwrap();
+        assert_eq!(slower_by(&registry, 5).unwrap().percent, 5);
+        let said = slower_by(&registry, 7).unwrap_err().to_string();
+        assert!(said.contains("--percent 7") && said.contains("10, 5, 2"), "{said}");
     }
 }

@@ -174,10 +174,7 @@ fn to_the_end(
     opened: &mut Opened,
 ) -> Result<ExitCode> {
     let (run_dir, shard) = (opened.run_dir.clone(), opened.header.origin.shard);
-    let mut run = measure(repo, registry, opened)?;
-    while until::go_on(repo, registry, opened, &run)? {
-        run = measure(repo, registry, opened)?;
-    }
+    let mut run = measure_until(repo, registry, opened)?;
     // One part of a plan traces for all.
     if options.site && shard.is_none_or(|shard| shard.has(0)) {
         // Last, and in launches of its own: tracing slows down what it looks at.
@@ -212,6 +209,15 @@ fn to_the_end(
         true => ExitCode::from(3),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// [`measure`] a run, and go on with it block by block where the plan says until when.
+pub(crate) fn measure_until(repo: &Repo, registry: &Registry, opened: &mut Opened) -> Result<Run> {
+    let mut run = measure(repo, registry, opened)?;
+    while until::go_on(repo, registry, opened, &run)? {
+        run = measure(repo, registry, opened)?;
+    }
+    Ok(run)
 }
 
 /// Verify, measure and check what is still to be done of a run, which comes back whole.

@@ -209,8 +209,7 @@ impl Summary {
             fmt::count(self.launches)
         );
         if let Some(wall_s) = self.wall_s {
-            let (min, s) = (wall_s as u64 / 60, wall_s as u64 % 60);
-            line.push_str(&format!(", {min} min {s} s"));
+            line.push_str(&format!(", {}", base::text::lasted(wall_s as u64)));
         }
         if let Some(share) = self.timed_share {
             line.push_str(&format!(", {:.0} % of it in timed requests", 100.0 * share));

@@ -85,6 +85,17 @@ pub struct Until {
     pub blocks_max: u32,
 }
 
+impl Until {
+    /// A percentage of the command line, `5` or `5%`; else what it should be.
+    pub fn parse_percent(text: &str) -> Result<f64, String> {
+        let number: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
+        let fits = |percent: &f64| *percent > 0.0 && percent.is_finite();
+        number
+            .filter(fits)
+            .ok_or_else(|| format!("{text:?} is no percentage over 0: say 5%"))
+    }
+}
+
 /// A scenario with its sizes resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedScenario {

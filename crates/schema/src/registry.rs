@@ -32,8 +32,8 @@ pub struct Registry {
     #[serde(default)]
     pub instrument: Option<Instrument>,
     /// What the verdicts are tried on.
-    #[serde(default)]
-    pub handicap: Option<Handicap>,
+    #[serde(default, rename = "handicap")]
+    pub handicaps: Vec<Handicap>,
     /// What keeps libraries from instructions.
     #[serde(default, rename = "isa_ladder")]
     pub isa_ladders: Vec<IsaLadder>,
@@ -235,10 +235,11 @@ impl Registry {
                 "instrument",
                 registry.instrument.as_ref().map(|i| &i.target),
             ),
-            ("handicap", registry.handicap.as_ref().map(|h| &h.target)),
-            ("handicap", registry.handicap.as_ref().map(|h| &h.of)),
         ];
-        for (what, id) in named.into_iter().filter_map(|(what, id)| Some((what, id?))) {
+        let named = named.into_iter().filter_map(|(what, id)| Some((what, id?)));
+        let handicaps = registry.handicaps.iter();
+        let handicaps = handicaps.flat_map(|h| [("handicap", &h.target), ("handicap", &h.of)]);
+        for (what, id) in named.chain(handicaps) {
             if !ids.contains(id.as_str()) {
                 return Err(DataError::new(
                     path,
@@ -336,12 +337,12 @@ impl Registry {
     }
 
     /// Targets that are deliberately wrong: hidden variants of engines that aren't hidden
-    /// themselves, but for the one that is only slow.
+    /// themselves, but for those that are only slow.
     pub fn mutants(&self) -> Vec<Target> {
-        let slow = self.handicap.as_ref().map(|handicap| &handicap.target);
+        let is_slow = |id: &str| self.handicaps.iter().any(|handicap| handicap.target == id);
         let hidden_engine = |id: &str| self.engine(id).is_some_and(|engine| engine.hidden);
         let mut targets = self.targets();
-        targets.retain(|t| t.hidden && !hidden_engine(&t.engine) && Some(&t.id) != slow);
+        targets.retain(|t| t.hidden && !hidden_engine(&t.engine) && !is_slow(&t.id));
         targets
     }
 

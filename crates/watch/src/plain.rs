@@ -55,10 +55,8 @@ impl Plain {
                 0 => String::new(),
                 n => format!(", {n} failed"),
             };
-            let (ended, minutes, s) = (self.ended, s / 60, s % 60);
-            self.say(&format!(
-                "Measured {ended} launches in {minutes} min {s} s{failed}"
-            ));
+            let (ended, lasted) = (self.ended, base::text::lasted(s));
+            self.say(&format!("Measured {ended} launches in {lasted}{failed}"));
         }
         if matches!(stage, Stage::Measure | Stage::Micro | Stage::Train) {
             (self.began_ns, self.ended) = (t_ns, 0);

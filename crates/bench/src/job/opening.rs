@@ -25,6 +25,7 @@ use schema::profile::Profile;
 use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::run_files::RunFiles;
+use site::words::plural;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use watch::event::{Event, Stage};
@@ -41,6 +42,13 @@ impl Planned {
     /// The plan alone.
     pub fn into_plan(self) -> Plan {
         self.plan
+    }
+
+    /// The same, where a difference of `percent` matters at the latest.
+    pub fn with_matters_at_most(mut self, percent: f64) -> Self {
+        let matters = &mut self.plan.matters_percent;
+        *matters = matters.min(percent);
+        self
     }
 }
 
@@ -311,15 +319,16 @@ pub(crate) fn reopen(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result
 
 /// How much a plan is, in a line.
 pub(super) fn headline(plan: &Plan) -> String {
+    let count = |n: usize, one, many| plural(n as u64, one, many);
     format!(
-        "Profile {}: {} targets × {} scenarios and {} micro suites, {} blocks, model {}, {} threads",
+        "Profile {}: {} × {} and {}, {}, model {}, {}",
         plan.profile,
-        plan.targets.len(),
-        plan.scenarios.len(),
-        plan.micro.suites.len(),
-        plan.invocations,
+        count(plan.targets.len(), "target", "targets"),
+        count(plan.scenarios.len(), "scenario", "scenarios"),
+        count(plan.micro.suites.len(), "micro suite", "micro suites"),
+        count(plan.invocations as usize, "block", "blocks"),
         plan.model,
-        plan.threads
+        count(plan.threads as usize, "thread", "threads")
     )
 }
 

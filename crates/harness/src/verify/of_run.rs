@@ -87,7 +87,7 @@ pub fn verify_targets(
         // What could not be built was an alert then.
         let was_said = record.status == Status::Ok || refused.is_none() && program.is_err();
         if was_said {
-            eprintln!("Parity: {} {verdict} {}", target.id, record.reason);
+            eprintln!("Parity: {} {}", target.id, in_words(verdict, &record.reason));
         }
         told::end(&record, was_said);
         file.append(&record)?;
@@ -95,4 +95,28 @@ pub fn verify_targets(
     }
     file.sync()?;
     Ok(programs.clone().as_judged(judged))
+}
+
+/// A verdict and what there is to say of it, which may begin with the verdict.
+fn in_words(verdict: &str, reason: &str) -> String {
+    match reason {
+        "" => verdict.to_owned(),
+        reason if reason.starts_with(verdict) => reason.to_owned(),
+        reason => format!("{verdict}: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_words;
+
+    #[test]
+    fn a_verdict_is_said_once() {
+        assert_eq!(in_words("verified", ""), "verified");
+        assert_eq!(
+            in_words("verified", "verified to 264 positions only: why"),
+            "verified to 264 positions only: why"
+        );
+        assert_eq!(in_words("crashed", "it died"), "crashed: it died");
+    }
 }

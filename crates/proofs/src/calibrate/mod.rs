@@ -15,6 +15,7 @@ use base::repo::Repo;
 use harness::engine::Program;
 use provision::build;
 use schema::calibration::{Calibration, LatencyError};
+use schema::plan::Until;
 use schema::registry;
 use schema::registry::{Registry, Target};
 use std::path::Path;
@@ -53,6 +54,16 @@ pub struct Options {
     /// and report whether the comparison finds it. Takes a few minutes of a quiet machine.
     #[arg(long, conflicts_with = "quick")]
     pub verdicts: bool,
+    /// Check what watching an engine's tokens costs it: the same requests with and without, in turns.
+    #[arg(long, conflicts_with_all = ["quick", "verdicts"])]
+    pub watching: bool,
+    /// Pairs of processes in which `--watching` measures that.
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "watching",
+        value_parser = clap::value_parser!(u32).range(2..))]
+    pub pairs: u32,
+    /// How many percent slower that copy is: 2, 5 or 10.
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "verdicts")]
+    pub percent: u32,
     /// The profile whose sizes `--verdicts` uses.
     #[arg(long, default_value = "cpu", requires = "verdicts")]
     pub profile: String,
@@ -60,6 +71,10 @@ pub struct Options {
     /// where that is larger.
     #[arg(long, value_name = "N", requires = "verdicts")]
     pub invocations: Option<u32>,
+    /// Measure further blocks, at most 100, until no leading interval is wider than ± this many
+    /// percent.
+    #[arg(long, value_name = "PERCENT", value_parser = Until::parse_percent, requires = "verdicts")]
+    pub until: Option<f64>,
     /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,

@@ -67,7 +67,7 @@ pub fn registry() -> Registry {
         reference: "pytorch.cpu.f32".into(),
         cross_check: "candle.cpu.f32".into(),
         instrument: None,
-        handicap: None,
+        handicaps: vec![],
         isa_ladders: vec![],
         backends: Default::default(),
         build_s: Default::default(),

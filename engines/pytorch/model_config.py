@@ -1,5 +1,5 @@
-"""What the adapter must know of config.json, and which models it refuses: those that GenAI's
-reader would compute otherwise than they are meant, without saying so.
+"""What an adapter that reads GGUF files must know of config.json, and which models it refuses:
+those that its engine would compute otherwise than they are meant, without saying so.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import Any, NamedTuple
 from engine import EngineError
 from model_files import read_json
 
-# A Mistral is a llama in GGUF. GenAI's reader has no other of our architectures.
-ARCHITECTURES = ("llama", "mistral", "qwen3")
-
 
 class Config(NamedTuple):
     """Sizes of a model, and how far each pair of a head's dimensions turns per position."""
 
     layers: int
+    hidden: int
+    heads: int
     kv_heads: int
     head_dim: int
     vocabulary: int
+    epsilon: float  # of the norms
     frequencies: list[float]  # head_dim / 2
 
 
-def read_config(model_dir: Path, max_context: int) -> Config:
-    """Of the model in a directory."""
-    return parse(read_json(model_dir / "config.json"), max_context)
+def read_config(model_dir: Path, max_context: int, architectures: tuple[str, ...]) -> Config:
+    """Of the model in a directory, which must be one of `architectures`."""
+    return parse(read_json(model_dir / "config.json"), max_context, architectures)
 
 
-def parse(config: dict[str, Any], max_context: int) -> Config:
+def parse(config: dict[str, Any], max_context: int, architectures: tuple[str, ...]) -> Config:
     """Of a configuration."""
-    if why := unfit(config, max_context):
-        raise EngineError("unsupported", f"openvino's adapter can't run this model: {why}")
+    if why := unfit(config, max_context, architectures):
+        raise EngineError("unsupported", f"this adapter can't run the model: {why}")
     heads = config["num_attention_heads"]
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
     # transformers 5 writes `rope_parameters` where its elders wrote the other two.
@@ -41,17 +41,20 @@ def parse(config: dict[str, Any], max_context: int) -> Config:
     theta = rope.get("rope_theta") or config.get("rope_theta", 10000.0)
     return Config(
         layers=config["num_hidden_layers"],
+        hidden=config["hidden_size"],
+        heads=heads,
         kv_heads=config.get("num_key_value_heads") or heads,
         head_dim=head_dim,
         vocabulary=config["vocab_size"],
+        epsilon=config.get("rms_norm_eps", 1e-6),
         frequencies=[scaled(theta ** (-2 * i / head_dim), rope) for i in range(head_dim // 2)],
     )
 
 
-def unfit(config: dict[str, Any], max_context: int) -> str | None:
+def unfit(config: dict[str, Any], max_context: int, architectures: tuple[str, ...]) -> str | None:
     """Why a model can't be run."""
-    if config.get("model_type") not in ARCHITECTURES:
-        return f"its model_type is {config.get('model_type')!r}, not {', '.join(ARCHITECTURES)}"
+    if config.get("model_type") not in architectures:
+        return f"its model_type is {config.get('model_type')!r}, not {', '.join(architectures)}"
     if config.get("attention_bias") or config.get("mlp_bias"):
         return "its layers have biases"
     window = config.get("sliding_window")

@@ -1,0 +1,144 @@
+"""`onnxruntime`: a Llama's GGUF file as a graph of ONNX Runtime's own operators, on the CPU.
+
+onnxruntime-genai, which its users would call, loads a model that its builder made of a
+repository; the adapter makes the same graph of the file that the other engines read (graph.py),
+and keeps keys and values in one buffer as GenAI does (session.py).
+
+Run by the harness, or by hand:
+`echo '{"prompt_ids":[1,2,3],"precision":"q8_0","model_path":"…/model-q8_0.gguf"}' | python …`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+# The runtime that the engines in Python share lies there; what lies here comes first.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
+
+from build_facts import environment, version_of
+from engine import Engine, EngineError, Hello, Load, Loaded, Opinion
+from model_config import Config, read_config
+from protocol import main
+
+LOCK = Path(__file__).with_name("requirements.lock")
+PACKAGES = ("onnxruntime", "onnx", "gguf")
+ARCHITECTURES = ("llama", "mistral")
+WEIGHTS = {"f32": "model-f32.gguf", "q8_0": "model-q8_0.gguf"}
+WARNING = 2  # the least that the runtime logs
+
+
+class OnnxRuntime(Engine):
+    """A session and the batch that runs."""
+
+    def __init__(self, session: Any, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+        self._session = session
+
+    @classmethod
+    def hello(cls, load: Load) -> Hello:
+        versions = {name: version_of(name) for name in PACKAGES}
+        return Hello(
+            engine="onnxruntime",
+            version=versions["onnxruntime"],
+            build={**versions, **environment(LOCK)},
+            capabilities={
+                "batching": "static_equal_length",
+                "score": True,
+                "parallel_score": False,
+                "notes": notes(load.precision),
+            },
+        )
+
+    @classmethod
+    def load(cls, load: Load) -> tuple[OnnxRuntime, Loaded]:
+        if load.variant:
+            raise EngineError("unsupported", f"onnxruntime has no variant {load.variant!r}")
+        if load.backend != "cpu":
+            raise EngineError("unsupported", f"onnxruntime has no backend {load.backend!r} here")
+        if load.precision not in WEIGHTS:
+            raise EngineError(
+                "unsupported", f"onnxruntime runs {', '.join(WEIGHTS)}, not {load.precision}"
+            )
+        model_dir = Path(load.model_dir)
+        config = read_config(model_dir, load.max_context, ARCHITECTURES)
+        ort, graph, weights, session = imported()
+        path = model_dir / load.weights
+        if path.suffix != ".gguf":
+            raise EngineError("unsupported", f"onnxruntime reads a GGUF file, not {load.weights}")
+        made = graph.make(config, weights.read(path), load.max_context)
+        running = started(ort, made, load.threads)
+        loaded = Loaded(
+            weight_bytes=made.weight_bytes,
+            kv_bytes_per_token=kv_bytes_per_token(config),
+            runtime={"providers": " ".join(running.get_providers()), "kv_cache_precision": "f32"},
+        )
+        batch = session.Session(running, ort.OrtValue.ortvalue_from_numpy, config, load.max_context)
+        return cls(batch, config.vocabulary), loaded
+
+    @classmethod
+    def kind_of(cls, error: Exception) -> str:
+        text = str(error)
+        return "oom" if "bad_alloc" in text or "Failed to allocate" in text else "internal"
+
+    def prefill(self, prompts: list[list[int]]) -> list[int]:
+        return self._session.begin(prompts)
+
+    def decode(self, tokens: list[int]) -> list[int]:
+        return self._session.feed([[token] for token in tokens])
+
+    def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
+        return self._session.opinion(row, ask, top)
+
+
+def imported() -> tuple[Any, Any, Any, Any]:
+    """ONNX Runtime, and what here needs it, NumPy or onnx."""
+    try:
+        import onnxruntime
+
+        import graph
+        import session
+        import weights
+    except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
+        raise EngineError(
+            "unavailable",
+            f"{sys.executable} cannot import what it needs ({error}): install {LOCK.name} "
+            "(`cargo xtask build` does) and run its python",
+        ) from None
+    return onnxruntime, graph, weights, session
+
+
+def started(ort: Any, made: Any, threads: int) -> Any:
+    """A session that runs a graph, its weights given by name."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = WARNING
+    values = [ort.OrtValue.ortvalue_from_numpy(value) for value in made.external.values()]
+    options.add_external_initializers(list(made.external), values)
+    return ort.InferenceSession(made.model, options, providers=["CPUExecutionProvider"])
+
+
+def notes(precision: str) -> list[str]:
+    """What a reader of the numbers must know."""
+    said = [
+        "the graph is made here of a GGUF file, of the operators that onnxruntime-genai's model "
+        "builder uses; keys and values stay in one buffer, as f32",
+        "of the prompt, logits are computed for the last position alone",
+    ]
+    if precision == "q8_0":
+        said.append(
+            "MatMulNBits with 8 bits and accuracy level 4: activations are rounded to 8 bits in "
+            "blocks of 32; each scale has 32 bits where the file has 16"
+        )
+    return said
+
+
+def kv_bytes_per_token(config: Config) -> int:
+    """Keys and values of all layers for one position, in f32."""
+    return 2 * config.layers * config.kv_heads * config.head_dim * 4
+
+
+if __name__ == "__main__":
+    sys.exit(main(OnnxRuntime))

@@ -1,0 +1,69 @@
+"""One batch at a time through a session that keeps its keys and values in buffers of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from engine import Opinion
+from model_config import Config
+
+
+class Session:
+    """`begin` starts a batch of rows of one length, `feed` advances it; both give the greedy next
+    token of each row. Keys and values are written where they are read, and logits are looked at
+    where they were written."""
+
+    def __init__(self, session: Any, ortvalue_of: Any, config: Config, max_context: int) -> None:
+        self._session, self._ortvalue_of, self._config = session, ortvalue_of, config
+        self._max_context = max_context
+        self._rows = 0
+        self._position = 0
+        self._binding: Any = None
+        self._logits: Any = None  # rows × 1 × vocabulary, after the last position
+
+    def begin(self, prompts: list[list[int]]) -> list[int]:
+        if len(prompts) != self._rows:
+            self._bind(len(prompts))
+        self._position = 0
+        return self.feed(prompts)
+
+    def feed(self, ids: list[list[int]]) -> list[int]:
+        binding = self._binding
+        self._position += len(ids[0])
+        last = np.full(self._rows, self._position - 1, dtype=np.int32)
+        binding.bind_cpu_input("input_ids", np.array(ids, dtype=np.int64))
+        binding.bind_cpu_input("last_index", last)
+        binding.bind_cpu_input("length", np.array(self._position, dtype=np.int32))
+        self._session.run_with_iobinding(binding)
+        # The first of equals, which is the lowest id.
+        return self._logits[:, 0].argmax(axis=-1).tolist()
+
+    def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
+        """Normalised in f64: over a hundred thousand terms f32 loses digits."""
+        logits = self._logits[row, 0].astype(np.float64)
+        highest = logits.max()
+        logprobs = logits - (highest + np.log(np.exp(logits - highest).sum()))
+        # Stable, so the lowest id wins a tie.
+        ranked = np.argsort(-logprobs, kind="stable")[:top]
+        return Opinion(
+            argmax=int(logits.argmax()),
+            logprobs=logprobs[ask].tolist(),
+            top_ids=ranked.tolist(),
+            top_logprobs=logprobs[ranked].tolist(),
+        )
+
+    def _bind(self, rows: int) -> None:
+        """Buffers for so many rows. The runtime reads and writes the arrays themselves."""
+        config = self._config
+        self._rows = rows
+        self._binding = self._session.io_binding()
+        cache = (rows, config.kv_heads, self._max_context, config.head_dim)
+        for layer in range(config.layers):
+            for part in ("key", "value"):
+                buffer = self._ortvalue_of(np.zeros(cache, dtype=np.float32))
+                self._binding.bind_ortvalue_input(f"past_{part}.{layer}", buffer)
+                self._binding.bind_ortvalue_output(f"present_{part}.{layer}", buffer)
+        self._logits = np.zeros((rows, 1, config.vocabulary), dtype=np.float32)
+        self._binding.bind_ortvalue_output("logits", self._ortvalue_of(self._logits))
