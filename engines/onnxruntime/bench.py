@@ -1,7 +1,7 @@
-"""`onnxruntime`: a Llama's GGUF file as a graph of ONNX Runtime's own operators, on the CPU.
+"""`onnxruntime`: a Llama's weights in a graph of ONNX Runtime's own operators, on the CPU.
 
 onnxruntime-genai, which its users would call, loads a model that its builder made of a
-repository; the adapter makes the same graph of the file that the other engines read (graph.py),
+repository; the adapter makes such a graph of the files that the other engines read (graph.py),
 and keeps keys and values in one buffer as GenAI does (session.py).
 
 Run by the harness, or by hand:
@@ -25,7 +25,8 @@ from protocol import main
 LOCK = Path(__file__).with_name("requirements.lock")
 PACKAGES = ("onnxruntime", "onnx", "gguf")
 ARCHITECTURES = ("llama", "mistral")
-WEIGHTS = {"f32": "model-f32.gguf", "q8_0": "model-q8_0.gguf"}
+# By precision, how the name of its file ends.
+WEIGHTS = {"f32": ".safetensors", "q8_0": ".gguf"}
 WARNING = 2  # the least that the runtime logs
 
 
@@ -65,8 +66,12 @@ class OnnxRuntime(Engine):
         config = read_config(model_dir, load.max_context, ARCHITECTURES)
         ort, graph, weights, session = imported()
         path = model_dir / load.weights
-        if path.suffix != ".gguf":
-            raise EngineError("unsupported", f"onnxruntime reads a GGUF file, not {load.weights}")
+        if path.suffix != WEIGHTS[load.precision]:
+            raise EngineError(
+                "unsupported",
+                f"onnxruntime reads {load.precision} from a {WEIGHTS[load.precision]} file, not "
+                f"from {load.weights}",
+            )
         made = graph.make(config, weights.read(path), load.max_context)
         running = started(ort, made, load.threads)
         loaded = Loaded(
@@ -123,7 +128,7 @@ def started(ort: Any, made: Any, threads: int) -> Any:
 def notes(precision: str) -> list[str]:
     """What a reader of the numbers must know."""
     said = [
-        "the graph is made here of a GGUF file, of the operators that onnxruntime-genai's model "
+        "the graph is made here, of the operators that onnxruntime-genai's model "
         "builder uses; keys and values stay in one buffer, as f32",
         "of the prompt, logits are computed for the last position alone",
     ]

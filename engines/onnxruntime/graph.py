@@ -1,4 +1,4 @@
-"""The ONNX graph of a Llama, made from a GGUF file's weights with the operators that ONNX Runtime
+"""The ONNX graph of a Llama, made from a file's weights with the operators that ONNX Runtime
 has for language models (`GroupQueryAttention`, `MatMulNBits`, `SkipSimplifiedLayerNormalization`),
 as onnxruntime-genai's model builder does.
 
@@ -63,7 +63,7 @@ class Maker:
         for layer in range(config.layers):
             normed, hidden = self.layer(layer, normed, hidden)
         last = self.node("Gather", [normed, self.constant("last", np.array([-1]))], axis=1)
-        output = "output.weight" if "output.weight" in self.weights else "token_embd.weight"
+        output = "output.weight" if "output.weight" in self.weights.tensors else "token_embd.weight"
         self.linear(last, output, named="logits")
         weight_bytes = sum(self.external[name].nbytes for name in self.read_by_step)
         return Graph(self.model().SerializeToString(), self.external, weight_bytes)
@@ -87,8 +87,7 @@ class Maker:
                 num_heads=config.heads,
                 kv_num_heads=config.kv_heads,
                 do_rotary=1,
-                # GGUF has a Llama's query and key rows in the order of neighbouring pairs.
-                rotary_interleaved=1,
+                rotary_interleaved=int(self.weights.neighbours),
             )
         )
         attended = self.linear(attended, f"{blk}.attn_output.weight")
@@ -118,7 +117,7 @@ class Maker:
 
     def embed(self) -> str:
         """Rows of the table of embeddings."""
-        table = self.weights["token_embd.weight"]
+        table = self.weights.tensors["token_embd.weight"]
         if not isinstance(table, Quantised):
             return self.node("Gather", [self.keep("token_embd.weight", table), "input_ids"])
         # Out of the very bytes that the output matrix is, where it is the same.
@@ -135,7 +134,7 @@ class Maker:
 
     def linear(self, value: str, *names: str, named: str = "") -> str:
         """`value` times matrices of the file, whose rows are joined where there are several."""
-        matrices = [self.weights[name] for name in names]
+        matrices = [self.weights.tensors[name] for name in names]
         name = "+".join(names)
         if not all(isinstance(matrix, Quantised) for matrix in matrices):
             # Of (outputs × inputs) the transpose.
@@ -172,7 +171,7 @@ class Maker:
 
     def norm(self, name: str) -> str:
         self.read_by_step.add(name)
-        return self.keep(name, plain(self.weights[name]))
+        return self.keep(name, plain(self.weights.tensors[name]))
 
     def constant(self, name: str, value: Any) -> str:
         """A small tensor inside the graph."""

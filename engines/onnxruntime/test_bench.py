@@ -48,6 +48,7 @@ class Refusals(unittest.TestCase):
         self.refused("no variant", variant="opt")
         self.refused("no backend", backend="cuda")
         self.refused("not bf16", precision="bf16")
+        self.refused("a .safetensors file", precision="f32")
         self.refused("'qwen3'", CONFIG | {"model_type": "qwen3"})
         self.refused("32 positions", CONFIG | {"sliding_window": 32})
 
@@ -76,6 +77,35 @@ class Unpacking(unittest.TestCase):
         np.testing.assert_array_equal(matrix.values()[0], values * 0.5)
         twice = Quantised.joined([matrix, matrix])
         self.assertEqual((twice.packed.shape, twice.scales.shape), ((2, 1, 32), (2, 1)))
+
+    def test_names(self) -> None:
+        from weights import gguf_name
+
+        for theirs, ours in [
+            ("model.layers.12.mlp.up_proj.weight", "blk.12.ffn_up.weight"),
+            ("model.layers.0.input_layernorm.weight", "blk.0.attn_norm.weight"),
+            ("lm_head.weight", "output.weight"),
+            ("other.bias", "other.bias"),
+        ]:
+            self.assertEqual(gguf_name(theirs), ours)
+
+    def test_safetensors(self) -> None:
+        import weights
+
+        header = {
+            "model.norm.weight": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]},
+            "lm_head.weight": {"dtype": "F32", "shape": [1, 1], "data_offsets": [4, 8]},
+        }
+        text = json.dumps(header).encode()
+        with tempfile.TemporaryDirectory() as dir:
+            path = Path(dir) / "model.safetensors"
+            # 1.5 and -2 are the upper halves of 0x3fc00000 and 0xc0000000.
+            values = bytes([0xC0, 0x3F, 0x00, 0xC0, 0, 0, 0xC0, 0x3F])
+            path.write_bytes(len(text).to_bytes(8, "little") + text + values)
+            found = weights.read(path)
+            self.assertFalse(found.neighbours)
+            self.assertEqual(found.tensors["output_norm.weight"].tolist(), [1.5, -2.0])
+            self.assertEqual(found.tensors["output.weight"].tolist(), [[1.5]])
 
     def test_files_that_are_none(self) -> None:
         import weights
@@ -129,10 +159,10 @@ class Computation(unittest.TestCase):
         scales = self.random.uniform(0.001, 0.005, (rows, columns // 32))
         return Quantised(packed, scales.astype(self.np.float32))
 
-    def session_of(self, weights: dict[str, Any]) -> Any:
-        ort, graph, _, session = bench.imported()
+    def session_of(self, tensors: dict[str, Any]) -> Any:
+        ort, graph, weights, session = bench.imported()
         return session.Session(
-            bench.started(ort, graph.make(self.config, weights, 64), 1),
+            bench.started(ort, graph.make(self.config, weights.Weights(tensors, True), 64), 1),
             ort.OrtValue.ortvalue_from_numpy,
             self.config,
             64,
@@ -203,9 +233,10 @@ class Computation(unittest.TestCase):
         self.agree(self.weights(self.quantised), 0.2)
 
     def test_an_output_matrix_of_its_own(self) -> None:
-        _, graph, _, _ = bench.imported()
+        _, graph, weights, _ = bench.imported()
         tied = self.weights(self.plain)
         untied = tied | {"output.weight": self.plain(48, 64)}
-        sizes = [graph.make(self.config, weights, 64).weight_bytes for weights in (tied, untied)]
+        both = (weights.Weights(tensors, True) for tensors in (tied, untied))
+        sizes = [graph.make(self.config, each, 64).weight_bytes for each in both]
         # Of the table of embeddings a step reads single rows.
         self.assertEqual(sizes[0], sizes[1])

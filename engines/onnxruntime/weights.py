@@ -1,15 +1,17 @@
-"""The weights of a GGUF file, as the graph wants them."""
+"""The weights of a GGUF or safetensors file, by GGUF's names, as the graph wants them."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from engine import EngineError
 from gguf import GGMLQuantizationType, GGUFReader
-from model_files import unusable
+from model_files import WEIGHTS as SAFETENSORS
+from model_files import check_safetensors, shards, unusable
 
 # Weights in a block of q8_0, which begins with its scale, an f16.
 BLOCK = 32
@@ -49,18 +51,54 @@ class Quantised:
         return values.reshape(values.shape[0], -1)
 
 
-Weights = dict[str, Any]
+class Weights(NamedTuple):
+    """Tensors by name: arrays in f32, or [`Quantised`]."""
+
+    tensors: dict[str, Any]
+    # Whether a head's pairs that RoPE turns are neighbours, as in a Llama's GGUF file, or half a
+    # head apart.
+    neighbours: bool
+
+
+# GGUF's names for a Llama's tensors, by those of a Hugging Face model.
+NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+LAYER = "model.layers."
 
 
 def read(path: Path) -> Weights:
-    """All tensors of a file: f32 as arrays, and q8_0."""
+    """All tensors of a file, or of the shards of one that isn't there in one piece."""
+    if path.suffix == ".gguf":
+        return Weights(read_gguf(path), neighbours=True)
+    index = path.with_name(SAFETENSORS[1])
+    files = shards(index) if index.is_file() and not path.is_file() else [path]
+    found: dict[str, Any] = {}
+    for file in files:
+        found |= {gguf_name(name): tensor for name, tensor in read_safetensors(file).items()}
+    return Weights(found, neighbours=False)
+
+
+def read_gguf(path: Path) -> dict[str, Any]:
+    """f32 and q8_0."""
     try:
         tensors = GGUFReader(path).tensors
     except OSError as error:
         raise unusable(path, f"cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, IndexError, UnicodeDecodeError) as error:
         raise unusable(path, f"is no whole GGUF file ({error})") from None
-    found: Weights = {}
+    found: dict[str, Any] = {}
     for tensor in tensors:
         if tensor.tensor_type == GGMLQuantizationType.Q8_0:
             found[tensor.name] = Quantised.of(tensor.data)
@@ -69,7 +107,45 @@ def read(path: Path) -> Weights:
         else:
             raise EngineError(
                 "unsupported",
-                f"{path} has {tensor.name} in {tensor.tensor_type.name}; this adapter reads f32 "
-                "and q8_0",
+                f"{path} has {tensor.name} in {tensor.tensor_type.name}; of GGUF files this "
+                "adapter reads f32 and q8_0",
             )
     return found
+
+
+def read_safetensors(path: Path) -> dict[str, Any]:
+    """f32, f16 and bf16, all as f32."""
+    check_safetensors(path)
+    bytes = np.memmap(path, dtype=np.uint8, mode="r")
+    start = 8 + int(bytes[:8].view("<u8")[0])
+    header = json.loads(bytes[8:start].tobytes())
+    found = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        found[name] = widened(bytes[start + begin : start + end], entry["dtype"], path, name)
+        found[name] = found[name].reshape(entry["shape"])
+    return found
+
+
+def widened(bytes: Any, kind: str, path: Path, name: str) -> Any:
+    """Values in f32; a bf16 is the upper half of one."""
+    # Copied, since a tensor may begin anywhere.
+    if kind == "F32":
+        return np.frombuffer(bytes.tobytes(), dtype=np.float32)
+    if kind == "F16":
+        return np.frombuffer(bytes.tobytes(), dtype=np.float16).astype(np.float32)
+    if kind == "BF16":
+        halves = np.frombuffer(bytes.tobytes(), dtype=np.uint16).astype(np.uint32)
+        return (halves << 16).view(np.float32)
+    raise EngineError("unsupported", f"{path} has {name} in {kind}, which this adapter can't read")
+
+
+def gguf_name(name: str) -> str:
+    """`model.layers.0.mlp.up_proj.weight` → `blk.0.ffn_up.weight`; an unknown name stays."""
+    stem, _, kind = name.rpartition(".")
+    if not stem.startswith(LAYER):
+        return f"{NAMES.get(stem, stem)}.{kind}"
+    layer, _, part = stem.removeprefix(LAYER).partition(".")
+    return f"blk.{layer}.{NAMES.get(part, part)}.{kind}"
