@@ -320,9 +320,7 @@ impl Cli {
             Verb::Calibrate(options) if options.watching => {
                 watching::command(&repo, options.pairs, options.json)
             }
-            Verb::Calibrate(options) => {
-                calibrate::instrument(&repo, options.quick, options.json)
-            }
+            Verb::Calibrate(options) => calibrate::instrument(&repo, options.quick, options.json),
             Verb::Verify(args) => {
                 devices::name_in_full(&args.engines);
                 watch::session(args.tui, || verify::run(&repo, &args.options()))

@@ -1,6 +1,8 @@
 //! `cargo xtask test`: every check of this repository, cheapest first, each
 //! named as it begins. It stops at the first that fails.
 
+mod readme;
+
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
 use harness::engine::isa;
@@ -103,7 +105,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         step(both, &mut || {
             std::thread::scope(|scope| {
                 let browser = scope.spawn(|| browser(repo, pages.path()));
-                readme(repo)?;
+                readme::run(repo)?;
                 browser.join().expect("the browser's thread returns")
             })
         })?;
@@ -231,114 +233,6 @@ fn python_of(repo: &Repo, registry: &Registry, dir: &Path) -> PathBuf {
     python.unwrap_or_else(|| "python3".into())
 }
 
-/// Every `cargo xtask …` and engine command in a `sh` block of the README, in
-/// order, as a newcomer would type them; `bench-all` with the smoke profile.
-fn readme(repo: &Repo) -> Result<()> {
-    let text =
-        std::fs::read_to_string(repo.root.join("README.md")).context("README.md can't be read")?;
-    let commands = commands(&text);
-    if commands.is_empty() {
-        bail!("README.md has no command in a ```sh block");
-    }
-    for command in commands {
-        let Some(command) = as_tested(&command) else {
-            continue;
-        };
-        eprintln!("   $ {command}");
-        // The binaries' directory on PATH, as the README tells the reader to have it.
-        let path = format!(
-            "{}:{}",
-            repo.build_dir.join("release").display(),
-            std::env::var("PATH").unwrap_or_default()
-        );
-        let shell = Shell::new()?;
-        let _dir = shell.push_dir(&repo.root);
-        let bash = cmd!(shell, "bash -euo pipefail -c {command}").env("PATH", path);
-        // As from a reader's shell.
-        let bash = provision::build::package_variables()
-            .into_iter()
-            .fold(bash, |bash, name| bash.env_remove(name));
-        bash.ignore_stdout()
-            .quiet()
-            .run()
-            .with_context(|| format!("README.md says `{command}`"))?;
-    }
-    Ok(())
-}
-
-/// The lines of all ```sh blocks, comments stripped, continuations joined.
-fn commands(markdown: &str) -> Vec<String> {
-    let mut commands = Vec::new();
-    let mut inside = false;
-    let mut open = String::new();
-    for line in markdown.lines() {
-        if line.trim_start().starts_with("```") {
-            inside = !inside && line.trim() == "```sh";
-            continue;
-        }
-        if !inside {
-            continue;
-        }
-        let line = line.split(" # ").next().unwrap_or(line).trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        if let Some(start) = line.strip_suffix('\\') {
-            open.push_str(start);
-        } else {
-            commands.push(format!("{open}{line}"));
-            open.clear();
-        }
-    }
-    commands
-}
-
-/// How a README command is tested; `None`: it isn't (it would test itself, or
-/// needs what a machine may lack).
-fn as_tested(command: &str) -> Option<String> {
-    if command == "cargo xtask test"
-        || command.starts_with("nix ")
-        || command.starts_with("git clone")
-        || command.starts_with("cd ")
-        || command.contains(" hf:")
-    {
-        return None;
-    }
-    if command.contains("path/to/dir") {
-        // A model that is there by now, brought as if it were the reader's own.
-        let own = command.replace("path/to/dir", "\"${BENCH_MODELS_DIR:-models}/tiny-llama\"");
-        return as_tested(&own);
-    }
-    if command.contains(" mine.jsonl") {
-        // Prompts as the reader would write them.
-        const MINE: &str = "\"${CARGO_TARGET_DIR:-target}/mine.jsonl\"";
-        let own = as_tested(&command.replace("mine.jsonl", MINE))?;
-        let prompts = r#"{"text": "Once upon a time"}\n{"text": "The old man"}\n"#;
-        return Some(format!("printf '{prompts}' > {MINE} && {own}"));
-    }
-    let measures = [
-        "cargo xtask bench-all",
-        "cargo xtask bench ",
-        "cargo xtask verify",
-    ];
-    if measures.iter().any(|verb| command.starts_with(verb))
-        && !command.contains("--profile")
-        && !command.contains("--resume")
-    {
-        return Some(format!("{command} --profile smoke"));
-    }
-    if command.starts_with("cargo xtask calibrate") {
-        // That it measures is tested here; how well, is this machine's business now.
-        let short = match command.rsplit(' ').next() {
-            Some("--verdicts") => "--profile smoke",
-            Some("--watching") => "--pairs 2",
-            _ => "--quick",
-        };
-        return Some(format!("{command} {short} || test $? -eq 3"));
-    }
-    Some(command.to_owned())
-}
-
 /// The published runs rendered twice, into `pages` the second time, give the same bytes.
 fn renders_equal(repo: &Repo, pages: &Path) -> Result<()> {
     type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -411,41 +305,4 @@ fn browser(repo: &Repo, pages: &Path) -> Result<()> {
 fn which(tool: &str) -> bool {
     std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{as_tested, commands};
-
-    #[test]
-    fn commands_come_from_sh_blocks_only() {
-        let text = "```sh\ncargo xtask doctor   # what is here\n# a comment\na \\\n  b\n```\n```toml\nx = 1\n```\n";
-        assert_eq!(commands(text), ["cargo xtask doctor", "a b"]);
-    }
-
-    #[test]
-    fn a_benchmark_is_tested_with_the_smoke_profile_and_the_test_itself_is_not() {
-        assert_eq!(
-            as_tested("cargo xtask bench-all").as_deref(),
-            Some("cargo xtask bench-all --profile smoke")
-        );
-        assert_eq!(
-            as_tested("cargo xtask verify").as_deref(),
-            Some("cargo xtask verify --profile smoke")
-        );
-        assert_eq!(as_tested("cargo xtask test"), None);
-        assert_eq!(as_tested("cargo xtask bench-all --model hf:a/b"), None);
-        let own = as_tested("cargo xtask bench-all --prompts mine.jsonl").unwrap();
-        assert!(own.starts_with("printf '{") && own.ends_with("mine.jsonl\" --profile smoke"));
-        assert_eq!(
-            as_tested("cargo xtask bench-all --model path/to/dir").as_deref(),
-            Some(
-                "cargo xtask bench-all --model \"${BENCH_MODELS_DIR:-models}/tiny-llama\" --profile smoke"
-            )
-        );
-        assert_eq!(
-            as_tested("cargo xtask doctor").as_deref(),
-            Some("cargo xtask doctor")
-        );
-    }
 }

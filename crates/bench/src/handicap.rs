@@ -357,6 +357,9 @@ mod tests {
         let registry = Registry::load(&root.join("engines/engines.toml")).unwrap();
         assert_eq!(slower_by(&registry, 5).unwrap().percent, 5);
         let said = slower_by(&registry, 7).unwrap_err().to_string();
-        assert!(said.contains("--percent 7") && said.contains("10, 5, 2"), "{said}");
+        assert!(
+            said.contains("--percent 7") && said.contains("10, 5, 2"),
+            "{said}"
+        );
     }
 }

@@ -87,7 +87,11 @@ pub fn verify_targets(
         // What could not be built was an alert then.
         let was_said = record.status == Status::Ok || refused.is_none() && program.is_err();
         if was_said {
-            eprintln!("Parity: {} {}", target.id, in_words(verdict, &record.reason));
+            eprintln!(
+                "Parity: {} {}",
+                target.id,
+                in_words(verdict, &record.reason)
+            );
         }
         told::end(&record, was_said);
         file.append(&record)?;
