@@ -196,11 +196,11 @@ fn named_scenarios_are_measured_beside_them_and_others_are_as_before() {
         said.contains(lengths) && said.contains("(median "),
         "{said}"
     );
-    assert!(said.contains("1 targets × 1 scenarios"), "{said}");
+    assert!(said.contains("1 target × 1 scenario and"), "{said}");
     let said = asked(&[&prompts[..], &["--scenarios", "single_request"]].concat());
-    assert!(said.contains("1 targets × 2 scenarios"), "{said}");
+    assert!(said.contains("1 target × 2 scenarios"), "{said}");
     let said = asked(&[]);
-    assert!(said.contains("1 targets × 2 scenarios"), "{said}");
+    assert!(said.contains("1 target × 2 scenarios"), "{said}");
     assert!(!said.contains("Prompts:"), "{said}");
 }
 
