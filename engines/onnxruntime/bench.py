@@ -64,7 +64,6 @@ class OnnxRuntime(Engine):
             )
         model_dir = Path(load.model_dir)
         config = read_config(model_dir, load.max_context, ARCHITECTURES)
-        ort, graph, weights, session = imported()
         path = model_dir / load.weights
         if path.suffix != WEIGHTS[load.precision]:
             raise EngineError(
@@ -72,6 +71,7 @@ class OnnxRuntime(Engine):
                 f"onnxruntime reads {load.precision} from a {WEIGHTS[load.precision]} file, not "
                 f"from {load.weights}",
             )
+        ort, graph, weights, session = imported()
         made = graph.make(config, weights.read(path), load.max_context)
         running = started(ort, made, load.threads)
         loaded = Loaded(

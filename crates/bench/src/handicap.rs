@@ -16,6 +16,7 @@ use schema::plan::Until;
 use schema::registry::{Handicap, Registry};
 use schema::run::Run;
 use site::fmt;
+use site::words::plural;
 use stats::analysis::{Analysis, MetricId, TwinPair, Verdict};
 use stats::pairs::{Compared, NotComparable, pairs};
 use std::process::ExitCode;
@@ -81,8 +82,8 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
                 println!("{enough}");
             }
             println!(
-                "{} blocks in {:.0} min; a difference of {} % or more counts",
-                plan.invocations,
+                "{} in {:.0} min; a difference of {} % or more counts",
+                plural(plan.invocations.into(), "block", "blocks"),
                 (began.elapsed().as_secs_f64() / 60.0).ceil(),
                 plan.matters_percent
             );

@@ -63,7 +63,7 @@ pub fn command(repo: &Repo, pairs: u32, json: bool) -> Result<ExitCode> {
             json!({ "target": target.id, "pairs": pairs, "percent": value, "ci95": [low, high] })
         ),
         false => println!(
-            "A request of {} takes {value:+.2} % [{low:+.2}, {high:+.2}] longer while it is watched \
+            "Being watched costs a request of {} {value:+.2} % [{low:+.2}, {high:+.2}] of its time \
              (mean of {pairs} pairs of processes, {} requests each; it may take {PERCENT_MAX} %)",
             target.id,
             TURNS * REQUESTS as u64
