@@ -21,7 +21,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from build_facts import environment, version_of
-from engine import Engine, EngineError, Hello, Load, Loaded, Opinion
+from engine import Engine, EngineError, Hello, Load, Loaded, Opinion, not_importable
 from id_tokenizer import IdTokenizer
 from model_files import read_json
 from protocol import main
@@ -168,11 +168,7 @@ def import_mistralrs() -> Any:
     try:
         import mistralrs
     except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
-        raise EngineError(
-            "unavailable",
-            f"{sys.executable} cannot import what it needs ({error}): install {LOCK.name} "
-            "(`cargo xtask build` does) and run its python",
-        ) from None
+        raise not_importable(error, LOCK) from None
     return mistralrs
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from math import prod
 from pathlib import Path
 
@@ -39,7 +38,5 @@ def decode_bytes(directory: Path, name: str, is_gguf: bool, quantised: bool) -> 
 
 def shapes(path: Path) -> dict[str, list[int]]:
     """The tensors of a safetensors file."""
-    check_safetensors(path)
-    with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+    tensors, _ = check_safetensors(path)
+    return {name: entry["shape"] for name, entry in tensors.items()}

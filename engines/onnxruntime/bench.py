@@ -18,7 +18,16 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from build_facts import environment, version_of
-from engine import Engine, EngineError, Hello, Load, Loaded, Opinion
+from engine import (
+    Engine,
+    EngineError,
+    Hello,
+    Load,
+    Loaded,
+    Opinion,
+    check_load,
+    not_importable,
+)
 from model_config import Config, read_config
 from protocol import main
 
@@ -54,14 +63,7 @@ class OnnxRuntime(Engine):
 
     @classmethod
     def load(cls, load: Load) -> tuple[OnnxRuntime, Loaded]:
-        if load.variant:
-            raise EngineError("unsupported", f"onnxruntime has no variant {load.variant!r}")
-        if load.backend != "cpu":
-            raise EngineError("unsupported", f"onnxruntime has no backend {load.backend!r} here")
-        if load.precision not in WEIGHTS:
-            raise EngineError(
-                "unsupported", f"onnxruntime runs {', '.join(WEIGHTS)}, not {load.precision}"
-            )
+        check_load(load, "onnxruntime", WEIGHTS)
         model_dir = Path(load.model_dir)
         config = read_config(model_dir, load.max_context, ARCHITECTURES)
         path = model_dir / load.weights
@@ -106,11 +108,7 @@ def imported() -> tuple[Any, Any, Any, Any]:
         import session
         import weights
     except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
-        raise EngineError(
-            "unavailable",
-            f"{sys.executable} cannot import what it needs ({error}): install {LOCK.name} "
-            "(`cargo xtask build` does) and run its python",
-        ) from None
+        raise not_importable(error, LOCK) from None
     return onnxruntime, graph, weights, session
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine import Opinion
+from engine import Opinion, opinion_of_array
 from model_config import Config
 
 
@@ -41,18 +41,7 @@ class Session:
         return self._logits[:, 0].argmax(axis=-1).tolist()
 
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
-        """Normalised in f64: over a hundred thousand terms f32 loses digits."""
-        logits = self._logits[row, 0].astype(np.float64)
-        highest = logits.max()
-        logprobs = logits - (highest + np.log(np.exp(logits - highest).sum()))
-        # Stable, so the lowest id wins a tie.
-        ranked = np.argsort(-logprobs, kind="stable")[:top]
-        return Opinion(
-            argmax=int(logits.argmax()),
-            logprobs=logprobs[ask].tolist(),
-            top_ids=ranked.tolist(),
-            top_logprobs=logprobs[ranked].tolist(),
-        )
+        return opinion_of_array(self._logits[row, 0], ask, top)
 
     def _bind(self, rows: int) -> None:
         """Buffers for so many rows. The runtime reads and writes the arrays themselves."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,17 +114,13 @@ def read_gguf(path: Path) -> dict[str, Any]:
 
 def read_safetensors(path: Path) -> dict[str, Any]:
     """f32, f16 and bf16, all as f32."""
-    check_safetensors(path)
+    tensors, start = check_safetensors(path)
     bytes = np.memmap(path, dtype=np.uint8, mode="r")
-    start = 8 + int(bytes[:8].view("<u8")[0])
-    header = json.loads(bytes[8:start].tobytes())
     found = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
+    for name, entry in tensors.items():
         begin, end = entry["data_offsets"]
-        found[name] = widened(bytes[start + begin : start + end], entry["dtype"], path, name)
-        found[name] = found[name].reshape(entry["shape"])
+        values = widened(bytes[start + begin : start + end], entry["dtype"], path, name)
+        found[name] = values.reshape(entry["shape"])
     return found
 
 

@@ -21,7 +21,16 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "pytorch"))
 
 from build_facts import environment, version_of
 from conversion import converted
-from engine import Engine, EngineError, Hello, Load, Loaded, Opinion
+from engine import (
+    Engine,
+    EngineError,
+    Hello,
+    Load,
+    Loaded,
+    Opinion,
+    check_load,
+    not_importable,
+)
 from graph import keep_last_position, set_frequencies, weight_bytes
 from model_config import Config, read_config
 from protocol import main
@@ -66,14 +75,7 @@ class OpenVino(Engine):
 
     @classmethod
     def load(cls, load: Load) -> tuple[OpenVino, Loaded]:
-        if load.variant:
-            raise EngineError("unsupported", f"openvino has no variant {load.variant!r}")
-        if load.backend != "cpu":
-            raise EngineError("unsupported", f"openvino has no backend {load.backend!r} here")
-        if load.precision not in WEIGHTS:
-            raise EngineError(
-                "unsupported", f"openvino runs {', '.join(WEIGHTS)}, not {load.precision}"
-            )
+        check_load(load, "openvino", WEIGHTS)
         model_dir = Path(load.model_dir)
         config = read_config(model_dir, load.max_context, ARCHITECTURES)
         ov = import_openvino()
@@ -116,11 +118,7 @@ def import_openvino() -> Any:
     try:
         import openvino
     except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
-        raise EngineError(
-            "unavailable",
-            f"{sys.executable} cannot import what it needs ({error}): install {LOCK.name} "
-            "(`cargo xtask build` does) and run its python",
-        ) from None
+        raise not_importable(error, LOCK) from None
     return openvino
 
 

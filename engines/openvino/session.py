@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import Opinion
+from engine import Opinion, opinion_of_array
 
 
 class Session:
@@ -60,16 +60,4 @@ class Session:
         return self._logits.argmax(axis=-1).tolist()
 
     def opinion(self, row: int, ask: list[int], top: int) -> Opinion:
-        """Normalised in f64: over a hundred thousand terms f32 loses digits."""
-        np = self._np
-        logits = self._logits[row].astype(np.float64)
-        highest = logits.max()
-        logprobs = logits - (highest + np.log(np.exp(logits - highest).sum()))
-        # Stable, so the lowest id wins a tie.
-        ranked = np.argsort(-logprobs, kind="stable")[:top]
-        return Opinion(
-            argmax=int(logits.argmax()),
-            logprobs=logprobs[ask].tolist(),
-            top_ids=ranked.tolist(),
-            top_logprobs=logprobs[ranked].tolist(),
-        )
+        return opinion_of_array(self._logits[row], ask, top)

@@ -6,8 +6,10 @@ the same two calls, so the gate checks the very path that is timed.
 from __future__ import annotations
 
 import math
+import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -143,6 +145,45 @@ def opinion_of(logits: Sequence[float], ask: list[int], top: int) -> Opinion:
         logprobs=[logits[id] - log_sum for id in ask],
         top_ids=ranked,
         top_logprobs=[logits[id] - log_sum for id in ranked],
+    )
+
+
+def opinion_of_array(logits: Any, ask: list[int], top: int) -> Opinion:
+    """The opinion that a NumPy array of raw logits holds, normalised in f64: over a hundred
+    thousand terms f32 loses digits."""
+    import numpy as np
+
+    logits = logits.astype(np.float64)
+    highest = logits.max()
+    logprobs = logits - (highest + np.log(np.exp(logits - highest).sum()))
+    # Stable, so the lowest id wins a tie.
+    ranked = np.argsort(-logprobs, kind="stable")[:top]
+    return Opinion(
+        argmax=int(logits.argmax()),
+        logprobs=logprobs[ask].tolist(),
+        top_ids=ranked.tolist(),
+        top_logprobs=logprobs[ranked].tolist(),
+    )
+
+
+def check_load(load: Load, engine: str, precisions: Collection[str]) -> None:
+    """That an engine of the processor without variants is asked for a precision that it runs."""
+    if load.variant:
+        raise EngineError("unsupported", f"{engine} has no variant {load.variant!r}")
+    if load.backend != "cpu":
+        raise EngineError("unsupported", f"{engine} has no backend {load.backend!r} here")
+    if load.precision not in precisions:
+        raise EngineError(
+            "unsupported", f"{engine} runs {', '.join(precisions)}, not {load.precision}"
+        )
+
+
+def not_importable(error: Exception, lock: Path) -> EngineError:
+    """What an environment made from `lock` would have is missing."""
+    return EngineError(
+        "unavailable",
+        f"{sys.executable} cannot import what it needs ({error}): install {lock.name} "
+        "(`cargo xtask build` does) and run its python",
     )
 
 

@@ -74,9 +74,9 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def check_safetensors(path: Path) -> None:
-    """Whether the file is as long as its header says. A bit that fell over inside is for the hash
-    that `fetch` checks."""
+def check_safetensors(path: Path) -> tuple[dict[str, Any], int]:
+    """Whether the file is as long as its header says; that header's tensors, and where their values
+    begin. A bit that fell over inside is for the hash that `fetch` checks."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -85,7 +85,8 @@ def check_safetensors(path: Path) -> None:
             if header_bytes > size - 8:
                 raise unusable(path, f"is cut off or no safetensors file ({size} bytes)")
             header = json.loads(file.read(header_bytes))
-        ends = [t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"]
+        tensors = {name: t for name, t in header.items() if name != "__metadata__"}
+        ends = [tensor["data_offsets"][1] for tensor in tensors.values()]
     except OSError as error:
         raise unusable(path, f"cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
@@ -93,3 +94,4 @@ def check_safetensors(path: Path) -> None:
     expected = 8 + header_bytes + max(ends, default=0)
     if size != expected:
         raise unusable(path, f"has {size} bytes where its header speaks of {expected}")
+    return tensors, 8 + header_bytes
