@@ -103,12 +103,24 @@ fn words(measure_s: f64, later: &[(Stage, f64)]) -> String {
 }
 
 /// What judging the outputs of these launches takes (s), a distinct output taken for one request
-/// that the judge answers alone. 0 where its pace isn't known.
+/// that the judge answers alone; of a judge that isn't timed, the slowest target's pace is taken.
+/// 0 without a judge.
 fn check_s(plan: &Plan, budget: &Budget, left: &[Pending], judge: &str) -> f64 {
-    let is_it = |pilot: &&Pilot| pilot.target == judge;
-    let Some(pilot) = budget.pilots.iter().find(is_it) else {
+    if judge.is_empty() {
         return 0.0;
-    };
+    }
+    match budget.pilots.iter().find(|pilot| pilot.target == judge) {
+        Some(pilot) => check_at_pace_s(plan, pilot, left),
+        None => {
+            let paces = budget.pilots.iter();
+            let paces = paces.map(|pilot| check_at_pace_s(plan, pilot, left));
+            paces.fold(0.0, f64::max)
+        }
+    }
+}
+
+/// The same at the pace of one pilot.
+fn check_at_pace_s(plan: &Plan, pilot: &Pilot, left: &[Pending]) -> f64 {
     let mut all_s = 0.0;
     for scenario in &plan.scenarios {
         for case in &scenario.cases {
@@ -206,7 +218,9 @@ mod tests {
         // 20 requests in each of two blocks.
         let takes_s = check_s(&plan, &budget, &left, "judge");
         assert!((takes_s - 40.0 * 1.3 * 0.5).abs() < 1e-9, "{takes_s}");
-        assert_eq!(check_s(&plan, &budget, &left, "other"), 0.0);
+        let of_another_s = check_s(&plan, &budget, &left, "other");
+        assert_eq!(of_another_s, takes_s, "at the pace of who is timed");
+        assert_eq!(check_s(&plan, &budget, &left, ""), 0.0, "without a judge");
         assert_eq!(check_s(&plan, &budget, &[], "judge"), 0.0);
     }
 }

@@ -29,7 +29,7 @@ pub use libdevice::to_pack as libdevice_files;
 pub use needs::libtorch_dir;
 use python::Environment;
 pub use python::{environment_at, environment_dir, packages_dir, venv_dir};
-pub use stage::{Stage, why_missing};
+pub use stage::{Stage, is_built, why_missing};
 pub use tracer::{tracer, tracer_file};
 
 use anyhow::{Result, bail};

@@ -243,6 +243,16 @@ fn is_there(repo: &Repo, id: &str, how: &Build) -> bool {
     }
 }
 
+/// Whether a target's program was built here before and has all that it needs.
+pub fn is_built(repo: &Repo, registry: &Registry, target: &Target) -> bool {
+    let (Some(engine), Some(id)) = (registry.engine(&target.engine), registry.program_id(target))
+    else {
+        return false;
+    };
+    let how = engine.build_for(&target.backend);
+    is_there(repo, &id, how) && missing(repo, how).is_none()
+}
+
 /// Why a target's program can't be had here, where that can be seen without making it.
 pub fn why_missing(repo: &Repo, registry: &Registry, target: &Target) -> Option<String> {
     let engine = registry.engine(&target.engine)?;
