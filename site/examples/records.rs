@@ -57,6 +57,7 @@ fn main() -> Result<()> {
         profiles: &profiles,
         parity: Some(&parity),
         simulation: Some(&simulation),
+        adapters: None,
         hypotheses: Some(&hypotheses),
         prices: prices.as_ref(),
         maturity: maturity.as_ref(),

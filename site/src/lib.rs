@@ -23,6 +23,7 @@ pub use write::write;
 use anyhow::{Context, Result, bail, ensure};
 use authored::Authored;
 use chart::Figure;
+use schema::adapters::AdapterCosts;
 use schema::claims::Claims;
 use schema::golden::ParityLimits;
 use schema::hypothesis::Hypotheses;
@@ -66,6 +67,8 @@ pub struct Input<'a> {
     pub parity: Option<&'a ParityLimits>,
     /// How the statistics fared on data of known truth, where that was simulated.
     pub simulation: Option<&'a Simulation>,
+    /// What our adapters cost, where that was measured.
+    pub adapters: Option<&'a AdapterCosts>,
     /// The specification's predictions, where they are known.
     pub hypotheses: Option<&'a Hypotheses>,
     /// What machines, electricity and APIs cost, where there is a price file.

@@ -55,6 +55,7 @@ pub fn lint(repo: &Repo) -> Result<bool> {
             ".github",
             ".github/versions",
             "examples/fleet",
+            "examples/rented-gpu",
             "crates/provision/src/dist",
         ],
         "sh",

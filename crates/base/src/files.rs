@@ -97,8 +97,8 @@ impl Appender {
         })
     }
 
-    /// Append one line.
-    pub fn append<T: Serialize>(&mut self, value: &T) -> Result<()> {
+    /// Append one line; also the line.
+    pub fn append<T: Serialize>(&mut self, value: &T) -> Result<Vec<u8>> {
         let mut line = serde_json::to_vec(value).context("a record can't be put in JSON")?;
         line.push(b'\n');
         self.file.write_all(&line).with_context(|| {
@@ -106,12 +106,13 @@ impl Appender {
                 "{} can't be written; what is there is kept: make room or mend the disk, then go on with --resume",
                 self.path.display()
             )
-        })
+        })?;
+        Ok(line)
     }
 
     /// Append one record event.
     pub fn event(&mut self, event: RecordEvent) -> Result<()> {
-        self.append(&event)
+        self.append(&event).map(drop)
     }
 
     /// Make sure that what was appended survives a power cut.

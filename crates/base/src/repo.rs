@@ -223,6 +223,11 @@ impl Repo {
         self.root.join("data/simulation.json")
     }
 
+    /// `data/adapters.json`: what our adapters cost.
+    pub fn adapters_path(&self) -> PathBuf {
+        self.root.join("data/adapters.json")
+    }
+
     /// `data/prices`.
     pub fn prices_dir(&self) -> PathBuf {
         self.root.join("data/prices")

@@ -37,6 +37,7 @@ use schema::origin::Shard;
 use schema::plan::Until;
 use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
+use schema::run_files::MAX_READINGS;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -214,8 +215,8 @@ fn to_the_end(
 /// [`measure`] a run, and go on with it block by block where the plan says until when.
 pub(crate) fn measure_until(repo: &Repo, registry: &Registry, opened: &mut Opened) -> Result<Run> {
     let mut run = measure(repo, registry, opened)?;
-    while until::go_on(repo, registry, opened, &run)? {
-        run = measure(repo, registry, opened)?;
+    while until::go_on(repo, registry, opened, &mut run)? {
+        run = measure_more(repo, registry, opened, run)?;
     }
     Ok(run)
 }
@@ -223,14 +224,24 @@ pub(crate) fn measure_until(repo: &Repo, registry: &Registry, opened: &mut Opene
 /// Verify, measure and check what is still to be done of a run, which comes back whole.
 /// Only one run may measure on a machine at a time: see [`exclusive::machine`].
 pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Result<Run> {
+    let run = Run::load(&opened.run_dir)?;
+    measure_more(repo, registry, opened, run)
+}
+
+/// The same of a run that is loaded. What is recorded is added to it, and not read again.
+fn measure_more(repo: &Repo, registry: &Registry, opened: &Opened, mut run: Run) -> Result<Run> {
     let (run_dir, header, programs) = (&opened.run_dir, &opened.header, &opened.programs);
     let all = || -> Result<Run> {
-        let mut run = Run::load(run_dir)?;
         if !header.plan.targets.is_empty() {
-            run = measure_engines(repo, registry, opened, run)?;
+            measure_engines(repo, registry, opened, &mut run)?;
         }
-        micro::of_run(repo, run_dir, header, &programs.micro, &run.micro)?;
-        run.reload_micro(run_dir)?;
+        run.add_micro(micro::of_run(
+            repo,
+            run_dir,
+            header,
+            &programs.micro,
+            &run.micro,
+        )?);
         Ok(run)
     };
     all().with_context(|| {
@@ -240,50 +251,46 @@ pub(crate) fn measure(repo: &Repo, registry: &Registry, opened: &Opened) -> Resu
 }
 
 /// Verify, measure and check the engines of a run: all that [`measure`] does but the micro suites.
-fn measure_engines(
-    repo: &Repo,
-    registry: &Registry,
-    opened: &Opened,
-    mut loaded: Run,
-) -> Result<Run> {
+fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut Run) -> Result<()> {
     let (run_dir, header, prompts) = (&opened.run_dir, &opened.header, &opened.prompts);
     let plan = &header.plan;
     watch::stage(Stage::Calibrate);
-    calibrate::of_run(repo, registry, run_dir)?;
-    let judged = &mut loaded.verify;
-    let programs = &verify_targets(repo, plan, run_dir, &opened.programs, judged)?;
+    if run.calibration.is_none() {
+        run.calibration = calibrate::of_run(repo, registry, run_dir)?;
+    }
+    let programs = &verify_targets(repo, plan, run_dir, &opened.programs, &mut run.verify)?;
     let model_dir = repo.model_dir(&plan.model);
-    let budget = match loaded.budget {
-        None if plan.budget_s > 0.0 || plan.aa_pairs => Some(pilot::run(
+    if run.budget.is_none() && (plan.budget_s > 0.0 || plan.aa_pairs) {
+        run.budget = Some(pilot::run(
             &pilot::Pilots {
                 plan,
                 baseline: registry.baseline_of(&plan.targets),
                 model_dir: &model_dir,
                 programs,
                 prompts,
-                verify: &loaded.verify,
+                verify: &run.verify,
             },
             run_dir,
-        )?),
-        known => known,
-    };
-    let capacities = capacity::run(
+        )?);
+    }
+    let budget = run.budget.as_ref();
+    run.capacities = capacity::run(
         &capacity::Stage {
             plan,
             model_dir: &model_dir,
             programs,
             prompts,
-            verify: &loaded.verify,
-            budget: budget.as_ref(),
+            verify: &run.verify,
+            budget,
         },
-        loaded.capacities,
+        std::mem::take(&mut run.capacities),
         run_dir,
     )?;
-    let logs = [loaded.launches, loaded.twins].concat();
-    let mut left = pending(plan, &logs, &loaded.verify, budget.as_ref(), &capacities);
+    let logs = [&run.launches[..], &run.twins[..]].concat();
+    let mut left = pending(plan, &logs, &run.verify, budget, &run.capacities);
     let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
     left.retain(|pending| ours(pending.launch.invocation));
-    let twins = budget.as_ref().map_or(&[][..], |budget| &budget.twins);
+    let twins = budget.map_or(&[][..], |budget| &budget.twins);
     let all = twins::launches(plan, twins);
     let planned: Vec<_> = all.into_iter().filter(|l| ours(l.invocation)).collect();
     eprintln!(
@@ -292,35 +299,34 @@ fn measure_engines(
         planned.len(),
         run_dir.display()
     );
-    let judge = judging::likely(registry, &loaded.verify, programs);
-    forecast::tell(plan, budget.as_ref(), &left, &judge, &loaded.micro, ours);
+    let judge = judging::likely(registry, &run.verify, programs);
+    forecast::tell(plan, budget, &left, &judge, &run.micro, ours);
     watch::stage(Stage::Measure);
-    for group in run::told::groups(
-        &planned,
-        &left,
-        &logs,
-        plan,
-        &loaded.verify,
-        budget.as_ref(),
-    ) {
+    for group in run::told::groups(&planned, &left, &logs, plan, &run.verify, budget) {
         watch::emit(Event::Group(group));
     }
-    run::run(
+    drop(logs); // Nothing but engines should need memory now.
+    let made = run::run(
         plan,
         run_dir,
         &model_dir,
         programs,
         prompts,
         &run::Known {
-            verify: &loaded.verify,
-            capacities: &capacities,
+            verify: &run.verify,
+            capacities: &run.capacities,
         },
         left,
     )?;
+    run.add(made);
+    if run.readings() > MAX_READINGS {
+        watch::warn(format!(
+            "{} holds over {MAX_READINGS} readings of counters, more than any command loads: measure fewer scenarios at a time, or in shards",
+            run_dir.display()
+        ));
+    }
     watch::stage(Stage::Check);
-    let mut run = Run::load(run_dir)?;
-    check_outputs(repo, registry, &mut run, run_dir, programs, prompts)?;
-    Ok(run)
+    check_outputs(repo, registry, run, run_dir, programs, prompts)
 }
 
 /// A run with its header written, and what it takes to measure it.

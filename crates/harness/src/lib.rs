@@ -21,6 +21,7 @@ pub mod plan;
 pub mod positions;
 pub mod programs;
 pub mod prompts;
+mod recorder;
 pub mod run;
 pub mod telemetry;
 pub mod twins;

@@ -1,26 +1,34 @@
 //! `cargo xtask bench-adapters`: what our adapters cost. Each engine that has a
 //! program which drives it directly is run through both, on the same file, with the
 //! same request, one after the other, again and again; what counts is the ratio
-//! within a pair.
+//! within a pair. Reading a prompt and writing tokens are timed apart, because an
+//! adapter may hold back one of them alone.
 
 use anyhow::{Context, Result, bail};
 use base::exclusive;
+use base::files::write_whole;
 use base::names::{self, Kind};
 use base::repo::Repo;
 use harness::engine::Program;
 use harness::engine::start::launch;
+use harness::machine;
 use harness::prompts::Prompts;
 use harness::verify::question::threads;
 use provision::build;
 use provision::fetch;
 use provision::fetch::brought;
-use schema::registry::Target;
+use provision::provenance;
+use schema::adapters::{AdapterCost, AdapterCosts, Work};
+use schema::registry::{Direct, Registry, Target};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
 /// An adapter may cost this much of the engine's throughput.
 const RATIO_MIN: f64 = 0.98;
+/// Prompt length where decoding is timed (tokens).
+const SHORT_PROMPT_TOKENS: u32 = 16;
 
 /// What the command line says.
 #[derive(Debug, clap::Args)]
@@ -31,21 +39,40 @@ pub struct Options {
     /// The model that both programs load: an id, hf:org/repo[@revision] or a directory.
     #[arg(long, default_value = "tiny-llama")]
     pub model: String,
-    /// Pairs per engine.
-    #[arg(long, default_value_t = 10)]
+    /// Pairs per engine and kind of work.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     pub pairs: u32,
-    /// Prompt length (tokens).
-    #[arg(long, default_value_t = 50)]
-    pub prompt_tokens: usize,
-    /// Output length (tokens).
-    #[arg(long, default_value_t = 64)]
+    /// Length of the prompt whose reading is timed (tokens).
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    pub prompt_tokens: u32,
+    /// Tokens whose writing is timed.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..))]
     pub new_tokens: u32,
     /// Requests timed in each process.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: u32,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Write data/adapters.json, which the methodology page prints.
+    #[arg(long, conflicts_with = "engines")]
+    pub write: bool,
+}
+
+/// What both programs of an engine are asked.
+struct Question<'a> {
+    work: Work,
+    prompt: &'a [u32],
+    new_tokens: u32,
+}
+
+/// An engine's two programs.
+struct Pair<'a> {
+    target: Target,
+    adapter: Program,
+    direct: Program,
+    /// Why they may give different tokens; empty where they may not.
+    other_tokens: &'a str,
 }
 
 /// Run it. Exit status 3 where an adapter costs more than it may.
@@ -58,52 +85,67 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let _only_one = exclusive::machine()?;
     fetch::ensure_for(repo, &model, &registry.targets())?;
     let model_dir = repo.model_dir(&model);
-    let prompt = Prompts::new(&model_dir, 1)?
-        .take("adapters/p", 0, options.prompt_tokens, 1)?
-        .remove(0);
-    let mut worst: f64 = f64::INFINITY;
-    let mut any = false;
-    for engine in &registry.engines {
-        let Some(direct) = &engine.direct else {
-            continue;
-        };
-        if !options.engines.is_empty() && !options.engines.contains(&engine.id) {
-            continue;
-        }
-        any = true;
-        let target = registry
-            .targets()
-            .into_iter()
-            .find(|t| t.engine == engine.id && t.backend == "cpu" && t.weights == direct.weights)
-            .with_context(|| {
-                format!(
-                    "engines.toml: {} has no cpu target with weights {}, which its direct program loads",
-                    engine.id, direct.weights
-                )
-            })?;
-        let programs = build::build(repo, &registry, [&target])?;
-        let adapter = match programs.get(&target) {
-            Ok(program) => program.clone(),
-            Err(failure) => {
-                watch::warn(format!("{}: {failure}", engine.id));
-                continue;
-            }
-        };
-        let direct = match build::direct(repo, &registry, &engine.id, direct) {
-            Ok(program) => program,
-            Err(failure) => {
-                watch::warn(format!("{}: {failure}", engine.id));
-                continue;
-            }
-        };
-        let ask = ask(&target, &model_dir.display().to_string(), &prompt, options);
-        let ratio = pairs(&engine.id, &adapter, &direct, &ask, options)?;
-        worst = worst.min(ratio);
-    }
-    if !any {
+    let prompts = Prompts::new(&model_dir, 1)?;
+    let prompt = |tokens: u32| -> Result<Vec<u32>> {
+        let mut taken = prompts.take("adapters/p", 0, tokens as usize, 1)?;
+        Ok(taken.remove(0))
+    };
+    let (long, short) = (prompt(options.prompt_tokens)?, prompt(SHORT_PROMPT_TOKENS)?);
+    let questions = [
+        Question {
+            work: Work::Prefill,
+            prompt: &long,
+            new_tokens: 1,
+        },
+        Question {
+            work: Work::Decode,
+            prompt: &short,
+            new_tokens: options.new_tokens,
+        },
+    ];
+    let wanted = |id: &String| options.engines.is_empty() || options.engines.contains(id);
+    let named = registry.engines.iter().filter(|engine| wanted(&engine.id));
+    let named: Vec<_> = named
+        .filter_map(|engine| Some((engine, engine.direct.as_ref()?)))
+        .collect();
+    if named.is_empty() {
         bail!("no engine of those has a `direct` program in engines/engines.toml");
     }
-    Ok(if worst < RATIO_MIN {
+    let wanted = named.len() * questions.len();
+    let mut rows = Vec::new();
+    for (engine, direct) in named {
+        let Some(pair) = pair(repo, &registry, &engine.id, direct)? else {
+            continue;
+        };
+        for question in &questions {
+            let ask = ask(&pair.target, &model_dir, question, options.iterations);
+            let row = row(&pair, question, &ask, options.pairs)?;
+            if !options.json {
+                println!("{}", line(&row));
+            }
+            rows.push(row);
+        }
+    }
+    let is_dear = rows.iter().any(|row| most(row) < RATIO_MIN);
+    let (revision, _) = provenance::git(&repo.root);
+    let costs = AdapterCosts {
+        measured: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+        revision,
+        cpu_model: machine::facts(&repo.root).remove("cpu_model"),
+        model,
+        rows,
+    };
+    let text = serde_json::to_string_pretty(&costs)? + "\n";
+    if options.json {
+        print!("{text}");
+    }
+    if options.write {
+        if costs.rows.len() < wanted {
+            bail!("not every engine could be measured, so data/adapters.json stays as it was");
+        }
+        write_whole(&repo.adapters_path(), &text)?;
+    }
+    Ok(if is_dear {
         watch::error(format!(
             "an adapter costs more than {:.0} % of its engine",
             100.0 * (1.0 - RATIO_MIN)
@@ -114,80 +156,143 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     })
 }
 
+/// Both programs of an engine, built; `None` where one can't be, which is said.
+fn pair<'a>(
+    repo: &Repo,
+    registry: &Registry,
+    engine: &str,
+    direct: &'a Direct,
+) -> Result<Option<Pair<'a>>> {
+    let mut targets = registry.targets().into_iter();
+    let target = targets
+        .find(|t| t.engine == engine && t.backend == "cpu" && t.weights == direct.weights)
+        .with_context(|| {
+            format!(
+                "engines.toml: {engine} has no cpu target with weights {}, which its direct program loads",
+                direct.weights
+            )
+        })?;
+    let programs = build::build(repo, registry, [&target])?;
+    let adapter = programs.get(&target).map_err(Clone::clone);
+    let both = adapter.and_then(|adapter| {
+        let direct = build::direct(repo, registry, engine, direct)?;
+        Ok((adapter.clone(), direct))
+    });
+    Ok(match both {
+        Ok((adapter, program)) => Some(Pair {
+            target,
+            adapter,
+            direct: program,
+            other_tokens: &direct.other_tokens,
+        }),
+        Err(failure) => {
+            watch::warn(format!("{engine}: {failure}"));
+            None
+        }
+    })
+}
+
 /// The request both answer.
-fn ask(target: &Target, model_dir: &str, prompt: &[u32], options: &Options) -> Value {
+fn ask(target: &Target, model_dir: &Path, question: &Question, iterations: u32) -> Value {
     json!({
         "model_path": model_dir,
         "weights": target.weights,
         "precision": target.precision,
         "backend": target.backend,
         "variant": target.variant,
-        "prompt_ids": prompt,
-        "new_tokens": options.new_tokens,
-        "iterations": options.iterations,
-        "warmup": 2,
+        "prompt_ids": question.prompt,
+        "new_tokens": question.new_tokens,
+        "iterations": iterations,
+        // Two before twenty; one is enough where a request takes seconds.
+        "warmup": iterations.div_ceil(10),
         "threads": threads(),
     })
 }
 
-/// Time pairs and print what came out; the most that the ratio may be, at 95 %.
-fn pairs(
-    engine: &str,
-    adapter: &Program,
-    direct: &Program,
-    ask: &Value,
-    options: &Options,
-) -> Result<f64> {
+/// Time pairs.
+fn row(pair: &Pair, question: &Question, ask: &Value, pairs: u32) -> Result<AdapterCost> {
+    let engine = &pair.target.engine;
     let mut ratios = Vec::new();
     let mut rates = (Vec::new(), Vec::new());
-    for pair in 0..options.pairs {
+    let mut version = String::new();
+    let mut other_tokens = "";
+    for number in 0..pairs {
         base::interrupt::check()?;
         // Who goes first alternates, so that drift falls on both alike.
-        let (ours, theirs) = if pair % 2 == 0 {
-            let ours = once(adapter, ask)?;
-            (ours, once(direct, ask)?)
+        let (ours, theirs) = if number % 2 == 0 {
+            let ours = once(&pair.adapter, ask)?;
+            (ours, once(&pair.direct, ask)?)
         } else {
-            let theirs = once(direct, ask)?;
-            (once(adapter, ask)?, theirs)
+            let theirs = once(&pair.direct, ask)?;
+            (once(&pair.adapter, ask)?, theirs)
         };
         if ours.output_ids != theirs.output_ids {
-            bail!(
-                "{engine}: the adapter and the direct program give different tokens, so their speeds can't be compared"
-            );
+            other_tokens = pair.other_tokens;
+            if other_tokens.is_empty() {
+                bail!(
+                    "{engine}: the adapter and the direct program give different tokens, so their speeds can't be compared"
+                );
+            }
         }
         ratios.push((ours.tok_per_s / theirs.tok_per_s).ln());
         rates.0.push(ours.tok_per_s);
         rates.1.push(theirs.tok_per_s);
+        version = ours.version;
     }
     let mean = stats::describe::mean(&ratios).context("no pairs were run")?;
     let interval = stats::ci::mean_interval(&ratios);
-    let median = |values: &[f64]| stats::describe::median(values).unwrap_or_default();
-    let (low, high) = interval.map_or((f64::NAN, f64::NAN), |i| (i.low.exp(), i.high.exp()));
-    if options.json {
-        println!(
-            "{}",
-            json!({
-                "engine": engine, "pairs": options.pairs, "ratio": mean.exp(),
-                "ci95": [low, high],
-                "adapter_tok_per_s": median(&rates.0), "direct_tok_per_s": median(&rates.1),
-            })
-        );
-    } else {
-        println!(
-            "{engine:<12} adapter {:.1} tok/s, direct {:.1} tok/s (medians of {}); ratio {:.3} [{low:.3}, {high:.3}]",
-            median(&rates.0),
-            median(&rates.1),
-            options.pairs,
-            mean.exp()
-        );
-    }
-    // What is certain: an interval that reaches the limit proves no cost.
-    Ok(interval.map_or(mean.exp(), |i| i.high.exp()))
+    // Programs count the tokens that came; of a prompt that is read, its own count.
+    let scale = match question.work {
+        Work::Prefill => question.prompt.len() as f64 / f64::from(question.new_tokens),
+        Work::Decode => 1.0,
+    };
+    let median = |values: &[f64]| scale * stats::describe::median(values).unwrap_or_default();
+    Ok(AdapterCost {
+        engine: engine.clone(),
+        version,
+        target: pair.target.id.clone(),
+        work: question.work,
+        prompt_tokens: question.prompt.len() as u32,
+        new_tokens: question.new_tokens,
+        pairs,
+        ratio: mean.exp(),
+        ci95: interval.map(|i| (i.low.exp(), i.high.exp())),
+        adapter_tok_per_s: median(&rates.0),
+        direct_tok_per_s: median(&rates.1),
+        other_tokens: other_tokens.into(),
+    })
+}
+
+/// The most that the ratio may be, at 95 %. That is what is certain: an interval that reaches the
+/// limit proves no cost.
+fn most(row: &AdapterCost) -> f64 {
+    row.ci95.map_or(row.ratio, |(_, high)| high)
+}
+
+fn line(row: &AdapterCost) -> String {
+    let interval = row.ci95.map_or(String::new(), |(low, high)| {
+        format!(" [{low:.3}, {high:.3}]")
+    });
+    let tokens = match row.other_tokens.as_str() {
+        "" => String::new(),
+        why => format!("; other tokens: {why}"),
+    };
+    format!(
+        "{:<16} {:<7} adapter {:.1} tok/s, direct {:.1} tok/s (medians of {}); ratio {:.3}{interval}{tokens}",
+        row.engine,
+        row.work.name(),
+        row.adapter_tok_per_s,
+        row.direct_tok_per_s,
+        row.pairs,
+        row.ratio
+    )
 }
 
 struct Once {
     tok_per_s: f64,
     output_ids: Value,
+    /// The engine's; a direct program says none.
+    version: String,
 }
 
 /// One process, one request, one JSON object back.
@@ -216,5 +321,62 @@ fn once(program: &Program, ask: &Value) -> Result<Once> {
     Ok(Once {
         tok_per_s,
         output_ids: answer["output_ids"].clone(),
+        version: answer["version"].as_str().unwrap_or_default().into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ratio: f64, ci95: Option<(f64, f64)>) -> AdapterCost {
+        AdapterCost {
+            engine: "candle".into(),
+            version: "1.2.3".into(),
+            target: "candle.cpu.q8_0".into(),
+            work: Work::Prefill,
+            prompt_tokens: 512,
+            new_tokens: 1,
+            pairs: 10,
+            ratio,
+            ci95,
+            adapter_tok_per_s: 97.0,
+            direct_tok_per_s: 100.0,
+            other_tokens: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_certain_is_the_upper_end() {
+        assert_eq!(most(&row(0.97, Some((0.95, 0.99)))), 0.99);
+        assert_eq!(most(&row(0.97, None)), 0.97);
+    }
+
+    #[test]
+    fn a_row_is_a_line() {
+        let mut row = row(0.97, Some((0.95, 0.99)));
+        let said = "candle           prefill adapter 97.0 tok/s, direct 100.0 tok/s (medians of 10); ratio 0.970 [0.950, 0.990]";
+        assert_eq!(line(&row), said);
+        row.other_tokens = "another attention".into();
+        assert_eq!(
+            line(&row),
+            format!("{said}; other tokens: another attention")
+        );
+    }
+
+    #[test]
+    fn the_committed_file_is_of_engines_that_have_a_direct_program() {
+        let repo = Repo::find().unwrap();
+        let registry = repo.registry().unwrap();
+        let costs = AdapterCosts::load(&repo.adapters_path()).unwrap();
+        assert!(repo.listed_models().unwrap().get(&costs.model).is_some());
+        for row in &costs.rows {
+            let engine = registry.engine(&row.engine).expect("it is registered");
+            let direct = engine.direct.as_ref().expect("it has a direct program");
+            assert!(row.other_tokens.is_empty() || !direct.other_tokens.is_empty());
+            let target = format!("{}.cpu.q8_0", row.engine);
+            assert_eq!(row.target, target, "all direct programs load q8_0");
+            assert!(row.pairs > 1 && row.ci95.is_some_and(|(low, high)| low < high));
+        }
+    }
 }

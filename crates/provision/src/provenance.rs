@@ -78,13 +78,14 @@ pub fn binaries(plan: &Plan, programs: &Programs) -> Result<BTreeMap<String, Str
 }
 
 /// What no number depends on: records, pages, prose, and what pages are made from.
-const DECIDES_NOTHING: [&str; 9] = [
+const DECIDES_NOTHING: [&str; 10] = [
     ":(exclude)data/results",
     ":(exclude)data/prices",
     ":(exclude)data/hypotheses.toml",
     ":(exclude)data/claims.toml",
     ":(exclude)data/maturity.toml",
     ":(exclude)data/simulation.json",
+    ":(exclude)data/adapters.json",
     ":(exclude)site",
     ":(exclude).github",
     ":(exclude)*.md",
@@ -110,7 +111,7 @@ pub fn same_sources(root: &Path, a: &str, b: &str) -> Option<bool> {
 }
 
 /// The checkout's revision, and whether it differs from it.
-pub(crate) fn git(root: &Path) -> (Option<String>, Option<bool>) {
+pub fn git(root: &Path) -> (Option<String>, Option<bool>) {
     let Ok(shell) = Shell::new() else {
         return (None, None);
     };

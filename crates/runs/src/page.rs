@@ -12,6 +12,7 @@ use crate::publish;
 use crate::results::Results;
 use anyhow::{Context, Result, bail, ensure};
 use base::repo::Repo;
+use schema::adapters::AdapterCosts;
 use schema::model::Models;
 use schema::prices::Prices;
 use schema::run::Run;
@@ -212,6 +213,11 @@ fn write(
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
     let path = repo.simulation_path();
     let simulation = path.exists().then(|| Simulation::load(&path)).transpose()?;
+    let path = repo.adapters_path();
+    let adapters = path
+        .exists()
+        .then(|| AdapterCosts::load(&path))
+        .transpose()?;
     let hypotheses = repo.hypotheses(&registry, &scenarios)?;
     let prices = Prices::newest(&repo.prices_dir())?;
     let maturity = repo.maturity(&registry)?;
@@ -226,6 +232,7 @@ fn write(
         profiles: &profiles,
         parity: Some(&parity),
         simulation: simulation.as_ref(),
+        adapters: adapters.as_ref(),
         hypotheses: hypotheses.as_ref(),
         prices: prices.as_ref(),
         maturity: maturity.as_ref(),

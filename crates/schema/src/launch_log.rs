@@ -1,7 +1,7 @@
-//! The record of one launch, read back.
+//! The record of one launch as a whole.
 
 use crate::error::DataError;
-use crate::lines::RecordFile;
+use crate::lines::{Log, read_log};
 use crate::record::{
     CaseEnd, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry, Unanswered,
 };
@@ -34,41 +34,52 @@ pub struct LaunchLog {
 impl LaunchLog {
     /// Load one record file; `None` where not even its first line was written whole.
     pub(crate) fn load(files: &RunFiles, name: &str) -> Result<Option<Self>, DataError> {
-        let read = RecordFile::read(files, name, |event| match event {
-            RecordEvent::Launch(launch) => Some(launch),
-            _ => None,
-        })?;
-        let Some(read) = read else {
-            return Ok(None);
+        read_log(files, name)
+    }
+}
+
+impl Log for LaunchLog {
+    type Event = RecordEvent;
+
+    fn begin(event: &RecordEvent) -> Option<Self> {
+        let RecordEvent::Launch(launch) = event else {
+            return None;
         };
-        let mut log = Self {
-            file: read.file,
-            sha256: read.sha256,
-            launch: read.launch,
+        Some(Self {
+            file: PathBuf::new(),
+            sha256: String::new(),
+            launch: launch.clone(),
             ready: None,
             requests: Vec::new(),
             unanswered: Vec::new(),
             telemetry: Vec::new(),
             case_ends: Vec::new(),
             end: None,
-        };
-        for (line, event) in read.events {
-            match event {
-                RecordEvent::Launch(_) => unreachable!("RecordFile takes the only one out"),
-                RecordEvent::Ready(ready) => log.ready = Some(ready),
-                RecordEvent::Request(request) => log.requests.push(request),
-                RecordEvent::Unanswered(request) => log.unanswered.push(request),
-                RecordEvent::Telemetry(reading) => log.telemetry.push(*reading),
-                RecordEvent::Readings(readings) => log.telemetry.extend(
-                    files
-                        .count_readings(readings.t_ns.len())
-                        .and_then(|()| readings.unpack())
-                        .map_err(|why| DataError::at(&files.path(name), line, why))?,
-                ),
-                RecordEvent::CaseEnd(end) => log.case_ends.push(end),
-                RecordEvent::End(end) => log.end = Some(end),
-            }
+        })
+    }
+
+    fn take(&mut self, event: RecordEvent) -> Result<(), String> {
+        match event {
+            RecordEvent::Launch(_) => return Err("a second `launch` event".into()),
+            RecordEvent::Ready(ready) => self.ready = Some(ready),
+            RecordEvent::Request(request) => self.requests.push(request),
+            RecordEvent::Unanswered(request) => self.unanswered.push(request),
+            RecordEvent::Telemetry(reading) => self.telemetry.push(*reading),
+            RecordEvent::Readings(readings) => self.telemetry.extend(readings.unpack()?),
+            RecordEvent::CaseEnd(end) => self.case_ends.push(end),
+            RecordEvent::End(end) => self.end = Some(end),
         }
-        Ok(Some(log))
+        Ok(())
+    }
+
+    fn filed(&mut self, file: PathBuf, sha256: String) {
+        (self.file, self.sha256) = (file, sha256);
+    }
+
+    fn readings(event: &RecordEvent) -> usize {
+        match event {
+            RecordEvent::Readings(readings) => readings.t_ns.len(),
+            _ => 0,
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! A load either returns a value that every consumer may trust or a
 //! [`DataError`] that names the file, the place in it and what to do.
 
+pub mod adapters;
 pub mod adoption;
 pub mod budget;
 pub mod bundle;
@@ -39,15 +40,33 @@ pub mod telemetry;
 pub mod train;
 
 pub use error::DataError;
+pub use lines::Log;
 
 /// Hashes, as they stand in records and locks.
 pub mod hash {
+    use sha2::{Digest, Sha256};
+
     /// sha256 of some bytes, lower-case hex.
     pub fn sha256_hex(bytes: &[u8]) -> String {
-        use sha2::Digest;
-        sha2::Sha256::digest(bytes)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        let mut hasher = Hasher::default();
+        hasher.update(bytes);
+        hasher.hex()
+    }
+
+    /// sha256 of bytes that come piece by piece.
+    #[derive(Clone, Default)]
+    pub struct Hasher(Sha256);
+
+    impl Hasher {
+        /// Take the next piece.
+        pub fn update(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+
+        /// The hash of all pieces, lower-case hex.
+        pub fn hex(self) -> String {
+            let digest = self.0.finalize();
+            digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        }
     }
 }

@@ -3,59 +3,66 @@
 use crate::error::DataError;
 use crate::hash::sha256_hex;
 use crate::run_files::{MAX_LINE_BYTES, MAX_LINES, RunFiles};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
-/// A launch's record file: its head, and the events that follow.
-pub(crate) struct RecordFile<S, E> {
-    /// The file, relative to the run's directory.
-    pub(crate) file: PathBuf,
-    /// sha256 of its bytes.
-    pub(crate) sha256: String,
-    /// What was launched: the first line.
-    pub(crate) launch: S,
-    /// The others, each with its line number.
-    pub(crate) events: Vec<(usize, E)>,
-}
+/// What the record of a launch says, taken event by event: by who reads a file of them, and by
+/// who writes one.
+pub trait Log: Sized {
+    /// A line of the file.
+    type Event: Serialize + DeserializeOwned;
 
-impl<S: Clone, E: DeserializeOwned> RecordFile<S, E> {
-    /// Read one; `None` where not even its first line was written whole. `launch` looks
-    /// into a `launch` event, and there alone.
+    /// The log that an event begins; `None` of any but `launch`, which is the first line alone.
+    fn begin(event: &Self::Event) -> Option<Self>;
+
+    /// Take an event that follows the first.
     ///
     /// # Errors
-    /// A file that can't be read or isn't a record, or whose `launch` event isn't its
-    /// first line alone.
-    pub(crate) fn read(
-        files: &RunFiles,
-        name: &str,
-        launch: impl Fn(&E) -> Option<&S>,
-    ) -> Result<Option<Self>, DataError> {
-        let path = &files.path(name);
-        let Some(text) = files.text(name)? else {
-            return Err(DataError::new(path, "is gone"));
-        };
-        let mut events: Vec<(usize, E)> = (1..).zip(parse_lines(path, &text)?).collect();
-        let Some((_, first)) = events.first() else {
-            return Ok(None);
-        };
-        let Some(started) = launch(first).cloned() else {
-            return Err(DataError::at(
-                path,
-                1,
-                "the first line is not a `launch` event",
-            ));
-        };
-        events.remove(0);
-        if let Some((line, _)) = events.iter().find(|(_, event)| launch(event).is_some()) {
-            return Err(DataError::at(path, *line, "a second `launch` event"));
-        }
-        Ok(Some(Self {
-            file: name.into(),
-            sha256: sha256_hex(text.as_bytes()),
-            launch: started,
-            events,
-        }))
+    /// Why no record says so.
+    fn take(&mut self, event: Self::Event) -> Result<(), String>;
+
+    /// Which file it is, relative to the run's directory, and the sha256 of its bytes.
+    fn filed(&mut self, file: PathBuf, sha256: String);
+
+    /// Counters that an event stands for.
+    fn readings(_event: &Self::Event) -> usize {
+        0
     }
+}
+
+/// Read a record file; `None` where not even its first line was written whole.
+///
+/// # Errors
+/// A file that can't be read or isn't a record, or whose `launch` event isn't its
+/// first line alone.
+pub(crate) fn read_log<L: Log>(files: &RunFiles, name: &str) -> Result<Option<L>, DataError> {
+    let path = &files.path(name);
+    let Some(text) = files.text(name)? else {
+        return Err(DataError::new(path, "is gone"));
+    };
+    let mut events = (1..).zip(parse_lines::<L::Event>(path, &text)?);
+    let Some((_, first)) = events.next() else {
+        return Ok(None);
+    };
+    let Some(mut log) = L::begin(&first) else {
+        return Err(DataError::at(
+            path,
+            1,
+            "the first line is not a `launch` event",
+        ));
+    };
+    for (line, event) in events {
+        if L::begin(&event).is_some() {
+            return Err(DataError::at(path, line, "a second `launch` event"));
+        }
+        files
+            .count_readings(L::readings(&event))
+            .and_then(|()| log.take(event))
+            .map_err(|why| DataError::at(path, line, why))?;
+    }
+    log.filed(name.into(), sha256_hex(text.as_bytes()));
+    Ok(Some(log))
 }
 
 /// All whole lines of a JSON Lines file of a run; none where the file isn't there.

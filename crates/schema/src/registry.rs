@@ -102,6 +102,9 @@ pub struct Direct {
     pub build: Build,
     /// The weight file inside the model's directory that both load, on the processor.
     pub weights: String,
+    /// Why it may give other tokens than the adapter; empty where it may not.
+    #[serde(default)]
+    pub other_tokens: String,
 }
 
 impl Engine {

@@ -8,7 +8,7 @@ use crate::calibration::Calibration;
 use crate::capacity::Capacity;
 use crate::error::DataError;
 use crate::kernels::TracedLaunch;
-use crate::key::{CellKey, twin_name};
+use crate::key::{CellKey, is_twin, original, twin_name};
 use crate::launch_log::LaunchLog;
 use crate::lines::read_lines;
 use crate::micro::MicroLog;
@@ -94,13 +94,37 @@ impl Run {
         Self::read(&RunFiles::open(place)?)
     }
 
-    /// Read again what measuring its micro suites appended to its directory.
-    ///
-    /// # Errors
-    /// As [`Run::load`]'s, of these files.
-    pub fn reload_micro(&mut self, run_dir: &Path) -> Result<(), DataError> {
-        self.micro = MicroLog::load_all(&RunFiles::open(run_dir)?, &self.header.plan.micro)?;
-        Ok(())
+    /// Add launches that were recorded since it was loaded, as loading it again would.
+    pub fn add(&mut self, logs: impl IntoIterator<Item = LaunchLog>) {
+        let is_twin = |log: &LaunchLog| is_twin(&log.launch.target);
+        let (twins, launches): (Vec<_>, Vec<_>) = logs.into_iter().partition(is_twin);
+        self.launches.extend(launches);
+        self.twins.extend(twins);
+        let targets = &self.header.plan.targets;
+        for logs in [&mut self.launches, &mut self.twins] {
+            logs.sort_by_cached_key(|log| {
+                let id = original(&log.launch.target);
+                let place = targets.iter().position(|target| target.id == id);
+                (place, log.file.clone())
+            });
+        }
+    }
+
+    /// How many readings of counters it holds.
+    pub fn readings(&self) -> usize {
+        let logs = self.launches.iter().chain(&self.twins);
+        logs.map(|log| log.telemetry.len()).sum()
+    }
+
+    /// As [`Run::add`], of micro suites.
+    pub fn add_micro(&mut self, logs: impl IntoIterator<Item = MicroLog>) {
+        self.micro.extend(logs);
+        let suites = &self.header.plan.micro.suites;
+        self.micro.sort_by_cached_key(|log| {
+            let id = &log.launch.suite;
+            let place = suites.iter().position(|suite| suite.id == *id);
+            (place, log.file.clone())
+        });
     }
 
     /// Read again what tracing added to its directory.

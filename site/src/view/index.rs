@@ -138,9 +138,14 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
     let provenance = &shown.run.header.provenance;
     let answers = answers(shown);
     let lead = guide.lead();
-    let answer = match lead.is_empty() {
-        true => sentence(shown, &answers),
-        false => format!("{lead} {}", sentence(shown, &answers)),
+    // A run that the lead rests on need not be summed up a second time.
+    let answer = match (
+        lead.is_empty(),
+        guide.rests_on(&run_path(&shown.run.header.id)),
+    ) {
+        (true, _) => sentence(shown, &answers),
+        (false, true) => lead,
+        (false, false) => format!("{lead} {}", sentence(shown, &answers)),
     };
     let model = input.models.get(&plan.model);
     let fact = |key: &str| provenance.facts.get(key).cloned();

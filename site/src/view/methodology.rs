@@ -4,7 +4,7 @@
 
 use super::frame::Frame;
 use super::scenario::{MetricWords, words};
-use super::{paths, place};
+use super::{adapters, paths, place};
 use crate::authored::{CHANGELOG, METHODOLOGY};
 use crate::{Input, fmt, markdown};
 use schema::simulation::{PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
@@ -20,6 +20,7 @@ pub struct MethodologyPage {
     metrics: Vec<MetricWords>,
     limits: Vec<LimitRow>,
     simulation: Option<Trial>,
+    adapters: Option<adapters::Table>,
     storytellers: Vec<Storyteller>,
 }
 
@@ -54,6 +55,7 @@ pub fn page(input: &Input) -> MethodologyPage {
             })
             .collect(),
         simulation: input.simulation.map(trial),
+        adapters: input.adapters.map(adapters::table),
         storytellers: input.shipped.iter().map(storyteller).collect(),
     }
 }

@@ -1,6 +1,7 @@
 //! View models: what each page prints, as text, decided before any template
 //! runs. Pure; one file per page, and what several pages share beside them.
 
+pub mod adapters;
 pub mod answer;
 pub mod architectures;
 pub mod cells;

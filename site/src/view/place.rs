@@ -10,6 +10,7 @@ use crate::words::plural;
 use crate::{Input, fmt};
 use schema::key::CaseKey;
 use schema::micro::{PlannedSuite, scenario_id};
+use schema::record::Status;
 use schema::run::Run;
 use serde::Serialize;
 
@@ -46,14 +47,19 @@ impl RunLine {
 }
 
 /// The runs that pages over several speak of: of those that may be published and share machine,
-/// model and profile the one with the most targets, because a newer run of few does not speak for
-/// one of many; of equals the first given, which is the one that the site shows or the newest.
+/// model and profile the one with the most measured cells, because a newer run of few does not
+/// speak for one of many; of equals the first given, which is the one that the site shows or the
+/// newest.
 pub fn speaking<'s, 'a>(shown: &'s [Shown<'a>]) -> Vec<&'s Shown<'a>> {
+    let measured = |run: &Shown| {
+        let cells = run.analysis.cells.iter();
+        cells.filter(|cell| cell.status == Status::Ok).count()
+    };
     let mut kinds: Vec<&Shown> = Vec::new();
     for run in publishable(shown) {
         match kinds.iter_mut().find(|known| place(known) == place(run)) {
             None => kinds.push(run),
-            Some(known) if run.targets().len() > known.targets().len() => *known = run,
+            Some(known) if measured(run) > measured(known) => *known = run,
             Some(_) => {}
         }
     }

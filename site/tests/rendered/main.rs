@@ -1,5 +1,6 @@
 //! The site rendered from made-up runs, and what must stand on its pages.
 
+mod advice;
 mod common;
 mod downloads;
 mod exhibits;

@@ -244,17 +244,23 @@ fn work_that_the_broadest_run_lacks_is_taken_from_another_of_its_kind() {
     let mut world = world(vec![run("cpu", 5, 22), named(run("cpu", 5, 22), "older")]);
     large(&mut world, 0);
     large(&mut world, 1);
-    let first = &mut world.runs[0];
-    first.header.plan.scenarios.retain(|s| s.id != "memory");
-    first
-        .header
-        .plan
-        .launches
-        .retain(|l| l.scenario != "memory");
-    first.launches.retain(|log| log.launch.scenario != "memory");
+    let without = |run: &mut Run, scenario: &str| {
+        let plan = &mut run.header.plan;
+        plan.scenarios.retain(|s| s.id != scenario);
+        plan.launches.retain(|l| l.scenario != scenario);
+        run.launches.retain(|log| log.launch.scenario != scenario);
+    };
+    without(&mut world.runs[0], "memory");
+    for scenario in ["single_request", "concurrent", "long_context"] {
+        without(&mut world.runs[1], scenario);
+    }
     let guide = &pages(&world)["guide.html"];
     assert!(guide.contains("id=\"little-memory-older\""), "{guide}");
     assert_eq!(guide.matches("id=\"batch-").count(), 1);
+    assert!(
+        !guide.contains("id=\"batch-older\""),
+        "fewer cells don't speak"
+    );
 }
 
 #[test]

@@ -13,12 +13,14 @@ use std::sync::OnceLock;
 /// The embedded model, made once for all tests.
 fn models_dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
-    DIR.get_or_init(|| {
-        let repo = Repo::at(root());
-        provision::fetch::ensure(&repo, &["tiny-llama".to_owned()])
-            .expect("the embedded model can be made");
-        repo.models_dir
-    })
+    DIR.get_or_init(|| with_model("tiny-llama"))
+}
+
+/// The real checkout's models, an embedded one among them.
+fn with_model(id: &str) -> PathBuf {
+    let repo = Repo::at(root());
+    provision::fetch::ensure(&repo, &[id.to_owned()]).expect("the embedded model can be made");
+    repo.models_dir
 }
 
 /// The fake micro program's binary, built once for all tests.
@@ -178,9 +180,14 @@ impl Checkout {
     /// The model in a directory of this checkout's own, linked file by file: where it
     /// really lies, and the directory for `BENCH_MODELS_DIR`.
     pub fn own_models(&self) -> (PathBuf, PathBuf) {
-        let original = models_dir().join("tiny-llama");
+        self.own_models_of("tiny-llama")
+    }
+
+    /// The same of another embedded model.
+    pub fn own_models_of(&self, id: &str) -> (PathBuf, PathBuf) {
+        let original = with_model(id).join(id);
         let models = self.path("models");
-        let own = models.join("tiny-llama");
+        let own = models.join(id);
         std::fs::create_dir_all(&own).expect("a directory can be made");
         for entry in std::fs::read_dir(&original).expect("the model is there") {
             let entry = entry.expect("a directory can be read");

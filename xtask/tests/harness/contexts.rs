@@ -14,7 +14,7 @@ use schema::run::Run;
 use std::path::Path;
 
 /// A plan with contexts of 1 106 and 1 506 tokens beside those of 16.
-const LONG: &str = "
+pub const LONG: &str = "
 [scenarios.long_context]
 prompt_tokens = [1100, 1500]
 new_tokens = 6

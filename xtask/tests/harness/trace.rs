@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A library from a C file of this package.
-fn library(dir: &Path, source: &str) -> PathBuf {
+pub fn library(dir: &Path, source: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let to = dir
         .join(from.file_name().expect("it is a file"))

@@ -26,12 +26,12 @@ struct Widest {
     of: usize,
 }
 
-/// Add a block to the run's plan where that is needed; whether it was.
+/// Add a block to the plan of `opened` and of `run` where that is needed; whether it was.
 pub(super) fn go_on(
     repo: &Repo,
     registry: &Registry,
     opened: &mut Opened,
-    run: &Run,
+    run: &mut Run,
 ) -> Result<bool> {
     let Some(until) = opened.header.plan.until else {
         return Ok(false);
@@ -68,6 +68,7 @@ pub(super) fn go_on(
     header.plan = with_another_block(&header.plan);
     header.plan_sha256 = plan_sha256(&header.plan)?;
     write_json(&opened.run_dir.join("run.json"), header)?;
+    run.header = header.clone();
     Ok(true)
 }
 

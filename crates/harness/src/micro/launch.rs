@@ -6,13 +6,15 @@ use super::session::Session;
 use super::{Context, Outcome, told};
 use crate::engine::session::Patience;
 use crate::engine::{EngineFailure, Program};
+use crate::recorder::Recorder;
 use crate::telemetry::{peak_rss_bytes, reset_peak_rss};
 use anyhow::Result;
-use base::files::Appender;
 use protocol::clock::now_ns;
 use protocol::micro::wire::Time;
 use schema::micro::record::{MicroFailed, MicroReady, MicroStart};
-use schema::micro::{DIR, MicroEvent, MicroLaunch, MicroSample, PlannedSuite, SuiteCase, Variant};
+use schema::micro::{
+    DIR, MicroEvent, MicroLaunch, MicroLog, MicroSample, PlannedSuite, SuiteCase, Variant,
+};
 use schema::record::{End, Status};
 
 /// Samples of the first look at how long a case takes.
@@ -94,6 +96,7 @@ pub(super) fn launch(
         done: record.done,
         failed: record.lost,
         lower,
+        log: record.file.into_log()?,
     })
 }
 
@@ -231,7 +234,7 @@ fn within_budget(suite: &PlannedSuite, session: &mut Session) -> Result<(), Engi
 
 /// The record file, and what it says of the cases so far.
 struct Record {
-    file: Appender,
+    file: Recorder<MicroLog>,
     attempt: u32,
     began: bool,
     of: MicroLaunch,
@@ -251,7 +254,7 @@ impl Record {
             let (variant, block) = (&launch.variant, launch.invocation);
             dir.join(format!("{variant}.i{block}{suffix}.jsonl"))
         };
-        let (file, attempt) = Appender::create_next(0, named)?;
+        let (file, attempt) = Recorder::create(context.run_dir, 0, named)?;
         Ok(Self {
             file,
             attempt,
@@ -263,7 +266,7 @@ impl Record {
     }
 
     fn event(&mut self, event: MicroEvent) -> Result<()> {
-        self.file.append(&event)
+        self.file.event(event)
     }
 
     fn knows(&self, case: &String) -> bool {

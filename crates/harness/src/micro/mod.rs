@@ -59,15 +59,15 @@ struct Known {
     lower: BTreeMap<(String, String), Program>,
 }
 
-/// Measure what `logs` leave of a run's micro suites. A failure is recorded and the rest
-/// goes on; only what makes recording itself impossible is an error.
+/// Measure what `logs` leave of a run's micro suites, and give what was recorded. A failure is
+/// recorded and the rest goes on; only what makes recording itself impossible is an error.
 pub fn of_run(
     repo: &Repo,
     run_dir: &Path,
     header: &RunHeader,
     programs: &MicroPrograms,
     logs: &[MicroLog],
-) -> Result<()> {
+) -> Result<Vec<MicroLog>> {
     let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
     let model_dir = repo.model_dir(&header.plan.model);
     run(&header.plan, run_dir, &model_dir, programs, logs, ours)
@@ -96,7 +96,7 @@ fn run(
     programs: &MicroPrograms,
     logs: &[MicroLog],
     is_ours: impl Fn(u32) -> bool,
-) -> Result<()> {
+) -> Result<Vec<MicroLog>> {
     let scratch = tempfile::tempdir()?;
     let context = Context {
         plan,
@@ -137,7 +137,7 @@ fn run(
     };
     let left: Vec<_> = planned.iter().filter(is_left).copied().collect();
     if left.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     watch::stage(Stage::Micro);
     eprintln!("Measuring the micro suites: {} launches", left.len());
@@ -145,10 +145,18 @@ fn run(
         emit(Event::Group(group));
     }
     let mut references = References::default();
+    let mut made = Vec::new();
     for (launch, suite) in left {
-        one(&context, suite, launch, logs, &mut known, &mut references)?;
+        made.extend(one(
+            &context,
+            suite,
+            launch,
+            logs,
+            &mut known,
+            &mut references,
+        )?);
     }
-    Ok(())
+    Ok(made)
 }
 
 /// One planned launch: as many processes as it takes, since one that dies of a case
@@ -160,12 +168,13 @@ fn one(
     logs: &[MicroLog],
     known: &mut Known,
     references: &mut References,
-) -> Result<()> {
+) -> Result<Vec<MicroLog>> {
     watch::checkpoint()?;
+    let mut made = Vec::new();
     let mut cases = cases_left(suite, launch, logs, &known.lost);
     if cases.is_empty() {
         told::dropped(launch);
-        return Ok(());
+        return Ok(made);
     }
     base::interrupt::next_piece(at_least(suite, &cases))?;
     told::begin(launch);
@@ -196,6 +205,7 @@ fn one(
         if outcome.end.status == Status::NotRun {
             anyhow::bail!("{}", outcome.end.reason);
         }
+        made.push(outcome.log);
         if let Some(lower) = outcome.lower {
             watch::warn(format!(
                 "{} of {}: {}",
@@ -212,7 +222,7 @@ fn one(
         let goes_on = !cases.is_empty() && cases.len() < resolved;
         if !goes_on {
             told::end(&outcome.end);
-            return Ok(());
+            return Ok(made);
         }
     }
 }
@@ -260,6 +270,8 @@ pub(crate) struct Outcome {
     pub(crate) failed: Vec<String>,
     /// It died of an illegal instruction before anything was measured: what to start next.
     pub(crate) lower: Option<Program>,
+    /// All that its record says.
+    pub(crate) log: MicroLog,
 }
 
 #[cfg(test)]

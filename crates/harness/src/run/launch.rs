@@ -15,15 +15,17 @@ use crate::engine::life::Fallen;
 use crate::engine::session::{Patience, Session};
 use crate::engine::{EngineFailure, Program};
 use crate::prompts::Prompts;
+use crate::recorder::Recorder;
 use crate::telemetry::peak_rss_bytes;
 use crate::verify::question::load_for_cases;
 use anyhow::Result;
-use base::files::{Appender, launch_file};
+use base::files::launch_file;
 use ceilings::Canary;
 use protocol::clock::now_ns;
 use protocol::wire::Load;
 use schema::capacity::{self, Capacity};
 use schema::key::original;
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::record::{CaseEnd, End, LaunchRecord, Readings, RecordEvent, Status};
 use schema::registry::Target;
@@ -66,7 +68,7 @@ pub(super) struct Running<'a> {
     launch: &'a Launch,
     scenario: &'a PlannedScenario,
     cases: VecDeque<(&'a Case, CasePrompts)>,
-    record: Appender,
+    record: Recorder<LaunchLog>,
     /// Gone where it failed.
     engine: Option<Engine>,
     /// How it failed, and the last lines of its stderr.
@@ -91,7 +93,7 @@ impl<'a> Running<'a> {
         let scenario = scenario(context.plan, &launch.scenario);
         let per_case = scenario.load == LoadShape::Batch;
         let named = |attempt| launch_file(context.run_dir, launch, per_case, attempt);
-        let (mut record, attempt) = Appender::create_next(pending.attempt, named)?;
+        let (mut record, attempt) = Recorder::create(context.run_dir, pending.attempt, named)?;
         // Cut and tokenised before the clock runs.
         let cases = launch
             .cases
@@ -174,6 +176,11 @@ impl<'a> Running<'a> {
         self.stays.take()
     }
 
+    /// All that was recorded of it.
+    pub(super) fn into_log(self) -> Result<LaunchLog> {
+        self.record.into_log()
+    }
+
     /// What was planned.
     pub(super) fn launch(&self) -> &'a Launch {
         self.launch
@@ -208,7 +215,7 @@ impl<'a> Running<'a> {
     }
 
     /// The process, where it hasn't failed, and its record.
-    pub(super) fn at_work(&mut self) -> Option<(&mut Engine, &mut Appender)> {
+    pub(super) fn at_work(&mut self) -> Option<(&mut Engine, &mut Recorder<LaunchLog>)> {
         Some((self.engine.as_mut()?, &mut self.record))
     }
 
@@ -353,7 +360,7 @@ fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Resul
 
 /// Where the requests of a launch go, and what their stamps say.
 pub(super) fn kept(
-    record: &mut Appender,
+    record: &mut Recorder<LaunchLog>,
     audit: &mut Audit,
 ) -> impl FnMut(RecordEvent) -> Result<()> {
     |event| {

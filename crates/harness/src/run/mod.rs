@@ -38,6 +38,7 @@ use pending::Pending;
 use residents::Residents;
 use schema::capacity::Capacity;
 use schema::key::original;
+use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan, PlannedScenario};
 use schema::record::{End, Status, VerifyRecord};
 use schema::registry::Target;
@@ -56,8 +57,8 @@ pub struct Known<'a> {
     pub capacities: &'a [Capacity],
 }
 
-/// Measure everything in `pending`. A target's failure is recorded and the rest
-/// goes on; only what makes recording itself impossible is an error.
+/// Measure everything in `pending`, and give what was recorded. A target's failure is recorded and
+/// the rest goes on; only what makes recording itself impossible is an error.
 pub fn run(
     plan: &Plan,
     run_dir: &Path,
@@ -66,7 +67,8 @@ pub fn run(
     prompts: &Prompts,
     known: &Known,
     pending: Vec<Pending>,
-) -> Result<()> {
+) -> Result<Vec<LaunchLog>> {
+    let mut logs = Vec::new();
     let weights = Weights::of(plan, model_dir);
     let mut lost = Lost::default();
     let canary = machine::canary(plan.threads);
@@ -121,10 +123,11 @@ pub fn run(
             if let Some(ended) = ends.iter().find(stopped) {
                 anyhow::bail!("{}", ended.end.reason);
             }
+            logs.extend(ends.into_iter().map(|ended| ended.log));
             left = rest;
         }
     }
-    Ok(())
+    Ok(logs)
 }
 
 /// How a launch ended.
@@ -133,6 +136,8 @@ struct Ended {
     end: End,
     /// Whether the user skipped it; the run then goes on.
     skipped: bool,
+    /// All that its record says.
+    log: LaunchLog,
 }
 
 /// Make the first of these launches, and as many of the others with it as memory has room
@@ -175,7 +180,8 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
                 residents.keep(&running.launch().target, session);
             }
             let skipped = running.was_skipped();
-            Ok(Ended { end, skipped })
+            let log = running.into_log()?;
+            Ok(Ended { end, skipped, log })
         })
         .collect()
 }

@@ -99,12 +99,12 @@ pub fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     })
 }
 
-/// Calibrate in short form, once a run. A limit that isn't kept stops nothing: the error
-/// stands beside the results. Without an instrument there is no calibration.
-pub fn of_run(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<()> {
-    let path = run_dir.join("calibration.json");
-    let Some(known) = registry.instrument.as_ref().filter(|_| !path.exists()) else {
-        return Ok(());
+/// Calibrate in short form, for a run that isn't yet, and write it down. A limit that isn't kept
+/// stops nothing: the error stands beside the results. Without an instrument there is no
+/// calibration.
+pub fn of_run(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Option<Calibration>> {
+    let Some(known) = registry.instrument.as_ref() else {
+        return Ok(None);
     };
     let calibration =
         Instrument::ready(repo, registry, known).and_then(|instrument| instrument.calibrate(QUICK));
@@ -112,13 +112,14 @@ pub fn of_run(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<()> {
     match calibration {
         Ok(calibration) => {
             eprintln!("{}", line(&calibration));
-            write_json(&path, &calibration)
+            write_json(&run_dir.join("calibration.json"), &calibration)?;
+            Ok(Some(calibration))
         }
         Err(error) => {
             watch::warn(format!(
                 "The harness could not be calibrated, and the report says so: {error:#}"
             ));
-            Ok(())
+            Ok(None)
         }
     }
 }

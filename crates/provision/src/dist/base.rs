@@ -45,8 +45,14 @@ pub fn base(
     add_dir(&mut part, &repo.root, "data", &|path| {
         !path.starts_with("data/results")
     })?;
-    for name in ["shard.sh", "slurm.sbatch", "kubernetes.yaml"] {
-        let file = repo.root.join("examples/fleet").join(name);
+    for path in [
+        "fleet/shard.sh",
+        "fleet/slurm.sbatch",
+        "fleet/kubernetes.yaml",
+        "rented-gpu/part.sh",
+    ] {
+        let file = repo.root.join("examples").join(path);
+        let name = path.rsplit('/').next().unwrap_or(path);
         let text = std::fs::read(&file);
         let text = text.with_context(|| format!("{} can't be read", file.display()))?;
         part.add(&format!("examples/{name}"), text, !name.ends_with("yaml"));

@@ -65,7 +65,9 @@ fn lines<T: Serialize>(path: &Path, values: &[T]) -> Result<()> {
         return Ok(());
     }
     let mut file = Appender::create(path)?;
-    values.iter().try_for_each(|value| file.append(value))?;
+    values
+        .iter()
+        .try_for_each(|value| file.append(value).map(drop))?;
     file.sync()
 }
 

@@ -4,7 +4,7 @@
 use super::MicroPlan;
 use crate::error::DataError;
 use crate::key::CellKey;
-use crate::lines::RecordFile;
+use crate::lines::{Log, read_log};
 use crate::record::{End, IsaLimit, Status};
 use crate::run_files::RunFiles;
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ impl MicroLog {
         for suite in &plan.suites {
             let dir = format!("{}/{}", super::DIR, suite.id);
             for name in files.names_in(&dir, ".jsonl") {
-                let Some(log) = Self::load(files, name)? else {
+                let Some(log) = read_log::<Self>(files, name)? else {
                     continue;
                 };
                 let launch = &log.launch;
@@ -157,38 +157,41 @@ impl MicroLog {
         }
         Ok(logs)
     }
+}
 
-    /// One file; `None` where not even its first line was written whole.
-    fn load(files: &RunFiles, name: &str) -> Result<Option<Self>, DataError> {
-        let path = &files.path(name);
-        let read = RecordFile::read(files, name, |event| match event {
-            MicroEvent::Launch(launch) => Some(launch),
-            _ => None,
-        })?;
-        let Some(read) = read else {
-            return Ok(None);
+impl Log for MicroLog {
+    type Event = MicroEvent;
+
+    fn begin(event: &MicroEvent) -> Option<Self> {
+        let MicroEvent::Launch(launch) = event else {
+            return None;
         };
-        let mut log = Self {
-            file: read.file,
-            sha256: read.sha256,
-            launch: read.launch,
+        Some(Self {
+            file: PathBuf::new(),
+            sha256: String::new(),
+            launch: launch.clone(),
             ready: None,
             cases: Vec::new(),
             failed: Vec::new(),
             end: None,
-        };
-        for (line, event) in read.events {
-            match event {
-                MicroEvent::Launch(_) => unreachable!("RecordFile takes the only one out"),
-                MicroEvent::Ready(ready) => log.ready = Some(ready),
-                MicroEvent::Case(case) if case.calls == 0 || case.ns.is_empty() => {
-                    return Err(DataError::at(path, line, "a case without samples"));
-                }
-                MicroEvent::Case(case) => log.cases.push(case),
-                MicroEvent::Failed(failed) => log.failed.push(failed),
-                MicroEvent::End(end) => log.end = Some(end),
+        })
+    }
+
+    fn take(&mut self, event: MicroEvent) -> Result<(), String> {
+        match event {
+            MicroEvent::Launch(_) => return Err("a second `launch` event".into()),
+            MicroEvent::Ready(ready) => self.ready = Some(ready),
+            MicroEvent::Case(case) if case.calls == 0 || case.ns.is_empty() => {
+                return Err("a case without samples".into());
             }
+            MicroEvent::Case(case) => self.cases.push(case),
+            MicroEvent::Failed(failed) => self.failed.push(failed),
+            MicroEvent::End(end) => self.end = Some(end),
         }
-        Ok(Some(log))
+        Ok(())
+    }
+
+    fn filed(&mut self, file: PathBuf, sha256: String) {
+        (self.file, self.sha256) = (file, sha256);
     }
 }

@@ -2,6 +2,7 @@
 //! go. The rule stands in `stats::decide`; here is which runs may carry a decision, and
 //! its words. What the data can't say is answered with the command that would measure it.
 
+mod lead;
 mod setup;
 mod sure;
 mod workload;
@@ -57,6 +58,9 @@ struct Recommendation {
     why: String,
     sure: String,
     unquantised: String,
+    /// Of engines that others maintain, where it is this project's own: what to take, in a few
+    /// words.
+    of_others: String,
     candidates: Vec<Candidate>,
     costs: Vec<(String, String)>,
     commands: Vec<(String, String)>,
@@ -111,7 +115,7 @@ pub fn page(input: &Input, shown: &[Shown]) -> GuidePage {
         recommendations.any(|r| r.run_path == path)
     });
     speaking.extend(others);
-    let answer = answer(shown, fit.len() as u64, &workloads);
+    let answer = lead::answer(shown, fit.len() as u64, &workloads);
     GuidePage {
         frame: place::frame(input, paths::GUIDE, "Deployment guide", &answer),
         answer,
@@ -129,66 +133,15 @@ impl GuidePage {
         &self.workloads
     }
 
-    /// What to take and where that was measured, in a sentence each; empty where nothing was.
+    /// What to take and where that was measured, in a sentence a place; empty where nothing was.
     pub fn lead(&self) -> String {
-        let of = |work: &WorkloadView| {
-            let said = work.recommendations.iter().map(|r| {
-                let ahead = match r.ahead.as_str() {
-                    NONE => String::new(),
-                    ahead => format!(": {ahead}"),
-                };
-                format!("{}: take {}{ahead}, on {}.", work.title, r.short, r.place)
-            });
-            said.collect::<Vec<_>>()
-        };
-        self.workloads
-            .iter()
-            .flat_map(of)
-            .collect::<Vec<_>>()
-            .join(" ")
+        lead::lead(&self.workloads)
     }
-}
 
-/// The sentence at the top.
-fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> String {
-    // By place: each is named once, with all that is taken there.
-    let mut places: Vec<(&str, Vec<String>)> = Vec::new();
-    for (w, r) in workloads
-        .iter()
-        .flat_map(|w| w.recommendations.iter().map(move |r| (w, r)))
-    {
-        let taken = format!("{}: {}", w.title.to_lowercase(), r.short);
-        match places.iter_mut().find(|(place, _)| *place == r.place) {
-            Some((_, all)) => all.push(taken),
-            None => places.push((&r.place, vec![taken])),
-        }
-    }
-    let found: Vec<String> = places
-        .iter()
-        .map(|(place, all)| format!("On {place}, take for {}.", all.join("; ")))
-        .collect();
-    let open: Vec<String> = workloads
-        .iter()
-        .filter(|w| w.recommendations.is_empty())
-        .map(|w| w.title.to_lowercase())
-        .collect();
-    let of = plural(shown.len() as u64, "run", "runs");
-    match (found.is_empty(), open.is_empty()) {
-        (true, _) if shown.is_empty() => {
-            "Nothing has been measured yet, so nothing is recommended.".into()
-        }
-        (true, _) if fit > 0 => format!(
-            "Of {of} here {fit} may carry a recommendation, but no number in them allows one."
-        ),
-        (true, _) => format!(
-            "Of {of} here none may carry a recommendation: that takes a model of 1\u{a0}B parameters or more and a profile that may be published."
-        ),
-        (false, true) => found.join(" "),
-        (false, false) => format!(
-            "{} For {} no run here can say.",
-            found.join(" "),
-            join(&open)
-        ),
+    /// Whether a recommendation rests on the run whose page lies at `path`.
+    pub fn rests_on(&self, path: &str) -> bool {
+        let mut all = self.workloads.iter().flat_map(|w| &w.recommendations);
+        all.any(|r| r.run_path == path)
     }
 }
 
@@ -264,22 +217,13 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         certain_by,
         token_cost: setup::token_cost(shown, target, cell),
         unquantised: unquantised(shown, &asked, &target.precision),
+        of_others: of_others(shown, &asked, &decision.choice),
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),
         commands: setup::commands(shown, target),
         settings: setup::settings(shown, target, asked.case),
         watch: setup::watch(shown, target, cell, asked.metric),
-        ahead: match &decision.ahead_of {
-            Some(c) => {
-                let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
-                format!(
-                    "{ratio} {} over {}",
-                    interval.unwrap_or_default(),
-                    c.against
-                )
-            }
-            None => NONE.into(),
-        },
+        ahead: ahead(&decision).unwrap_or_else(|| NONE.into()),
         started: shown.run.header.started.clone(),
         short: format!(
             "{}{}{}",
@@ -288,10 +232,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
                 true => ", this project’s own engine",
                 false => "",
             },
-            match decision.tied.len() {
-                1 => String::new(),
-                n => format!(", tied with {}", plural(n as u64 - 1, "other", "others")),
-            }
+            tied_with(&decision)
         ),
     })
 }
@@ -368,12 +309,42 @@ fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
         Some(found) => format!(
             "Quantised weights answer a little differently. Where that is not allowed: {}{}.",
             value_of(asked, &found.choice),
-            match found.tied.len() {
-                1 => String::new(),
-                n => format!(", tied with {}", plural(n as u64 - 1, "other", "others")),
-            }
+            tied_with(&found)
         ),
     }
+}
+
+/// The choice among the engines that others maintain, where `choice` is this project's own.
+fn of_others(shown: &Shown, asked: &Asked, choice: &str) -> String {
+    if !shown.is_ours(choice) {
+        return String::new();
+    }
+    match decision(shown, asked, |target| !shown.is_ours(target)) {
+        None => String::new(),
+        Some(found) => format!(
+            "{}{}{}",
+            value_of(asked, &found.choice),
+            tied_with(&found),
+            ahead(&found).map_or(String::new(), |ahead| format!(", {ahead}"))
+        ),
+    }
+}
+
+/// `, tied with 2 others`; empty where it leads alone.
+fn tied_with(decision: &Decision) -> String {
+    match decision.tied.len() {
+        1 => String::new(),
+        n => format!(", tied with {}", plural(n as u64 - 1, "other", "others")),
+    }
+}
+
+/// `1.41× [1.31, 1.52] over candle.cpu.q8_0`: how far ahead it is of the best that is not tied
+/// with it.
+fn ahead(decision: &Decision) -> Option<String> {
+    let c = decision.ahead_of.as_ref()?;
+    let (ratio, interval) = fmt::ratio(c.ratio, c.ci95);
+    let interval = interval.unwrap_or_default();
+    Some(format!("{ratio} {interval} over {}", c.against))
 }
 
 /// Everyone who was measured, best mean first.

@@ -9,6 +9,7 @@
 //! An invented outcome of `cargo xtask simulate`.
 
 use super::launch::SPEEDS;
+use schema::adapters::{AdapterCost, AdapterCosts, Work};
 use schema::prices::{Api, Dated, Electricity, Kind, Offer, Prices, Source};
 use schema::registry::{Build, Engine, Registry, Target, TargetEntry};
 use schema::scenario::{Axis, LoadShape, Scenario};
@@ -244,6 +245,37 @@ fn source() -> Source {
         via: String::new(),
         date: "2098-12-31".into(),
         dated: Dated::Published,
+    }
+}
+
+/// An adapter that costs nothing that could be told, and one that gives other tokens.
+pub fn adapters() -> AdapterCosts {
+    let row = |engine: &str, work, ratio: f64| AdapterCost {
+        engine: engine.into(),
+        version: "1.2.3".into(),
+        target: format!("{engine}.cpu.q8_0"),
+        work,
+        prompt_tokens: 512,
+        new_tokens: 1,
+        pairs: 10,
+        ratio,
+        ci95: Some((ratio - 0.01, ratio + 0.01)),
+        adapter_tok_per_s: 123.4,
+        direct_tok_per_s: 123.4 / ratio,
+        other_tokens: String::new(),
+    };
+    AdapterCosts {
+        measured: "2098-12-31".into(),
+        revision: Some("0123456789abcdef".into()),
+        cpu_model: Some("A processor".into()),
+        model: "tiny-llama".into(),
+        rows: vec![
+            row("alpha", Work::Prefill, 0.995),
+            AdapterCost {
+                other_tokens: "its reader leaves out <RoPE> scaling".into(),
+                ..row("alpha", Work::Decode, 0.95)
+            },
+        ],
     }
 }
 

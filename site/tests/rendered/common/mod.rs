@@ -10,8 +10,9 @@ mod provenance;
 
 pub use data::{registry, scenarios};
 
-use data::{SHAPES, simulation, targets};
+use data::{SHAPES, adapters, simulation, targets};
 use launch::{Noise, SPEEDS, launch};
+use schema::adapters::AdapterCosts;
 use schema::claims::{Claim, Claims, Here};
 use schema::golden::{Limit, ParityLimits};
 use schema::hypothesis::Hypotheses;
@@ -45,6 +46,7 @@ pub struct World {
     pub profiles: Vec<Profile>,
     pub parity: ParityLimits,
     pub simulation: Simulation,
+    pub adapters: AdapterCosts,
     pub hypotheses: Hypotheses,
 }
 
@@ -60,6 +62,7 @@ impl World {
             profiles: &self.profiles,
             parity: Some(&self.parity),
             simulation: Some(&self.simulation),
+            adapters: Some(&self.adapters),
             hypotheses: Some(&self.hypotheses),
             prices: self.prices.as_ref(),
             maturity: Some(&self.maturity),
@@ -317,6 +320,7 @@ pub fn world(runs: Vec<Run>) -> World {
         },
         shipped: vec![shipped()],
         simulation: simulation(),
+        adapters: adapters(),
         hypotheses: hypotheses::hypotheses(),
         profiles: vec![profile("cpu", true), profile("smoke", false)],
         parity: ParityLimits {

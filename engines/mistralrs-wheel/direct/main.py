@@ -1,0 +1,77 @@
+"""mistral.rs' wheel driven directly, without our adapter: one request at a time that isn't
+streamed, timed from outside until the whole answer is there.
+
+`cargo xtask bench-adapters` runs it beside the adapter to see what that costs. It reads the request
+that the adapter answers by hand and prints one JSON object with `output_tok_per_s`. Prompts go
+through the adapter's tokenizer of ids, because with the model's own they could be other ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "pytorch"))
+
+from bench import TEMPLATE
+from id_tokenizer import IdTokenizer
+
+
+def main() -> None:
+    ask = json.load(sys.stdin)
+    os.environ["RAYON_NUM_THREADS"] = str(ask["threads"])
+    import mistralrs
+
+    directory = ask["model_path"]
+    tokenizer = IdTokenizer.of_model(Path(directory) / "tokenizer.json")
+    with tempfile.TemporaryDirectory() as made:
+        paths = Path(made)
+        tokenizer.write(paths / "tokenizer.json")
+        (paths / "template.jinja").write_text(TEMPLATE)
+        which = mistralrs.Which.GGUF(
+            quantized_model_id=directory,
+            quantized_filename=ask["weights"],
+            tok_model_id=directory,
+            tokenizer_json=str(paths / "tokenizer.json"),
+        )
+        runner = mistralrs.Runner(
+            which,
+            max_seqs=1,
+            prefix_cache_n=0,
+            token_source="none",
+            jinja_explicit=str(paths / "template.jinja"),
+        )
+
+    def ask_for(stream: bool) -> Any:
+        request = mistralrs.ChatCompletionRequest(
+            messages=tokenizer.text(ask["prompt_ids"]),
+            model="default",
+            max_tokens=ask["new_tokens"],
+            temperature=0.0,
+            ignore_eos=True,
+            stream=stream,
+        )
+        return runner.send_chat_completion_request(request)
+
+    # Which tokens they are, the stream alone says.
+    ids = [tokenizer.id(chunk.choices[0].delta.content) for chunk in ask_for(stream=True)]
+    seconds = 0.0
+    for iteration in range(ask["warmup"] + ask["iterations"]):
+        start = time.perf_counter()
+        answer = ask_for(stream=False)
+        if iteration >= ask["warmup"]:
+            seconds += time.perf_counter() - start
+        if answer.usage.completion_tokens != len(ids):
+            sys.exit(f"{answer.usage.completion_tokens} tokens came instead of {len(ids)}")
+    rate = ask["new_tokens"] * ask["iterations"] / seconds
+    print(json.dumps({"output_tok_per_s": rate, "output_ids": ids}))
+
+
+if __name__ == "__main__":
+    main()

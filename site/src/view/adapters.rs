@@ -1,0 +1,63 @@
+//! What our adapters cost their engines: a table of the methodology page.
+
+use crate::fmt::{self, Unit};
+use crate::words::plural;
+use schema::adapters::{AdapterCost, AdapterCosts, Work};
+use serde::Serialize;
+
+/// The table.
+#[derive(Serialize)]
+pub struct Table {
+    about: String,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    engine: String,
+    target: String,
+    work: String,
+    adapter: String,
+    direct: String,
+    ratio: String,
+    interval: String,
+    other_tokens: String,
+}
+
+/// In words and rows.
+pub fn table(costs: &AdapterCosts) -> Table {
+    let machine = costs.cpu_model.as_deref().unwrap_or("an unknown processor");
+    let pairs = costs.rows.iter().map(|row| u64::from(row.pairs)).min();
+    Table {
+        about: format!(
+            "Each engine was timed through its adapter and driven directly, by a program that does \
+             what the engine’s own benchmark does: {} of processes on one file, one after the other \
+             by turns, on {machine} with {}, {}. A ratio below 1 is what the adapter costs.",
+            plural(pairs.unwrap_or(0), "pair", "pairs"),
+            costs.model,
+            costs.measured,
+        ),
+        rows: costs.rows.iter().map(row).collect(),
+    }
+}
+
+fn row(row: &AdapterCost) -> Row {
+    let rate = |value: f64| fmt::quantity(Unit::TokPerS, value);
+    let (ratio, interval) = fmt::ratio(row.ratio, row.ci95);
+    Row {
+        engine: format!("{} {}", row.engine, row.version),
+        target: row.target.clone(),
+        work: match row.work {
+            Work::Prefill => format!("prefill of {} tokens", row.prompt_tokens),
+            Work::Decode => format!(
+                "decode of {} tokens after {}",
+                row.new_tokens, row.prompt_tokens
+            ),
+        },
+        adapter: rate(row.adapter_tok_per_s),
+        direct: rate(row.direct_tok_per_s),
+        ratio,
+        interval: interval.unwrap_or_else(|| fmt::NONE.into()),
+        other_tokens: row.other_tokens.clone(),
+    }
+}

@@ -1,0 +1,264 @@
+//! The guide's advice on the published runs, recomputed from their numbers by the rule that the
+//! page prints. Written against `results.json`, with a t distribution of its own, so that a
+//! mistake in the guide or in the decision behind it isn't made twice.
+
+use schema::model::Models;
+use schema::registry::Registry;
+use schema::run::Run;
+use schema::run_files::SUFFIX;
+use schema::scenario::Scenario;
+use serde_json::Value;
+use site::view::{Shown, guide};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// One kind of work as the page states it.
+struct Rule {
+    anchor: &'static str,
+    scenario: &'static str,
+    largest: bool,
+    metrics: &'static [&'static str],
+    more_is_better: bool,
+}
+
+const RULES: [Rule; 5] = [
+    Rule {
+        anchor: "interactive",
+        scenario: "single_request",
+        largest: true,
+        metrics: &["e2e_ns"],
+        more_is_better: false,
+    },
+    Rule {
+        anchor: "batch",
+        scenario: "sustained",
+        largest: true,
+        metrics: &["output_tok_per_s"],
+        more_is_better: true,
+    },
+    Rule {
+        anchor: "long-documents",
+        scenario: "long_context",
+        largest: true,
+        metrics: &["ttft_ns"],
+        more_is_better: false,
+    },
+    Rule {
+        anchor: "many-users",
+        scenario: "concurrent",
+        largest: true,
+        metrics: &["e2e_ns"],
+        more_is_better: false,
+    },
+    Rule {
+        anchor: "little-memory",
+        scenario: "memory",
+        largest: false,
+        metrics: &["peak_gpu_memory_bytes", "peak_rss_bytes"],
+        more_is_better: false,
+    },
+];
+
+/// A cell of the case that decides.
+struct Measured {
+    target: String,
+    value: f64,
+    /// By block.
+    launches: Vec<f64>,
+}
+
+#[test]
+fn the_advice_on_published_runs_follows_from_their_numbers() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let models = Models::load(&root.join("data/models.toml")).unwrap();
+    let registry = Registry::load(&root.join("engines/engines.toml")).unwrap();
+    let scenarios = Scenario::load_all(&root.join("data/scenarios")).unwrap();
+    let runs: Vec<Run> = eligible(&root.join("data/results"), &models);
+    let authored = site::authored::Authored::default();
+    let input = site::Input {
+        runs: &runs,
+        scenarios: &scenarios,
+        suites: &[],
+        registry: &registry,
+        models: &models,
+        shipped: &[],
+        profiles: &[],
+        parity: None,
+        simulation: None,
+        adapters: None,
+        hypotheses: None,
+        prices: None,
+        maturity: None,
+        claims: None,
+        publishing: site::Publishing::default(),
+        authored: &authored,
+    };
+    let baseline = |run: &Run| registry.baseline_of(&run.header.plan.targets).to_owned();
+    let analyse = |run: &Run| stats::analyse(run, &scenarios, &baseline(run));
+    let analyses: Vec<_> = runs.iter().map(analyse).collect();
+    let shown = runs.iter().zip(&analyses);
+    let shown: Vec<Shown> = shown
+        .map(|(run, analysis)| Shown::new(&input, run, analysis))
+        .collect();
+    let page = serde_json::to_value(guide::page(&input, &shown)).unwrap();
+
+    let mut advised = 0;
+    for rule in &RULES {
+        let said = of_anchor(&page, rule.anchor);
+        let mut answerable = BTreeSet::new();
+        for (run, analysis) in runs.iter().zip(&analyses) {
+            let text = site::results::results_json(run, analysis, &baseline(run)).unwrap();
+            let results: Value = serde_json::from_str(&text).unwrap();
+            let Some(cells) = deciding(&results, rule) else {
+                continue;
+            };
+            let path = site::view::paths::run_path(&run.header.id);
+            answerable.insert(path.clone());
+            let Some(advice) = said.iter().find(|r| r["run_path"] == *path) else {
+                continue; // another run of this machine and model speaks
+            };
+            let tied = tied(&results, rule, cells);
+            let choice = cheapest(run, &tied);
+            let place = format!("{} of {path}", rule.anchor);
+            assert_eq!(advice["choice"], *choice, "{place}");
+            let grouped = |group: &str| -> BTreeSet<&str> {
+                let all = advice["candidates"].as_array().unwrap().iter();
+                all.filter(|c| c["group"] == group)
+                    .map(|c| c["target"].as_str().unwrap())
+                    .collect()
+            };
+            let with_it = tied.iter().filter(|target| **target != choice);
+            let with_it: BTreeSet<&str> = with_it.map(String::as_str).collect();
+            assert_eq!(grouped("chosen"), BTreeSet::from([&*choice]), "{place}");
+            assert_eq!(grouped("tied with it"), with_it, "{place}");
+            advised += 1;
+        }
+        let answers = said.iter().map(|r| r["run_path"].as_str().unwrap());
+        let answers: BTreeSet<String> = answers.map(str::to_owned).collect();
+        assert!(answers.is_subset(&answerable), "{}", rule.anchor);
+        assert_eq!(answers.is_empty(), answerable.is_empty(), "{}", rule.anchor);
+    }
+    assert!(advised > 0, "no published run carries advice");
+}
+
+/// The published runs that advice may rest on, newest first.
+fn eligible(dir: &Path, models: &Models) -> Vec<Run> {
+    let files = std::fs::read_dir(dir).unwrap().flatten();
+    let files = files.map(|file| file.path());
+    let is_run = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(SUFFIX);
+    let mut files: Vec<_> = files.filter(is_run).collect();
+    files.sort();
+    let runs = files.iter().rev().map(|path| Run::load(path).unwrap());
+    runs.filter(|run| {
+        let plan = &run.header.plan;
+        let model = models.get(&plan.model);
+        plan.publishable && model.is_some_and(|m| m.parameters >= 1_000_000_000)
+    })
+    .collect()
+}
+
+fn of_anchor<'v>(page: &'v Value, anchor: &str) -> Vec<&'v Value> {
+    let mut works = page["workloads"].as_array().unwrap().iter();
+    let work = works.find(|work| work["anchor"] == anchor).unwrap();
+    let all = work["recommendations"].as_array().unwrap();
+    all.iter().collect()
+}
+
+/// The cells that have a number at the most extreme size for which at least half of those that
+/// have one at any size do; `None` where nothing decides.
+fn deciding(results: &Value, rule: &Rule) -> Option<Vec<Measured>> {
+    for &metric in rule.metrics {
+        let mut sizes: BTreeMap<i64, Vec<Measured>> = BTreeMap::new();
+        for cell in results["cells"].as_array().unwrap() {
+            let found = &cell["metrics"][metric];
+            if cell["scenario"] != rule.scenario || cell["status"] != "ok" || found.is_null() {
+                continue;
+            }
+            let launches = found["by_invocation"].as_array().unwrap().iter();
+            let size = cell["axis_value"].as_i64().unwrap();
+            sizes.entry(size).or_default().push(Measured {
+                target: cell["target"].as_str().unwrap().into(),
+                value: found["value"].as_f64().unwrap(),
+                launches: launches.map(|v| v.as_f64().unwrap()).collect(),
+            });
+        }
+        let most = sizes.values().map(Vec::len).max().unwrap_or(0);
+        sizes.retain(|_, cells| 2 * cells.len() >= most);
+        let chosen = match rule.largest {
+            true => sizes.pop_last(),
+            false => sizes.pop_first(),
+        };
+        if let Some((_, cells)) = chosen {
+            let one_launch = cells.iter().any(|cell| cell.launches.len() < 2);
+            return (cells.len() == 1 || !one_launch).then_some(cells);
+        }
+    }
+    None
+}
+
+/// The best mean and, going down, everyone up to the first that is detectably worse.
+fn tied(results: &Value, rule: &Rule, mut cells: Vec<Measured>) -> Vec<String> {
+    let sign = if rule.more_is_better { 1.0 } else { -1.0 };
+    cells.sort_by(|a, b| (sign * b.value).total_cmp(&(sign * a.value)));
+    let noise = results["noise"].as_array().unwrap().iter();
+    let inflation = noise
+        .filter(|noise| rule.metrics.contains(&noise["metric"].as_str().unwrap()))
+        .find_map(|noise| noise["inflation"].as_f64())
+        .unwrap_or(1.0);
+    let matters = (results["matters_percent"].as_f64().unwrap() / 100.0).ln_1p();
+    let others: Vec<(f64, f64)> = cells[1..]
+        .iter()
+        .map(|cell| {
+            assert_eq!(cell.launches.len(), cells[0].launches.len(), "whole blocks");
+            let pairs = cell.launches.iter().zip(&cells[0].launches);
+            let logs: Vec<f64> = pairs.map(|(a, b)| sign * (a / b).ln()).collect();
+            behind(&logs, inflation)
+        })
+        .collect();
+    let adjusted = holm(others.iter().map(|(p, _)| *p).collect());
+    let worse = |i: usize| adjusted[i] < 0.05 && others[i].1 < -matters;
+    let end = (0..others.len()).find(|&i| worse(i));
+    let end = end.unwrap_or(others.len());
+    let tied = cells[..=end].iter();
+    tied.map(|cell| cell.target.clone()).collect()
+}
+
+/// Two-sided p of a paired t test of logarithms of ratios, and the upper end of their mean's 95 %
+/// interval.
+fn behind(logs: &[f64], inflation: f64) -> (f64, f64) {
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    let error = inflation * (squares / (n - 1.0) / n).sqrt();
+    let t = StudentsT::new(0.0, 1.0, n - 1.0).unwrap();
+    let p = 2.0 * (1.0 - t.cdf((mean / error).abs()));
+    (p, mean + t.inverse_cdf(0.975) * error)
+}
+
+/// Holm's step-down correction (1979), in the order given.
+fn holm(p: Vec<f64>) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
+    let mut adjusted = vec![0.0; p.len()];
+    let mut most: f64 = 0.0;
+    for (place, &i) in order.iter().enumerate() {
+        most = most.max((p.len() - place) as f64 * p[i]).min(1.0);
+        adjusted[i] = most;
+    }
+    adjusted
+}
+
+/// Of targets that are tied, best mean first: the one that is smallest to ship, the better mean
+/// where that doesn't tell them apart.
+fn cheapest(run: &Run, tied: &[String]) -> String {
+    let bytes = |target: &String| -> Option<u64> {
+        let mut all = run.header.provenance.adoption.values();
+        let cost = all.find(|cost| cost.targets.contains(target))?;
+        cost.stripped_bytes.or(cost.packages_bytes)?;
+        let own = cost.stripped_bytes.unwrap_or(0) + cost.packages_bytes.unwrap_or(0);
+        Some(own + cost.libraries_bytes.unwrap_or(0))
+    };
+    let by = |target: &&String| bytes(target).unwrap_or(u64::MAX);
+    tied.iter().min_by_key(by).unwrap().clone()
+}

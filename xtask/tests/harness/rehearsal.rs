@@ -1,0 +1,198 @@
+//! The `gpu` profile rehearsed on a machine without a GPU: its own scenarios and cases with fewer
+//! and shorter requests, contexts of 8 K whose golden is made on the spot, capacities, open loops,
+//! two shards, their merge and the site. The engine is the fake under the name of a CUDA backend,
+//! and the card a library that answers as NVIDIA's does, so what asks it is what asks a real one.
+
+use crate::checkout::{Checkout, text};
+use crate::trace::library;
+use schema::record::{Status, Telemetry};
+use schema::run::Run;
+use stats::analysis::MetricId;
+use std::path::Path;
+use toml::Value;
+
+/// A model with positions for the profile's longest context.
+const MODEL: &str = "tiny-llama3";
+
+/// The profile `gpu` as it is committed, with fewer blocks, and requests that take less time.
+fn profile() -> String {
+    let root = Checkout::real_repo().root;
+    let text = std::fs::read_to_string(root.join("data/profiles/gpu.toml")).expect("it is there");
+    let mut profile: toml::Table = text.parse().expect("it is TOML");
+    profile.insert("id".into(), "test".into());
+    profile.insert("model".into(), MODEL.into());
+    profile.insert("invocations".into(), 2.into());
+    // The limits of the processor are no part of this.
+    profile.insert("publishable".into(), false.into());
+    // Other programs, which other tests try.
+    profile.remove("micro");
+    for (_, scenario) in profile["scenarios"].as_table_mut().expect("a table") {
+        let scenario = scenario.as_table_mut().expect("a table");
+        let in_flight = scenario["concurrency"].as_array().expect("a list");
+        let most = in_flight.iter().filter_map(Value::as_integer).max();
+        scenario.insert("requests".into(), most.unwrap_or(1).max(4).into());
+        scenario.insert("new_tokens".into(), 8.into());
+        if scenario.contains_key("duration_s") {
+            scenario.insert("duration_s".into(), 0.1.into());
+        }
+    }
+    toml::to_string(&profile).expect("it is a table")
+}
+
+/// A checkout whose targets to be measured are the fake's on a GPU.
+fn checkout() -> Checkout {
+    let checkout = Checkout::with(&["ok", "slow"]);
+    checkout.registry(|registry| {
+        let (head, targets) = registry
+            .split_once("variant = \"ok\"")
+            .expect("the plain fake comes first");
+        let on_gpu = targets.replace("backend = \"cpu\"", "backend = \"cuda\"");
+        format!("{head}variant = \"ok\"{on_gpu}\n[backend]\ncuda = [\"cuda_driver\"]\n")
+    });
+    checkout.profile(&profile());
+    checkout
+}
+
+/// `cargo xtask` on a machine with the scripted card, which lacks some counters.
+fn xtask(
+    checkout: &Checkout,
+    arguments: &[&str],
+    card: &Path,
+    models: &Path,
+    lacks: &str,
+) -> String {
+    let environment = [
+        ("LD_LIBRARY_PATH", card.to_str().expect("it is UTF-8")),
+        ("BENCH_MODELS_DIR", models.to_str().expect("it is UTF-8")),
+        ("NVML_LACKS", lacks),
+        ("FAKE_DECODE_US", "20"),
+        ("FAKE_PREFILL_TOKEN_US", "1"),
+    ];
+    let output = checkout.xtask(arguments, &environment);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+    text(&output)
+}
+
+fn readings(run: &Run) -> impl Iterator<Item = &Telemetry> {
+    run.launches.iter().flat_map(|log| &log.telemetry)
+}
+
+#[test]
+fn the_whole_gpu_profile_is_measured_merged_and_shown() {
+    let checkout = checkout();
+    let (_, models) = checkout.own_models_of(MODEL);
+    let card = tempfile::tempdir().expect("a temporary directory can be made");
+    let built = library(card.path(), "tests/harness/nvml.c");
+    std::fs::rename(built, card.path().join("libnvidia-ml.so.1")).expect("it was built");
+    let run = |arguments: &[&str]| xtask(&checkout, arguments, card.path(), &models, "");
+
+    run(&["bench", "--profile", "test", "--shard", "1/2"]);
+    let first = checkout.latest().expect("a run was recorded");
+    run(&["bench", "--profile", "test", "--shard", "2/2"]);
+    let second = checkout.latest().expect("a run was recorded");
+    let ids = [first.header.id.as_str(), second.header.id.as_str()];
+    run(&["merge", ids[0], ids[1]]);
+    let whole = checkout.latest().expect("they were merged");
+
+    // Every cell that the profile plans has its numbers.
+    let planned: usize = whole
+        .header
+        .plan
+        .scenarios
+        .iter()
+        .map(|s| s.cases.len())
+        .sum();
+    let cells = checkout.cells(&whole);
+    assert_eq!(cells.len(), planned * whole.header.plan.targets.len());
+    assert!(planned >= 26, "{planned}");
+    for (target, cell, status, reason, requests) in &cells {
+        assert_eq!(*status, Status::Ok, "{target} {cell}: {reason}");
+        assert!(*requests >= 8, "{target} {cell}: {requests}");
+    }
+    let facts = &whole.header.provenance.facts;
+    assert_eq!(facts["gpu"], "Scripted GPU");
+    assert_eq!(facts["golden_positions"], "8200");
+    let origin = &facts["golden_origin"];
+    assert!(origin.starts_with("made here by fake.cpu.f32"), "{origin}");
+    assert!(!whole.capacities.is_empty());
+
+    // Every counter of the card reaches the records, and what follows from them the cells.
+    type Counter = fn(&Telemetry) -> bool;
+    let counters: [(&str, Counter); 15] = [
+        ("power", |r| r.gpu_power_mw == Some(250_000)),
+        ("energy", |r| r.gpu_energy_mj.is_some()),
+        ("utilization", |r| r.gpu_utilization_percent == Some(87.0)),
+        ("memory utilization", |r| {
+            r.gpu_memory_utilization_percent == Some(43.0)
+        }),
+        ("memory used", |r| r.gpu_memory_used_bytes.is_some()),
+        ("the engine's memory", |r| {
+            r.gpu_memory_bytes == Some(3 << 30)
+        }),
+        ("its processes", |r| r.gpu_processes_own == Some(1)),
+        ("SM clock", |r| r.gpu_sm_clock_mhz == Some(1755)),
+        ("memory clock", |r| r.gpu_memory_clock_mhz == Some(1755)),
+        ("temperature", |r| r.gpu_temperature_celsius == Some(61)),
+        ("throttling", |r| r.gpu_throttle_reasons == Some(0)),
+        ("ECC", |r| r.gpu_ecc_uncorrected == Some(0)),
+        ("SMs", |r| r.gpu_sm_active_percent == Some(50.0)),
+        ("tensor cores", |r| {
+            r.gpu_tensor_active_percent == Some(50.0)
+        }),
+        ("bandwidth", |r| r.gpu_dram_bandwidth_percent == Some(50.0)),
+    ];
+    for (name, is_there) in counters {
+        assert!(readings(&whole).any(is_there), "{name} was never read");
+    }
+    assert!(readings(&whole).all(|r| r.gpu_lost.is_none() && r.gpu_error.is_none()));
+    let scenarios = checkout.repo().scenarios().expect("they are valid");
+    let analysis = stats::analyse(&whole, &scenarios, "fake+ok.cuda.f32");
+    let memory = analysis.cells.iter().filter(|c| c.scenario == "memory");
+    for cell in memory {
+        let peak = cell.metric(MetricId::PeakGpuMemoryBytes);
+        let peak = peak.map(|metric| metric.value);
+        assert_eq!(
+            peak,
+            Some(f64::from(3 << 10) * f64::from(1 << 20)),
+            "{}",
+            cell.case
+        );
+    }
+
+    run(&["site"]);
+    let page = checkout.path("target/site/run").join(&whole.header.id);
+    let page = page.with_extension("html");
+    let page = std::fs::read_to_string(&page).expect("the run has a page");
+    assert!(page.contains("Scripted GPU"));
+}
+
+#[test]
+fn a_card_that_lacks_counters_is_measured_without_them() {
+    let checkout = checkout();
+    let (_, models) = checkout.own_models_of(MODEL);
+    let card = tempfile::tempdir().expect("a temporary directory can be made");
+    let built = library(card.path(), "tests/harness/nvml.c");
+    std::fs::rename(built, card.path().join("libnvidia-ml.so.1")).expect("it was built");
+    let arguments = [
+        "bench",
+        "--profile",
+        "test",
+        "--scenarios",
+        "single_request",
+    ];
+    xtask(
+        &checkout,
+        &arguments,
+        card.path(),
+        &models,
+        "gpm energy ecc",
+    );
+    let run = checkout.latest().expect("a run was recorded");
+    for (target, cell, status, reason, _) in checkout.cells(&run) {
+        assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
+    }
+    assert!(readings(&run).any(|r| r.gpu_power_mw.is_some()));
+    assert!(readings(&run).all(|r| r.gpu_energy_mj.is_none()));
+    assert!(readings(&run).all(|r| r.gpu_sm_active_percent.is_none()));
+    assert!(readings(&run).all(|r| r.gpu_error.is_none() && r.gpu_lost.is_none()));
+}
