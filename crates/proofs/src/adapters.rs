@@ -54,8 +54,8 @@ pub struct Options {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write data/adapters.json, which the methodology page prints.
-    #[arg(long, conflicts_with = "engines")]
+    /// Write what was measured to data/adapters.json, which the methodology page prints.
+    #[arg(long)]
     pub write: bool,
 }
 
@@ -141,7 +141,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     if options.write {
         if costs.rows.len() < wanted {
-            bail!("not every engine could be measured, so data/adapters.json stays as it was");
+            bail!("not every engine could be measured, so data/adapters.json stays as it was: name with `--engines` those that can");
         }
         write_whole(&repo.adapters_path(), &text)?;
     }
@@ -309,11 +309,10 @@ fn once(program: &Program, ask: &Value) -> Result<Once> {
     drop(stdin);
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // A library may print before it; the answer is the last line.
-    let answer: Value = text
-        .lines()
-        .last()
-        .and_then(|line| serde_json::from_str(line).ok())
+    // A library may print before it; the answer is the last object, on one line or several.
+    let start = text.rfind("\n{").map_or(0, |newline| newline + 1);
+    let answer: Value = serde_json::from_str(&text[start..])
+        .ok()
         .with_context(|| format!("{name} ended ({}) without an answer", output.status))?;
     let tok_per_s = answer["output_tok_per_s"]
         .as_f64()
