@@ -141,7 +141,9 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     if options.write {
         if costs.rows.len() < wanted {
-            bail!("not every engine could be measured, so data/adapters.json stays as it was: name with `--engines` those that can");
+            bail!(
+                "not every engine could be measured, so data/adapters.json stays as it was: name with `--engines` those that can"
+            );
         }
         write_whole(&repo.adapters_path(), &text)?;
     }

@@ -27,6 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Index {
     frame: Frame,
     answer: String,
+    /// Where the answer rests on other runs: what the run of this page says.
+    of_this_run: String,
     workloads: Vec<WorkloadView>,
     answers: Vec<Answer>,
     sizes: String,
@@ -139,13 +141,11 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
     let answers = answers(shown);
     let lead = guide.lead();
     // A run that the lead rests on need not be summed up a second time.
-    let answer = match (
-        lead.is_empty(),
-        guide.rests_on(&run_path(&shown.run.header.id)),
-    ) {
-        (true, _) => sentence(shown, &answers),
-        (false, true) => lead,
-        (false, false) => format!("{lead} {}", sentence(shown, &answers)),
+    let rests_here = guide.rests_on(&run_path(&shown.run.header.id));
+    let (answer, of_this_run) = match (lead.is_empty(), rests_here) {
+        (true, _) => (sentence(shown, &answers), String::new()),
+        (false, true) => (lead, String::new()),
+        (false, false) => (lead, sentence(shown, &answers)),
     };
     let model = input.models.get(&plan.model);
     let fact = |key: &str| provenance.facts.get(key).cloned();
@@ -164,6 +164,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
             &answer,
         ),
         answer,
+        of_this_run,
         workloads: guide.workloads().to_vec(),
         sizes: sizes(shown),
         unranked: unranked(shown),

@@ -1,32 +1,24 @@
 //! The sentences at the top of the guide and of the first page: what to take, place by place.
 
 use super::{Recommendation, WorkloadView};
-use crate::fmt::NONE;
 use crate::view::Shown;
 use crate::words::{join, plural};
 
-/// What to take for each kind of work, how far ahead that is and, where it is this project's own
-/// engine, what to take of the others: a sentence a place, in which each place is named once.
+/// What to take for each kind of work: a sentence a place, in which each place is named once. How
+/// far ahead and how sure stands in the table below it.
 pub(super) fn lead(workloads: &[WorkloadView]) -> String {
     let taken = |work: &WorkloadView, r: &Recommendation| {
-        let ahead = match r.ahead.as_str() {
-            NONE => String::new(),
-            ahead => format!(", {ahead}"),
+        let whose = match r.choice_of_others.as_str() {
+            _ if !r.is_ours => String::new(),
+            "" => " (this project’s own engine)".into(),
+            others => format!(" (this project’s own engine; of those of others, {others})"),
         };
-        let of_others = match r.of_others.as_str() {
-            "" => String::new(),
-            others => format!("; of engines that others maintain, {others}"),
-        };
-        format!(
-            "{}: {}{ahead}{of_others}.",
-            work.title.to_lowercase(),
-            r.short
-        )
+        format!("{}: {}{whose}", work.title.to_lowercase(), r.choice)
     };
     let places = by_place(workloads, taken);
     let sentences: Vec<String> = places
         .into_iter()
-        .map(|(place, taken)| format!("On {place}, take for {}", taken.join(" For ")))
+        .map(|(place, taken)| format!("On {place}, take for {}.", taken.join("; for ")))
         .collect();
     sentences.join(" ")
 }

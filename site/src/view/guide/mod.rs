@@ -58,8 +58,11 @@ struct Recommendation {
     why: String,
     sure: String,
     unquantised: String,
-    /// Of engines that others maintain, where it is this project's own: what to take, in a few
+    /// Whether it is this project's own engine.
+    is_ours: bool,
+    /// Where it is: the target to take of engines that others maintain, by itself and in a few
     /// words.
+    choice_of_others: String,
     of_others: String,
     candidates: Vec<Candidate>,
     costs: Vec<(String, String)>,
@@ -203,6 +206,7 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
     let title = shown.title(asked.scenario);
     let engine = shown.input.registry.engine(&target.engine);
     let (certain, certain_by) = sure::certain(&asked, &decision);
+    let (choice_of_others, of_others) = of_others(shown, &asked, &decision.choice);
     Some(Recommendation {
         anchor: format!("{}-{}", workload.id, slug(&shown.run.header.id)),
         choice: decision.choice.clone(),
@@ -217,7 +221,9 @@ fn recommend(shown: &Shown, workload: &Workload) -> Option<Recommendation> {
         certain_by,
         token_cost: setup::token_cost(shown, target, cell),
         unquantised: unquantised(shown, &asked, &target.precision),
-        of_others: of_others(shown, &asked, &decision.choice),
+        is_ours: shown.is_ours(&decision.choice),
+        choice_of_others,
+        of_others,
         candidates: candidates(shown, &asked, &decision),
         costs: setup::costs(shown, &target.id, cell),
         commands: setup::commands(shown, target),
@@ -314,20 +320,24 @@ fn unquantised(shown: &Shown, asked: &Asked, precision: &str) -> String {
     }
 }
 
-/// The choice among the engines that others maintain, where `choice` is this project's own.
-fn of_others(shown: &Shown, asked: &Asked, choice: &str) -> String {
-    if !shown.is_ours(choice) {
-        return String::new();
-    }
-    match decision(shown, asked, |target| !shown.is_ours(target)) {
-        None => String::new(),
-        Some(found) => format!(
-            "{}{}{}",
-            value_of(asked, &found.choice),
-            tied_with(&found),
-            ahead(&found).map_or(String::new(), |ahead| format!(", {ahead}"))
-        ),
-    }
+/// The choice among the engines that others maintain, where `choice` is this project's own: the
+/// target, and in a few words. Empty where there is none.
+fn of_others(shown: &Shown, asked: &Asked, choice: &str) -> (String, String) {
+    let others = |target: &str| !shown.is_ours(target);
+    let found = match others(choice) {
+        true => None,
+        false => decision(shown, asked, others),
+    };
+    let Some(found) = found else {
+        return Default::default();
+    };
+    let ahead = ahead(&found).map_or(String::new(), |ahead| format!(", {ahead}"));
+    let words = format!(
+        "{}{}{ahead}",
+        value_of(asked, &found.choice),
+        tied_with(&found)
+    );
+    (found.choice, words)
 }
 
 /// `, tied with 2 others`; empty where it leads alone.
