@@ -81,20 +81,7 @@ class MistralRs(Engine):
         os.environ["RAYON_NUM_THREADS"] = str(load.threads)
         if load.precision == "f32":
             os.environ["MISTRALRS_CPU_KV_F32"] = "1"
-        mistralrs = import_mistralrs()
-        with tempfile.TemporaryDirectory() as made:
-            paths = Path(made)
-            tokenizer.write(paths / "tokenizer.json")
-            (paths / "template.jinja").write_text(TEMPLATE)
-            which = select(mistralrs, directory / load.weights, paths / "tokenizer.json")
-            runner = mistralrs.Runner(
-                which,
-                max_seqs=1,
-                prefix_cache_n=0,
-                token_source="none",
-                jinja_explicit=str(paths / "template.jinja"),
-                in_situ_quant=quantise,
-            )
+        runner = open_runner(directory / load.weights, tokenizer, quantise)
         loaded = Loaded(
             weight_bytes=weight_bytes,
             kv_bytes_per_token=kv_bytes_per_token(config, load.precision),
@@ -170,6 +157,23 @@ def import_mistralrs() -> Any:
     except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
         raise not_importable(error, LOCK) from None
     return mistralrs
+
+
+def open_runner(weights: Path, tokenizer: IdTokenizer, quantise: str | None) -> Any:
+    """A runner of one request at a time, whose prompts and answers are ids in `tokenizer`."""
+    mistralrs = import_mistralrs()
+    with tempfile.TemporaryDirectory() as made:
+        paths = Path(made)
+        tokenizer.write(paths / "tokenizer.json")
+        (paths / "template.jinja").write_text(TEMPLATE)
+        return mistralrs.Runner(
+            select(mistralrs, weights, paths / "tokenizer.json"),
+            max_seqs=1,
+            prefix_cache_n=0,
+            token_source="none",
+            jinja_explicit=str(paths / "template.jinja"),
+            in_situ_quant=quantise,
+        )
 
 
 def select(mistralrs: Any, weights: Path, tokenizer: Path) -> Any:

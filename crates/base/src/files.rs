@@ -97,7 +97,7 @@ impl Appender {
         })
     }
 
-    /// Append one line; also the line.
+    /// Append one line, and give it back.
     pub fn append<T: Serialize>(&mut self, value: &T) -> Result<Vec<u8>> {
         let mut line = serde_json::to_vec(value).context("a record can't be put in JSON")?;
         line.push(b'\n');

@@ -12,6 +12,7 @@ use crate::publish;
 use crate::results::Results;
 use anyhow::{Context, Result, bail, ensure};
 use base::repo::Repo;
+use schema::DataError;
 use schema::adapters::AdapterCosts;
 use schema::model::Models;
 use schema::prices::Prices;
@@ -211,13 +212,8 @@ fn write(
     let models = with_brought(repo.listed_models()?, runs);
     let (suites, shipped) = (repo.suites()?, repo.shipped()?);
     let (profiles, parity) = (repo.profiles()?, repo.parity_limits()?);
-    let path = repo.simulation_path();
-    let simulation = path.exists().then(|| Simulation::load(&path)).transpose()?;
-    let path = repo.adapters_path();
-    let adapters = path
-        .exists()
-        .then(|| AdapterCosts::load(&path))
-        .transpose()?;
+    let simulation = if_there(&repo.simulation_path(), Simulation::load)?;
+    let adapters = if_there(&repo.adapters_path(), AdapterCosts::load)?;
     let hypotheses = repo.hypotheses(&registry, &scenarios)?;
     let prices = Prices::newest(&repo.prices_dir())?;
     let maturity = repo.maturity(&registry)?;
@@ -242,6 +238,14 @@ fn write(
     };
     site::write(&site::render(&input)?, dir)?;
     Ok(dir.join("index.html"))
+}
+
+/// A file of the checkout's, where it is there.
+fn if_there<T>(
+    path: &Path,
+    load: impl Fn(&Path) -> Result<T, DataError>,
+) -> Result<Option<T>, DataError> {
+    path.exists().then(|| load(path)).transpose()
 }
 
 /// The list, and the models that records say were brought to them: the same pages come of the

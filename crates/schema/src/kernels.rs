@@ -8,6 +8,7 @@
 use crate::error::DataError;
 use crate::hash::sha256_hex;
 use crate::launch_log::LaunchLog;
+use crate::lines::read_log;
 use crate::run_files::{RunFiles, read_regular};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -321,7 +322,7 @@ impl TracedLaunch {
                 && name.split('/').count() == 3
         };
         for name in files.names().filter(is_requests) {
-            let Some(log) = LaunchLog::load(files, name)? else {
+            let Some(log) = read_log::<LaunchLog>(files, name)? else {
                 continue; // killed before its first line
             };
             let file = trace_path(Path::new(name));

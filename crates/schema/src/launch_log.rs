@@ -1,11 +1,9 @@
 //! The record of one launch as a whole.
 
-use crate::error::DataError;
-use crate::lines::{Log, read_log};
+use crate::lines::Log;
 use crate::record::{
     CaseEnd, End, LaunchRecord, Ready, RecordEvent, RequestRecord, Telemetry, Unanswered,
 };
-use crate::run_files::RunFiles;
 use std::path::PathBuf;
 
 /// One record file, parsed.
@@ -29,13 +27,6 @@ pub struct LaunchLog {
     pub case_ends: Vec<CaseEnd>,
     /// How it ended; `None`: the harness itself was killed.
     pub end: Option<End>,
-}
-
-impl LaunchLog {
-    /// Load one record file; `None` where not even its first line was written whole.
-    pub(crate) fn load(files: &RunFiles, name: &str) -> Result<Option<Self>, DataError> {
-        read_log(files, name)
-    }
 }
 
 impl Log for LaunchLog {

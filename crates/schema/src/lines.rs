@@ -53,9 +53,6 @@ pub(crate) fn read_log<L: Log>(files: &RunFiles, name: &str) -> Result<Option<L>
         ));
     };
     for (line, event) in events {
-        if L::begin(&event).is_some() {
-            return Err(DataError::at(path, line, "a second `launch` event"));
-        }
         files
             .count_readings(L::readings(&event))
             .and_then(|()| log.take(event))

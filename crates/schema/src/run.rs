@@ -10,7 +10,7 @@ use crate::error::DataError;
 use crate::kernels::TracedLaunch;
 use crate::key::{CellKey, is_twin, original, twin_name};
 use crate::launch_log::LaunchLog;
-use crate::lines::read_lines;
+use crate::lines::{read_lines, read_log};
 use crate::micro::MicroLog;
 use crate::origin::Origin;
 use crate::plan::Plan;
@@ -214,7 +214,7 @@ impl RunHeader {
 fn logs_of(files: &RunFiles, dir: &str) -> Result<Vec<LaunchLog>, DataError> {
     let mut logs = Vec::new();
     for name in files.names_in(dir, ".jsonl") {
-        let Some(log) = LaunchLog::load(files, name)? else {
+        let Some(log) = read_log::<LaunchLog>(files, name)? else {
             continue;
         };
         if log.launch.target != dir {

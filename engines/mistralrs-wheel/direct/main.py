@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -19,34 +18,17 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "pytorch"))
 
-from bench import TEMPLATE
+from bench import import_mistralrs, open_runner
 from id_tokenizer import IdTokenizer
 
 
 def main() -> None:
     ask = json.load(sys.stdin)
     os.environ["RAYON_NUM_THREADS"] = str(ask["threads"])
-    import mistralrs
-
-    directory = ask["model_path"]
-    tokenizer = IdTokenizer.of_model(Path(directory) / "tokenizer.json")
-    with tempfile.TemporaryDirectory() as made:
-        paths = Path(made)
-        tokenizer.write(paths / "tokenizer.json")
-        (paths / "template.jinja").write_text(TEMPLATE)
-        which = mistralrs.Which.GGUF(
-            quantized_model_id=directory,
-            quantized_filename=ask["weights"],
-            tok_model_id=directory,
-            tokenizer_json=str(paths / "tokenizer.json"),
-        )
-        runner = mistralrs.Runner(
-            which,
-            max_seqs=1,
-            prefix_cache_n=0,
-            token_source="none",
-            jinja_explicit=str(paths / "template.jinja"),
-        )
+    directory = Path(ask["model_path"])
+    tokenizer = IdTokenizer.of_model(directory / "tokenizer.json")
+    runner = open_runner(directory / ask["weights"], tokenizer, None)
+    mistralrs = import_mistralrs()
 
     def ask_for(stream: bool) -> Any:
         request = mistralrs.ChatCompletionRequest(

@@ -8,7 +8,8 @@ use crate::trace::library;
 use schema::record::{Status, Telemetry};
 use schema::run::Run;
 use stats::analysis::MetricId;
-use std::path::Path;
+use std::path::PathBuf;
+use tempfile::TempDir;
 use toml::Value;
 
 /// A model with positions for the profile's longest context.
@@ -39,38 +40,48 @@ fn profile() -> String {
     toml::to_string(&profile).expect("it is a table")
 }
 
-/// A checkout whose targets to be measured are the fake's on a GPU.
-fn checkout() -> Checkout {
-    let checkout = Checkout::with(&["ok", "slow"]);
-    checkout.registry(|registry| {
-        let (head, targets) = registry
-            .split_once("variant = \"ok\"")
-            .expect("the plain fake comes first");
-        let on_gpu = targets.replace("backend = \"cpu\"", "backend = \"cuda\"");
-        format!("{head}variant = \"ok\"{on_gpu}\n[backend]\ncuda = [\"cuda_driver\"]\n")
-    });
-    checkout.profile(&profile());
-    checkout
+/// A machine with the scripted card, and a checkout whose targets to be measured are the fake's on
+/// a GPU.
+struct Machine {
+    checkout: Checkout,
+    models: PathBuf,
+    card: TempDir,
 }
 
-/// `cargo xtask` on a machine with the scripted card, which lacks some counters.
-fn xtask(
-    checkout: &Checkout,
-    arguments: &[&str],
-    card: &Path,
-    models: &Path,
-    lacks: &str,
-) -> String {
-    let environment = [
-        ("LD_LIBRARY_PATH", card.to_str().expect("it is UTF-8")),
-        ("BENCH_MODELS_DIR", models.to_str().expect("it is UTF-8")),
-        ("NVML_LACKS", lacks),
-        ("FAKE_DECODE_US", "20"),
-        ("FAKE_PREFILL_TOKEN_US", "1"),
-    ];
-    let output = checkout.xtask(arguments, &environment);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output));
-    text(&output)
+impl Machine {
+    fn new() -> Self {
+        let checkout = Checkout::with(&["ok", "slow"]);
+        checkout.registry(|registry| {
+            let (head, targets) = registry
+                .split_once("variant = \"ok\"")
+                .expect("the plain fake comes first");
+            let on_gpu = targets.replace("backend = \"cpu\"", "backend = \"cuda\"");
+            format!("{head}variant = \"ok\"{on_gpu}\n[backend]\ncuda = [\"cuda_driver\"]\n")
+        });
+        checkout.profile(&profile());
+        let (_, models) = checkout.own_models_of(MODEL);
+        let card = tempfile::tempdir().expect("a temporary directory can be made");
+        let built = library(card.path(), "tests/harness/nvml.c");
+        std::fs::rename(built, card.path().join("libnvidia-ml.so.1")).expect("it was built");
+        Self {
+            checkout,
+            models,
+            card,
+        }
+    }
+
+    /// `cargo xtask`, where the card lacks some counters.
+    fn xtask(&self, arguments: &[&str], lacks: &str) {
+        let environment = [
+            ("LD_LIBRARY_PATH", self.card.path().to_str().expect("UTF-8")),
+            ("BENCH_MODELS_DIR", self.models.to_str().expect("UTF-8")),
+            ("NVML_LACKS", lacks),
+            ("FAKE_DECODE_US", "20"),
+            ("FAKE_PREFILL_TOKEN_US", "1"),
+        ];
+        let output = self.checkout.xtask(arguments, &environment);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+    }
 }
 
 fn readings(run: &Run) -> impl Iterator<Item = &Telemetry> {
@@ -79,12 +90,9 @@ fn readings(run: &Run) -> impl Iterator<Item = &Telemetry> {
 
 #[test]
 fn the_whole_gpu_profile_is_measured_merged_and_shown() {
-    let checkout = checkout();
-    let (_, models) = checkout.own_models_of(MODEL);
-    let card = tempfile::tempdir().expect("a temporary directory can be made");
-    let built = library(card.path(), "tests/harness/nvml.c");
-    std::fs::rename(built, card.path().join("libnvidia-ml.so.1")).expect("it was built");
-    let run = |arguments: &[&str]| xtask(&checkout, arguments, card.path(), &models, "");
+    let machine = Machine::new();
+    let checkout = &machine.checkout;
+    let run = |arguments: &[&str]| machine.xtask(arguments, "");
 
     run(&["bench", "--profile", "test", "--shard", "1/2"]);
     let first = checkout.latest().expect("a run was recorded");
@@ -168,11 +176,8 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
 
 #[test]
 fn a_card_that_lacks_counters_is_measured_without_them() {
-    let checkout = checkout();
-    let (_, models) = checkout.own_models_of(MODEL);
-    let card = tempfile::tempdir().expect("a temporary directory can be made");
-    let built = library(card.path(), "tests/harness/nvml.c");
-    std::fs::rename(built, card.path().join("libnvidia-ml.so.1")).expect("it was built");
+    let machine = Machine::new();
+    let checkout = &machine.checkout;
     let arguments = [
         "bench",
         "--profile",
@@ -180,13 +185,7 @@ fn a_card_that_lacks_counters_is_measured_without_them() {
         "--scenarios",
         "single_request",
     ];
-    xtask(
-        &checkout,
-        &arguments,
-        card.path(),
-        &models,
-        "gpm energy ecc",
-    );
+    machine.xtask(&arguments, "gpm energy ecc");
     let run = checkout.latest().expect("a run was recorded");
     for (target, cell, status, reason, _) in checkout.cells(&run) {
         assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");

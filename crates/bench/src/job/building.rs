@@ -18,7 +18,7 @@ use watch::event;
 /// Most programs that are named before a run.
 const NAMES_MAX: usize = 6;
 /// A model of so many parameters takes any judge but the reference long: at 1.2 billion on two
-/// cores, 0.8 s an output where Candle in f32 takes 3 to 4.
+/// cores, 1.2 s an output where Candle in f32 takes 3 to 4.
 const LARGE_PARAMETERS: u64 = 500_000_000;
 
 /// What is to be built.

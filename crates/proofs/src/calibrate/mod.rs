@@ -99,8 +99,8 @@ pub fn instrument(repo: &Repo, quick: bool, json: bool) -> Result<ExitCode> {
     })
 }
 
-/// Calibrate in short form, for a run that isn't yet, and write it down. A limit that isn't kept
-/// stops nothing: the error stands beside the results. Without an instrument there is no
+/// Calibrate in short form, and write the result into the run's directory. A limit that isn't
+/// kept stops nothing: the error stands beside the results. Without an instrument there is no
 /// calibration.
 pub fn of_run(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<Option<Calibration>> {
     let Some(known) = registry.instrument.as_ref() else {

@@ -11,7 +11,7 @@ pub(super) fn lead(workloads: &[WorkloadView]) -> String {
         let whose = match r.choice_of_others.as_str() {
             _ if !r.is_ours => String::new(),
             "" => " (this project’s own engine)".into(),
-            others => format!(" (this project’s own engine; of those of others, {others})"),
+            others => format!(" (this project’s own engine; otherwise {others})"),
         };
         format!("{}: {}{whose}", work.title.to_lowercase(), r.choice)
     };
