@@ -7,6 +7,7 @@ mod dry_run;
 mod first_look;
 mod forecast;
 mod judging;
+mod limits;
 mod opening;
 mod preflight;
 mod until;

@@ -1,9 +1,9 @@
 //! What this machine can do at best, measured by our own kernels: the denominators
 //! of MBU and MFU. No engine runs here, and nothing is taken from data sheets.
 //!
-//! Not measured: GPUs (no kernel without a CUDA toolchain) and the matrix units of
-//! some CPUs (AMX): a number that isn't here must not be replaced by one for other
-//! arithmetic, so utilisation in those formats is left out.
+//! Not measured: the matrix units of some CPUs (AMX): a number that isn't here must not be
+//! replaced by one for other arithmetic, so utilisation in those formats is left out. GPUs are
+//! measured by a program of their own, `engines/gpu-limits`.
 //!
 //! This is a crate of its own because it is the only part of the harness that must be optimised: built
 //! without, it measures a tenth of the machine (see `profile.dev.package.ceilings` in Cargo.toml).
@@ -34,29 +34,28 @@ pub struct Ceilings {
 }
 
 impl Ceilings {
-    /// The names of its facts in a run's provenance. They are measured, so no two runs
-    /// have the same, and that is no difference between their machines.
-    pub const FACTS: [&str; 4] = [
-        "memory_bandwidth_bytes_per_s",
-        "memory_bandwidth_1_thread_bytes_per_s",
-        "flops_f32_per_s",
-        "ops_int8_per_s",
-    ];
+    /// Whether a fact of a run's provenance is a rate that was measured, of the processor or of another
+    /// device: no two runs have the same, and that is no difference between their machines.
+    pub fn is_rate(fact: &str) -> bool {
+        fact.ends_with("_per_s")
+    }
 
     /// For a run's provenance, under the names of the fields.
     pub fn facts(&self) -> BTreeMap<String, String> {
+        let (all, one) = (
+            &self.memory_bandwidth_bytes_per_s,
+            &self.memory_bandwidth_1_thread_bytes_per_s,
+        );
         let measured = [
-            Some(&self.memory_bandwidth_bytes_per_s),
-            Some(&self.memory_bandwidth_1_thread_bytes_per_s),
-            Some(&self.flops_f32_per_s),
-            self.ops_int8_per_s.as_ref(),
+            ("memory_bandwidth_bytes_per_s", Some(all)),
+            ("memory_bandwidth_1_thread_bytes_per_s", Some(one)),
+            ("flops_f32_per_s", Some(&self.flops_f32_per_s)),
+            ("ops_int8_per_s", self.ops_int8_per_s.as_ref()),
         ];
-        let mut facts = BTreeMap::new();
-        for (name, measured) in Self::FACTS.into_iter().zip(measured) {
-            let rate = measured.map(|measured| format!("{:.0}", measured.best));
-            facts.extend(rate.map(|rate| (name.to_owned(), rate)));
-        }
-        facts
+        let measured = measured.into_iter();
+        measured
+            .filter_map(|(name, rate)| Some((name.to_owned(), format!("{:.0}", rate?.best))))
+            .collect()
     }
 }
 
@@ -98,6 +97,8 @@ mod tests {
         assert_eq!(facts["memory_bandwidth_bytes_per_s"], "33000000000");
         assert_eq!(facts["flops_f32_per_s"], "530000000000");
         assert!(!facts.contains_key("ops_int8_per_s"));
+        assert!(facts.keys().all(|name| Ceilings::is_rate(name)));
+        assert!(Ceilings::is_rate("cuda_flops_f16_per_s") && !Ceilings::is_rate("cpus"));
     }
 
     /// For a day, unoptimised kernels measured 2.8 GB/s of a memory that gives 36, unnoticed.

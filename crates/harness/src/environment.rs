@@ -189,7 +189,7 @@ fn pins(a: &Pins, b: &Pins) -> Vec<Difference> {
 
 fn facts(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Difference> {
     let mut all = maps(Kind::Other, "", a, b);
-    all.retain(|difference| !Ceilings::FACTS.contains(&difference.item.as_str()));
+    all.retain(|difference| !Ceilings::is_rate(&difference.item));
     for difference in &mut all {
         match difference.item.as_str() {
             "prompts_sha256" => {

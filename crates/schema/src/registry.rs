@@ -41,6 +41,10 @@ pub struct Registry {
     /// isn't named needs a processor and nothing more.
     #[serde(default, rename = "backend")]
     pub backends: BTreeMap<String, Vec<Device>>,
+    /// Backend → the program that measures what its device can do at best: it takes no input and
+    /// prints one JSON object of rates.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, Build>,
     /// About how long a program compiles or is downloaded on two cores (s), by its id: what a
     /// run builds first, and how long it says that takes.
     #[serde(default)]

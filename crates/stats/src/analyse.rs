@@ -13,7 +13,7 @@ use crate::judge::judge;
 use crate::metrics::{Sample, leading_metric};
 use crate::noise::noise;
 use crate::percentile::{percentile_of_sorted, printable, quantiles_of_sorted, sorted};
-use crate::samples::{Setting, samples};
+use crate::samples::samples;
 use crate::scaling::scaling;
 use crate::stationarity::{drift, effective_size, lag1};
 use crate::utilization::{Limits, withdraw};
@@ -55,13 +55,10 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
             let mut contenders = Vec::new();
             let first = analysis.cells.len();
             for target in plan.targets.iter().filter(|t| scenario.runs(&t.id)) {
-                let setting = Setting {
-                    precision: &target.precision,
-                    limits: Limits::of(facts, &target.backend),
-                };
+                let limits = Limits::of(facts, &target.backend, &target.precision);
                 let (cell, contender) =
-                    measure(run, &bands, &target.id, scenario, case, leading, &setting);
-                twins.extend(twin_of(run, &bands, target, scenario, case, &setting));
+                    measure(run, &bands, &target.id, scenario, case, leading, &limits);
+                twins.extend(twin_of(run, &bands, target, scenario, case, &limits));
                 analysis.cells.push(cell);
                 contenders.extend(contender);
             }
@@ -106,7 +103,7 @@ fn twin_of(
     target: &Target,
     scenario: &PlannedScenario,
     case: &Case,
-    setting: &Setting,
+    limits: &Limits,
 ) -> Option<Cell> {
     let mut twins = run.budget.iter().flat_map(|budget| &budget.twins);
     twins.find(|twin| twin.target == target.id)?;
@@ -118,7 +115,7 @@ fn twin_of(
             scenario,
             case,
             None,
-            setting,
+            limits,
         )
         .0,
     )
@@ -133,7 +130,7 @@ fn measure(
     scenario: &PlannedScenario,
     case: &Case,
     leading: Option<MetricId>,
-    setting: &Setting,
+    limits: &Limits,
 ) -> (Cell, Option<Contender>) {
     let evidence = Evidence::gather(run, target, scenario, case);
     let mut cell = Cell {
@@ -156,7 +153,7 @@ fn measure(
     cell.audit = witness::audit(&evidence.complete);
     let mut contender = None;
     for id in MetricId::ALL {
-        let Some((metric, pooled)) = metric(id, scenario, case, &evidence, setting) else {
+        let Some((metric, pooled)) = metric(id, scenario, case, &evidence, limits) else {
             continue;
         };
         if leading == Some(id) {
@@ -181,12 +178,12 @@ fn metric(
     scenario: &PlannedScenario,
     case: &Case,
     evidence: &Evidence,
-    setting: &Setting,
+    limits: &Limits,
 ) -> Option<(Metric, Vec<f64>)> {
     let in_order: Vec<Vec<f64>> = evidence
         .complete
         .iter()
-        .map(|attempt| samples(id, scenario, case, attempt, setting))
+        .map(|attempt| samples(id, scenario, case, attempt, limits))
         .collect();
     from_samples(id, &in_order, evidence.requests())
 }

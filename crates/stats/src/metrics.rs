@@ -225,9 +225,9 @@ impl MetricId {
                 "Memory bandwidth used in decode (MBU)",
                 Higher,
                 Invocation,
-                "(Weight bytes × decode steps + cache bytes read) ÷ decode time ÷ the processor's \
-                 memory bandwidth measured in the same run; absent on a GPU, whose bandwidth is \
-                 not measured, and where the weights fit in four times the last-level cache.",
+                "(Weight bytes × decode steps + cache bytes read) ÷ decode time ÷ the memory \
+                 bandwidth of the target's device, measured in the same run; absent where that \
+                 wasn't, and where the weights fit in four times the last-level cache.",
             ),
             MetricId::PrefillMfuPercent => (
                 "prefill_mfu_percent",
@@ -236,8 +236,8 @@ impl MetricId {
                 Higher,
                 Invocation,
                 "FLOPs that the prompt needs (two per weight and token, and causal attention) ÷ \
-                 prefill time ÷ the processor's f32 FLOP/s measured in the same run; f32 targets \
-                 on the processor only.",
+                 prefill time ÷ the FLOP/s of the target's device in its number format, measured in \
+                 the same run; on the processor that is f32.",
             ),
             MetricId::CpuPerTokenNs => (
                 "cpu_per_token_ns",

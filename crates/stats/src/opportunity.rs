@@ -21,9 +21,11 @@ pub const GAIN_MIN: f64 = 1.05;
 /// What is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Decode, by the memory bandwidth measured in the same run. Measured: percent.
+    /// Decode, by the memory bandwidth of the target's device, measured in the same run. Measured:
+    /// percent.
     Decode,
-    /// Prefill, by the f32 FLOP/s measured in the same run. Measured: percent.
+    /// Prefill, by the device's FLOP/s in the target's number format, measured in the same run.
+    /// Measured: percent.
     Prefill,
     /// Throughput under load, by linear growth from one request. Measured: a fraction.
     Scaling,

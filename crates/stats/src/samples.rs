@@ -15,22 +15,15 @@ use schema::plan::{Case, PlannedScenario};
 use schema::record::{RequestRecord, Telemetry};
 use schema::scenario::LoadShape;
 
-/// What a metric may need beyond the records of the case.
-pub(crate) struct Setting<'a> {
-    /// The target's precision.
-    pub(crate) precision: &'a str,
-    /// The limits of the device that the target computes on, and of the model.
-    pub(crate) limits: Limits,
-}
-
 /// The samples of one invocation: many for metrics of requests and gaps, at most
-/// one for metrics of invocations.
+/// one for metrics of invocations. `limits` are those of the target's device in its number
+/// format.
 pub(crate) fn samples(
     metric: MetricId,
     scenario: &PlannedScenario,
     case: &Case,
     attempt: &Attempt,
-    setting: &Setting,
+    limits: &Limits,
 ) -> Vec<f64> {
     let each = |of: fn(&RequestRecord) -> Option<f64>| -> Vec<f64> {
         attempt.timed.iter().filter_map(|r| of(r)).collect()
@@ -79,14 +72,11 @@ pub(crate) fn samples(
         MetricId::ScheduleLagNs if !open => Vec::new(),
         MetricId::ScheduleLagNs => each(|r| Some(ns_between(r.scheduled_ns, r.sent_ns))),
         MetricId::DecodeMbuPercent => one(alone.then_some(ready).flatten().and_then(|ready| {
-            decode_mbu_percent(&attempt.timed, case.prompt_tokens, ready, &setting.limits)
+            decode_mbu_percent(&attempt.timed, case.prompt_tokens, ready, limits)
         })),
         // What is kept of earlier prompts isn't computed.
         MetricId::PrefillMfuPercent => one((alone && case.shared_tokens() == 0)
-            .then(|| {
-                let (tokens, precision) = (case.prompt_tokens, setting.precision);
-                prefill_mfu_percent(&attempt.timed, tokens, precision, &setting.limits)
-            })
+            .then(|| prefill_mfu_percent(&attempt.timed, case.prompt_tokens, limits))
             .flatten()),
         // Of micro programs, which have no requests.
         MetricId::CallNs | MetricId::FirstCallNs => Vec::new(),

@@ -4,7 +4,7 @@
 use crate::analysis::MetricId;
 use crate::evidence::Evidence;
 use crate::metrics::Sample;
-use crate::samples::{Setting, samples};
+use crate::samples::samples;
 use crate::utilization::Limits;
 use schema::plan::{Case, PlannedScenario};
 use schema::run::Run;
@@ -30,17 +30,14 @@ pub fn sequences(
     if metric.describe().sample == Sample::Invocation {
         return Vec::new();
     }
-    // Neither matters to a metric of requests or gaps.
-    let setting = Setting {
-        precision: "",
-        limits: Limits::default(),
-    };
+    // No limit matters to a metric of requests or gaps.
+    let limits = Limits::default();
     Evidence::gather(run, target, scenario, case)
         .complete
         .iter()
         .map(|attempt| Sequence {
             invocation: attempt.invocation,
-            samples: samples(metric, scenario, case, attempt, &setting),
+            samples: samples(metric, scenario, case, attempt, &limits),
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! How much of its device a case used: memory bandwidth in decode (MBU) and
-//! arithmetic in prefill (MFU), against the ceilings measured in the same run.
-//! Only the processor's are measured, so a target on a GPU has neither.
+//! arithmetic in prefill (MFU), against what the run measured that this device can
+//! do at best, in the target's own number format.
 //!
 //! One request at a time only: what a step of a shared batch read or computed for
 //! whom is the engine's secret. A number that can't be had honestly is absent.
@@ -68,10 +68,10 @@ fn device_of(cell: &Cell, targets: &[Target]) -> Option<DeviceKind> {
 /// Ceilings of one device and the work of the model, as the run recorded them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Reading main memory, bytes/s.
+    /// The memory that the device computes from, bytes/s: reading it, or on a GPU copying in it.
     pub bandwidth_bytes_per_s: Option<f64>,
-    /// f32 arithmetic, FLOP/s.
-    pub flops_f32_per_s: Option<f64>,
+    /// Arithmetic in the target's number format, FLOP/s.
+    pub flops_per_s: Option<f64>,
     /// All instances of the outermost cache, bytes.
     pub cache_bytes: Option<f64>,
     /// The model.
@@ -90,24 +90,25 @@ pub struct Work {
 }
 
 impl Limits {
-    /// Those of the device that a backend computes on. Only the processor's are measured: on a GPU, and
-    /// where it isn't known what computes, the model's work alone is known.
-    pub fn of(facts: &BTreeMap<String, String>, backend: &str) -> Self {
-        match DeviceKind::of_backend(backend) {
-            DeviceKind::Processor => Self::of_processor(facts),
-            DeviceKind::Gpu | DeviceKind::Unknown => Self {
-                work: Work::of(facts),
-                ..Self::default()
-            },
-        }
-    }
-
-    /// The processor's, from a run's facts; what is missing there is unknown.
-    pub fn of_processor(facts: &BTreeMap<String, String>) -> Self {
+    /// Those of the device that a backend computes on, for a number format, from a run's facts; what is
+    /// missing there is unknown. Facts of the processor have plain names, those of another device begin
+    /// with the backend's: `cuda_flops_f16_per_s`.
+    pub fn of(facts: &BTreeMap<String, String>, backend: &str, precision: &str) -> Self {
+        let of_device = match DeviceKind::of_backend(backend) {
+            DeviceKind::Processor => String::new(),
+            DeviceKind::Gpu => format!("{backend}_"),
+            DeviceKind::Unknown => {
+                return Self {
+                    work: Work::of(facts),
+                    ..Self::default()
+                };
+            }
+        };
+        let limit = |name: &str| number(facts, &format!("{of_device}{name}"));
         Self {
-            bandwidth_bytes_per_s: number(facts, "memory_bandwidth_bytes_per_s"),
-            flops_f32_per_s: number(facts, "flops_f32_per_s"),
-            cache_bytes: number(facts, "last_level_cache_bytes"),
+            bandwidth_bytes_per_s: limit("memory_bandwidth_bytes_per_s"),
+            flops_per_s: limit(&format!("flops_{precision}_per_s")),
+            cache_bytes: limit("last_level_cache_bytes"),
             work: Work::of(facts),
         }
     }
@@ -168,17 +169,13 @@ pub(crate) fn decode_mbu_percent(
 
 /// Model FLOPs utilisation in prefill, percent: what the model needs to compute for
 /// the prompt, over the time from the start of the work to the first token, over the
-/// measured f32 arithmetic. For f32 alone: other formats have ceilings of their own.
+/// arithmetic that was measured in the target's number format.
 pub(crate) fn prefill_mfu_percent(
     requests: &[&RequestRecord],
     prompt_tokens: u32,
-    precision: &str,
     limits: &Limits,
 ) -> Option<f64> {
-    let (flops, work) = (limits.flops_f32_per_s?, limits.work?);
-    if precision != "f32" {
-        return None;
-    }
+    let (flops, work) = (limits.flops_per_s?, limits.work?);
     let mut ns = 0.0;
     for request in requests {
         ns += ns_between(request.started_ns, *request.token_ns.first()?);
@@ -234,7 +231,7 @@ mod tests {
     fn limits() -> Limits {
         Limits {
             bandwidth_bytes_per_s: Some(1e6),
-            flops_f32_per_s: Some(1e6),
+            flops_per_s: Some(1e6),
             cache_bytes: Some(1000.0),
             work: Some(Work {
                 params_per_token: 1000.0,
@@ -271,10 +268,9 @@ mod tests {
     fn arithmetic_counts_what_the_prompt_needs() {
         // 2 × (1000 × 10 + 500) + 2 × 8 × 100 FLOPs in 0.05 s.
         let one = request(1_000_000, &[51_000_000, 60_000_000]);
-        let percent = prefill_mfu_percent(&[&one], 10, "f32", &limits()).unwrap();
+        let percent = prefill_mfu_percent(&[&one], 10, &limits()).unwrap();
         assert!((percent - 100.0 * 22_600.0 / 0.05 / 1e6).abs() < 1e-9);
-        assert!(prefill_mfu_percent(&[&one], 10, "f16", &limits()).is_none());
-        assert!(prefill_mfu_percent(&[&one], 10, "f32", &Limits::default()).is_none());
+        assert!(prefill_mfu_percent(&[&one], 10, &Limits::default()).is_none());
     }
 
     fn facts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -284,13 +280,14 @@ mod tests {
 
     #[test]
     fn facts_that_are_no_numbers_are_unknown() {
-        let limits = Limits::of_processor(&facts(&[
+        let facts = facts(&[
             ("memory_bandwidth_bytes_per_s", "33000000000"),
             ("flops_f32_per_s", "NaN"),
             ("model_params_per_token", "5"),
-        ]));
+        ]);
+        let limits = Limits::of(&facts, "cpu", "f32");
         assert_eq!(limits.bandwidth_bytes_per_s, Some(33e9));
-        assert_eq!((limits.flops_f32_per_s, limits.work), (None, None));
+        assert_eq!((limits.flops_per_s, limits.work), (None, None));
     }
 
     #[test]
@@ -305,19 +302,43 @@ mod tests {
         ]);
         let one = request(1_000_000, &[51_000_000, 60_000_000]);
         let shares = |backend: &str| {
-            let limits = Limits::of(&facts, backend);
+            let limits = Limits::of(&facts, backend, "f32");
             (
                 decode_mbu_percent(&[&one], 10, &ready(5000), &limits),
-                prefill_mfu_percent(&[&one], 10, "f32", &limits),
+                prefill_mfu_percent(&[&one], 10, &limits),
             )
         };
-        assert_eq!(Limits::of(&facts, "cpu"), limits());
+        assert_eq!(Limits::of(&facts, "cpu", "f32"), limits());
         let (mbu, mfu) = shares("cpu");
         assert!(mbu.is_some() && mfu.is_some());
         for backend in ["cuda", "vulkan", "wgpu", "metal", "http"] {
             assert_eq!(shares(backend), (None, None), "{backend}");
-            assert_eq!(Limits::of(&facts, backend).work, limits().work);
+            assert_eq!(Limits::of(&facts, backend, "f32").work, limits().work);
         }
+    }
+
+    #[test]
+    fn a_limit_is_a_device_s_and_a_number_format_s() {
+        let facts = facts(&[
+            ("memory_bandwidth_bytes_per_s", "1"),
+            ("flops_f32_per_s", "2"),
+            ("cuda_memory_bandwidth_bytes_per_s", "3"),
+            ("cuda_flops_f32_per_s", "4"),
+            ("cuda_flops_f16_per_s", "5"),
+            ("cuda_last_level_cache_bytes", "6"),
+        ]);
+        let of = |backend, precision| {
+            let limits = Limits::of(&facts, backend, precision);
+            (limits.bandwidth_bytes_per_s, limits.flops_per_s)
+        };
+        assert_eq!(of("cpu", "f32"), (Some(1.0), Some(2.0)));
+        assert_eq!(of("cpu", "f16"), (Some(1.0), None));
+        assert_eq!(of("cuda", "f32"), (Some(3.0), Some(4.0)));
+        assert_eq!(of("cuda", "f16"), (Some(3.0), Some(5.0)));
+        assert_eq!(of("cuda", "q8_0"), (Some(3.0), None));
+        assert_eq!(of("vulkan", "f16"), (None, None));
+        assert_eq!(of("http", "f16"), (None, None));
+        assert_eq!(Limits::of(&facts, "cuda", "f16").cache_bytes, Some(6.0));
     }
 
     const MBU: MetricId = MetricId::DecodeMbuPercent;

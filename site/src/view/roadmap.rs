@@ -19,10 +19,11 @@ use schema::registry::{DeviceKind, Target};
 use serde::Serialize;
 use stats::analysis::MetricId;
 use stats::opportunity::{GAIN_MIN, Kind, Opportunity, opportunities};
+use stats::utilization::Limits;
 
 /// Gaps listed for a run; the rest are counted.
 const LISTED: usize = 40;
-/// Why decode and prefill have no limit where something else than the processor computes.
+/// Why decode and prefill have no limit where nothing was measured of what computes.
 const NO_LIMIT: &str = "No limit of the device that computes was measured.";
 /// All kinds, in the order of the page.
 const KINDS: [Kind; 5] = [
@@ -127,12 +128,12 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
 /// Of a run without a gap to a limit that was measured.
 fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
     let facts = &shown.run.header.provenance.facts;
-    let ceilings = ["memory_bandwidth_bytes_per_s", "flops_f32_per_s"];
-    let is_measured = ceilings.iter().any(|fact| facts.contains_key(*fact));
-    let why = match (is_measured, computes_on(shown, is_processor)) {
-        (true, true) => "No gap to a limit that was measured could be told from none",
-        (true, false) => "No limit of the device that computes was measured",
-        (false, _) => "No limit of this machine was measured",
+    let why = if limits(shown).any(|limits| has_limit(&limits)) {
+        "No gap to a limit that was measured could be told from none"
+    } else if facts.contains_key("memory_bandwidth_bytes_per_s") {
+        "No limit of the device that computes was measured"
+    } else {
+        "No limit of this machine was measured"
     };
     let (measured, interval) = measured(top);
     let (before, after) = what(top.kind);
@@ -252,7 +253,7 @@ fn title(kind: Kind) -> &'static str {
 fn what(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Decode => ("decodes with", " of the memory bandwidth measured"),
-        Kind::Prefill => ("prefills with", " of the f32 arithmetic measured"),
+        Kind::Prefill => ("prefills with", " of the arithmetic measured"),
         Kind::Scaling => ("reaches", " of linear growth under load"),
         Kind::Context => (
             "waits for the first token with the prompt’s length to the power of",
@@ -275,10 +276,10 @@ fn of(kind: Kind) -> &'static str {
 fn limit(kind: Kind) -> &'static str {
     match kind {
         Kind::Decode => {
-            "Reading every weight and cache entry once a token at the memory bandwidth that the processor was measured to have. Fewer bits a weight move the limit itself. A GPU’s bandwidth is not measured, so targets on one have no such gap."
+            "Reading every weight and cache entry once a token at the memory bandwidth that the target’s device was measured to have. Fewer bits a weight move the limit itself."
         }
         Kind::Prefill => {
-            "The prompt’s arithmetic at the f32 FLOP/s that the processor was measured to do. Other formats and other devices have limits of their own, which are not measured."
+            "The prompt’s arithmetic at the FLOP/s that the target’s device was measured to do in the target’s number format: f32 on a processor, f32, f16 and bf16 on an NVIDIA GPU. Targets in other formats have no such gap."
         }
         Kind::Scaling => {
             "N requests served at N times the throughput of one. Where one request already fills the machine only batching helps, and linear growth is out of reach; an engine that serves one at a time has all of it before it."
@@ -297,23 +298,31 @@ fn is_processor(target: &Target) -> bool {
     DeviceKind::of_backend(&target.backend) == DeviceKind::Processor
 }
 
-/// Whether a target of the run computes on such a device.
-fn computes_on(shown: &Shown, device: fn(&Target) -> bool) -> bool {
-    shown.targets().iter().any(device)
+/// What was measured of the device of each of the run's targets, in its number format.
+fn limits(shown: &Shown) -> impl Iterator<Item = Limits> {
+    let facts = &shown.run.header.provenance.facts;
+    let targets = shown.targets().iter();
+    targets.map(|target| Limits::of(facts, &target.backend, &target.precision))
 }
 
-/// The kinds of which the run has no gap, and why. Where only some of its targets compute on the
-/// processor, the others have a row of their own.
+/// Whether a limit of the device was measured at all.
+fn has_limit(limits: &Limits) -> bool {
+    limits.bandwidth_bytes_per_s.is_some() || limits.flops_per_s.is_some()
+}
+
+/// The kinds of which the run has no gap, and why. Where the limits of only some devices were
+/// measured, the others have a row of their own.
 fn unbounded(shown: &Shown, all: &[Opportunity]) -> Vec<(&'static str, String)> {
     let kinds = KINDS.into_iter();
     let mut rows: Vec<(&str, String)> = kinds
         .filter(|kind| !all.iter().any(|o| o.kind == *kind))
         .map(|kind| (title(kind), why_not(shown, kind)))
         .collect();
-    let is_other = |target: &Target| !is_processor(target);
-    if computes_on(shown, is_processor) && computes_on(shown, is_other) {
+    if limits(shown).any(|limits| has_limit(&limits))
+        && limits(shown).any(|limits| !has_limit(&limits))
+    {
         rows.push((
-            "Decode and prefill on other devices than the processor",
+            "Decode and prefill on devices whose limits were not measured",
             NO_LIMIT.into(),
         ));
     }
@@ -321,22 +330,26 @@ fn unbounded(shown: &Shown, all: &[Opportunity]) -> Vec<(&'static str, String)> 
 }
 
 fn why_not(shown: &Shown, kind: Kind) -> String {
-    let facts = &shown.run.header.provenance.facts;
     let has = |id: MetricId| {
         let mut cells = shown.analysis.cells.iter();
         cells.any(|cell| cell.metric(id).is_some())
     };
     let none = format!("No gap of {GAIN_MIN}× or more.");
     match kind {
-        Kind::Decode | Kind::Prefill if !computes_on(shown, is_processor) => NO_LIMIT.into(),
+        Kind::Decode | Kind::Prefill
+            if !shown.targets().iter().any(is_processor)
+                && !limits(shown).any(|limits| has_limit(&limits)) =>
+        {
+            NO_LIMIT.into()
+        }
         Kind::Decode if has(MetricId::DecodeMbuPercent) => none,
-        Kind::Decode if facts.contains_key("memory_bandwidth_bytes_per_s") => {
+        Kind::Decode if limits(shown).any(|limits| limits.bandwidth_bytes_per_s.is_some()) => {
             "The weights fit in four times the last-level cache, or the machine’s cache is not known: then memory bandwidth bounds nothing.".into()
         }
         Kind::Decode => "This run recorded no memory bandwidth of its machine.".into(),
         Kind::Prefill if has(MetricId::PrefillMfuPercent) => none,
-        Kind::Prefill if facts.contains_key("flops_f32_per_s") => {
-            "No target computes in f32, or the model’s work is not known.".into()
+        Kind::Prefill if limits(shown).any(|limits| has_limit(&limits)) => {
+            "No target computes in a format whose arithmetic was measured, or the model’s work is not known.".into()
         }
         Kind::Prefill => "This run recorded no FLOP/s of its machine.".into(),
         Kind::Scaling if shown.analysis.scalings.is_empty() => {

@@ -1,7 +1,7 @@
-//! How near to the processor's limits the targets come with one request at a time:
+//! How near to a device's limits the targets come with one request at a time:
 //! prefill of the headline case, and decode where the weights can't stay in a cache.
-//! Drawn only where the run measured both ceilings and knows the model's work. Other devices
-//! have no measured limits, so their targets are named as missing.
+//! Drawn only where the run measured both limits of a device and knows the model's work. Targets
+//! on other devices are named as missing.
 
 use super::cells::rests_on;
 use super::primary::primary;
@@ -10,13 +10,62 @@ use crate::chart::roofline::{Point, Roofline};
 use crate::chart::{Estimate, Figure};
 use crate::fmt;
 use schema::plan::PlannedScenario;
-use schema::registry::DeviceKind;
+use schema::registry::{DeviceKind, Target};
 use schema::scenario::LoadShape;
 use stats::analysis::{Cell, Metric, MetricId};
 use stats::utilization::{Limits, Work};
+use std::collections::BTreeMap;
 
-/// Why a target that doesn't compute on the processor has no share of a limit.
-const NO_LIMIT: &str = "no limit of its device was measured";
+/// The device and the number format whose limits are drawn.
+struct Roof<'a> {
+    backend: &'a str,
+    precision: &'a str,
+    bandwidth: f64,
+    flops: f64,
+    work: Work,
+}
+
+impl<'a> Roof<'a> {
+    /// Of the first target whose device has both limits in its number format, else in f32.
+    fn of(targets: &[&'a Target], facts: &BTreeMap<String, String>) -> Option<Self> {
+        let own = targets
+            .iter()
+            .map(|target| (&*target.backend, &*target.precision));
+        let in_f32 = targets.iter().map(|target| (&*target.backend, "f32"));
+        own.chain(in_f32).find_map(|(backend, precision)| {
+            let limits = Limits::of(facts, backend, precision);
+            Some(Self {
+                backend,
+                precision,
+                bandwidth: limits.bandwidth_bytes_per_s?,
+                flops: limits.flops_per_s?,
+                work: limits.work?,
+            })
+        })
+    }
+
+    fn is_of(&self, target: &Target) -> bool {
+        let kind = DeviceKind::of_backend(self.backend);
+        kind == DeviceKind::of_backend(&target.backend)
+            && (kind == DeviceKind::Processor || self.backend == target.backend)
+    }
+
+    fn device(&self) -> &'static str {
+        match DeviceKind::of_backend(self.backend) {
+            DeviceKind::Gpu => "GPU",
+            DeviceKind::Processor | DeviceKind::Unknown => "processor",
+        }
+    }
+
+    /// Why a target on another device has no share of a limit here.
+    fn why_missing(&self, target: &Target, facts: &BTreeMap<String, String>) -> String {
+        let limits = Limits::of(facts, &target.backend, &target.precision);
+        match limits.bandwidth_bytes_per_s {
+            None => "no limit of its device was measured".into(),
+            Some(_) => format!("it doesn’t compute on the {}", self.device()),
+        }
+    }
+}
 
 /// The chart of a scenario of single requests.
 pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
@@ -24,25 +73,23 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     if scenario.load != LoadShape::Serial || scenario.reuses_prompts() {
         return None;
     }
-    let limits = Limits::of_processor(&shown.run.header.provenance.facts);
-    let (bandwidth, flops) = (limits.bandwidth_bytes_per_s?, limits.flops_f32_per_s?);
-    let work = limits.work?;
+    let facts = &shown.run.header.provenance.facts;
     let case = shown.headline(scenario)?;
     let chosen = primary(shown, scenario);
+    let targets = shown.targets().iter();
+    let targets: Vec<&Target> = targets.filter(|t| chosen.contains(t.id.as_str())).collect();
+    let roof = Roof::of(&targets, facts)?;
+    let (bandwidth, flops, work) = (roof.bandwidth, roof.flops, roof.work);
     let tokens = f64::from(case.prompt_tokens);
     let mut points = Vec::new();
     let mut missing = Vec::new();
     let mut nearest: Option<(f64, String)> = None;
-    for target in shown
-        .targets()
-        .iter()
-        .filter(|t| chosen.contains(t.id.as_str()))
-    {
+    for target in targets {
         let Some(cell) = shown.cell(&scenario.cell_key(case, &target.id)) else {
             continue;
         };
-        if DeviceKind::of_backend(&target.backend) != DeviceKind::Processor {
-            missing.push((target.id.clone(), NO_LIMIT.to_owned()));
+        if !roof.is_of(target) {
+            missing.push((target.id.clone(), roof.why_missing(target, facts)));
             continue;
         }
         let weights = weight_bytes(shown, &target.id);
@@ -50,7 +97,9 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
             (MetricId::PrefillMfuPercent, "prefill"),
             (MetricId::DecodeMbuPercent, "decode"),
         ] {
-            let Some((of, weights)) = cell.metric(id).zip(weights) else {
+            // A share of another format's arithmetic has another roof.
+            let is_drawn = id != MetricId::PrefillMfuPercent || target.precision == roof.precision;
+            let Some((of, weights)) = cell.metric(id).filter(|_| is_drawn).zip(weights) else {
                 continue;
             };
             // The metrics are shares of a ceiling, so that the rate is the share of it.
@@ -75,10 +124,15 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         Roofline {
             id: "roofline".into(),
             finding: format!(
-                "At {label}, {name} comes nearest to what the processor can do: {} of the roof",
+                "At {label}, {name} comes nearest to what the {} can do: {} of the roof",
+                roof.device(),
                 fmt::percent(share)
             ),
-            reading: "The roof is the processor’s, measured on this machine in the same run: the slope is memory bandwidth, the flat part f32 arithmetic. Across stands how many operations each byte of weights is good for, by arithmetic; upward what was measured, with 95 % intervals. Decode reads all weights for every token and so stands left. Prefill is drawn for f32 alone, whose ceiling this is; decode only where the weights are too large for a cache. The distance to the roof is what could still be gained.".into(),
+            reading: format!(
+                "The roof is the {}’s, measured on this machine in the same run: the slope is memory bandwidth, the flat part {precision} arithmetic. Across stands how many operations each byte of weights is good for, by arithmetic; upward what was measured, with 95 % intervals. Decode reads all weights for every token and so stands left. Prefill is drawn for {precision} alone, whose ceiling this is; decode only where the weights are too large for a cache. The distance to the roof is what could still be gained.",
+                roof.device(),
+                precision = roof.precision,
+            ),
             bandwidth_bytes_per_s: bandwidth,
             flops_per_s: flops,
             points,

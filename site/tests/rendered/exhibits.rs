@@ -73,13 +73,13 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
     assert!(mixed.contains("fig-roofline") && mixed.contains(NO_LIMIT));
     assert!(!mixed.contains("pytorch.cpu.f32, decode"));
     let roadmap = page(vec![measured.clone()], "roadmap.html");
-    assert!(roadmap.contains("on other devices than the processor"));
+    assert!(roadmap.contains("on devices whose limits were not measured"));
     set(&mut measured, true);
     let gpu = page(vec![measured.clone()], "scenario/single_request.html");
     assert!(!gpu.contains("fig-roofline"));
     let roadmap = page(vec![measured], "roadmap.html");
     assert!(roadmap.contains("No limit of the device that computes was measured."));
-    assert!(!roadmap.contains("on other devices than the processor"));
+    assert!(!roadmap.contains("on devices whose limits were not measured"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use base::repo::Repo;
+use std::time::Instant;
 use xshell::{Shell, cmd};
 
 /// Every `cargo xtask …` and engine command in a `sh` block of the README, in
@@ -24,6 +25,7 @@ pub fn run(repo: &Repo) -> Result<()> {
             repo.build_dir.join("release").display(),
             std::env::var("PATH").unwrap_or_default()
         );
+        let began = Instant::now();
         let shell = Shell::new()?;
         let _dir = shell.push_dir(&repo.root);
         let bash = cmd!(shell, "bash -euo pipefail -c {command}").env("PATH", path);
@@ -35,6 +37,7 @@ pub fn run(repo: &Repo) -> Result<()> {
             .quiet()
             .run()
             .with_context(|| format!("README.md says `{command}`"))?;
+        eprintln!("   {:.0} s", began.elapsed().as_secs_f64());
     }
     Ok(())
 }

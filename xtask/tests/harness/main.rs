@@ -3,15 +3,15 @@
 //! wall-clock time; timing is compared with what `fake` says it really emitted.
 
 mod bare;
+mod blocks;
+mod bundle;
 mod checkout;
 mod compare;
 mod contexts;
 mod dashboard;
 mod dry_run;
 mod faults;
-mod shards;
 // Of the tests of `fetch`, which use all of it.
-mod blocks;
 #[allow(dead_code)]
 #[path = "../fetch/hub.rs"]
 mod hub;
@@ -28,6 +28,7 @@ mod rehearsal;
 mod rented;
 mod reproduce;
 mod resume;
+mod shards;
 mod submit;
 mod surroundings;
 mod synthetic;

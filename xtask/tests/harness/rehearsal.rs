@@ -6,6 +6,7 @@
 use crate::checkout::{Checkout, text};
 use crate::trace::library;
 use schema::record::{Status, Telemetry};
+use schema::registry::Build;
 use schema::run::Run;
 use stats::analysis::MetricId;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ fn profile() -> String {
     profile.insert("id".into(), "test".into());
     profile.insert("model".into(), MODEL.into());
     profile.insert("invocations".into(), 2.into());
-    // The limits of the processor are no part of this.
+    // The limits of the processor are no part of this, those of the card are.
     profile.insert("publishable".into(), false.into());
     // Other programs, which other tests try.
     profile.remove("micro");
@@ -56,13 +57,21 @@ impl Machine {
                 .split_once("variant = \"ok\"")
                 .expect("the plain fake comes first");
             let on_gpu = targets.replace("backend = \"cpu\"", "backend = \"cuda\"");
-            format!("{head}variant = \"ok\"{on_gpu}\n[backend]\ncuda = [\"cuda_driver\"]\n")
+            let limits = gpu_limits().display().to_string();
+            let limits = format!("cuda = {{ kind = \"prebuilt\", path = {limits:?} }}");
+            let device = format!("[backend]\ncuda = [\"cuda_driver\"]\n[limits]\n{limits}\n");
+            format!("{head}variant = \"ok\"{on_gpu}\n{device}")
         });
         checkout.profile(&profile());
         let (_, models) = checkout.own_models_of(MODEL);
         let card = tempfile::tempdir().expect("a temporary directory can be made");
         let built = library(card.path(), "tests/harness/nvml.c");
         std::fs::rename(built, card.path().join("libnvidia-ml.so.1")).expect("it was built");
+        // One file under two names is loaded once, so both libraries have one clock.
+        let built = library(card.path(), "tests/harness/cuda.c");
+        std::fs::rename(built, card.path().join("libcuda.so.1")).expect("it was built");
+        std::os::unix::fs::symlink("libcuda.so.1", card.path().join("libcublas.so"))
+            .expect("a link can be made");
         Self {
             checkout,
             models,
@@ -76,12 +85,36 @@ impl Machine {
             ("LD_LIBRARY_PATH", self.card.path().to_str().expect("UTF-8")),
             ("BENCH_MODELS_DIR", self.models.to_str().expect("UTF-8")),
             ("NVML_LACKS", lacks),
+            ("CUDA_LACKS", lacks),
             ("FAKE_DECODE_US", "20"),
             ("FAKE_PREFILL_TOKEN_US", "1"),
         ];
         let output = self.checkout.xtask(arguments, &environment);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output));
     }
+}
+
+/// The program that measures a card's limits.
+fn gpu_limits() -> PathBuf {
+    let repo = Checkout::real_repo();
+    let registry = repo.registry().expect("the registry is valid");
+    // As in the registry, but that what the card lacks isn't provisioned: it is scripted.
+    let how = Build::Cargo {
+        package: "gpu-limits".into(),
+        bin: "gpu-limits".into(),
+        manifest: None,
+        features: Vec::new(),
+        default_features: true,
+        needs: Vec::new(),
+    };
+    let program = provision::build::limits(&repo, &registry, "cuda", &how);
+    program.expect("it can be built").files[0].clone()
+}
+
+/// A limit that was measured, as the run has it.
+fn limit(run: &Run, name: &str) -> Option<f64> {
+    let fact = run.header.provenance.facts.get(&format!("cuda_{name}"))?;
+    Some(fact.parse().expect("it is a number"))
 }
 
 fn readings(run: &Run) -> impl Iterator<Item = &Telemetry> {
@@ -124,6 +157,20 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
     assert!(origin.starts_with("made here by fake.cpu.f32"), "{origin}");
     assert!(!whole.capacities.is_empty());
 
+    // What the scripted card does at best was measured, in every number format.
+    for (name, rate) in [
+        ("last_level_cache_bytes", f64::from(50 << 20)),
+        ("memory_bandwidth_bytes_per_s", 3.2e12),
+        ("flops_f32_per_s", 6.0e13),
+        ("flops_tf32_per_s", 4.0e14),
+        ("flops_f16_per_s", 8.0e14),
+        ("flops_bf16_per_s", 8.0e14),
+        ("ops_int8_per_s", 1.6e15),
+    ] {
+        let measured = limit(&whole, name).expect(name);
+        assert!((measured / rate - 1.0).abs() < 1e-3, "{name}: {measured}");
+    }
+
     // Every counter of the card reaches the records, and what follows from them the cells.
     type Counter = fn(&Telemetry) -> bool;
     let counters: [(&str, Counter); 15] = [
@@ -155,6 +202,9 @@ fn the_whole_gpu_profile_is_measured_merged_and_shown() {
     assert!(readings(&whole).all(|r| r.gpu_lost.is_none() && r.gpu_error.is_none()));
     let scenarios = checkout.repo().scenarios().expect("they are valid");
     let analysis = stats::analyse(&whole, &scenarios, "fake+ok.cuda.f32");
+    let single = analysis.cells.iter();
+    let mut single = single.filter(|cell| cell.scenario == "single_request");
+    assert!(single.all(|cell| cell.metric(MetricId::PrefillMfuPercent).is_some()));
     let memory = analysis.cells.iter().filter(|c| c.scenario == "memory");
     for cell in memory {
         let peak = cell.metric(MetricId::PeakGpuMemoryBytes);
@@ -185,11 +235,13 @@ fn a_card_that_lacks_counters_is_measured_without_them() {
         "--scenarios",
         "single_request",
     ];
-    machine.xtask(&arguments, "gpm energy ecc");
+    machine.xtask(&arguments, "gpm energy ecc int8");
     let run = checkout.latest().expect("a run was recorded");
     for (target, cell, status, reason, _) in checkout.cells(&run) {
         assert_eq!(status, Status::Ok, "{target} {cell}: {reason}");
     }
+    assert!(limit(&run, "flops_bf16_per_s").is_some());
+    assert_eq!(limit(&run, "ops_int8_per_s"), None);
     assert!(readings(&run).any(|r| r.gpu_power_mw.is_some()));
     assert!(readings(&run).all(|r| r.gpu_energy_mj.is_none()));
     assert!(readings(&run).all(|r| r.gpu_sm_active_percent.is_none()));

@@ -3,7 +3,7 @@
 
 use super::building::Building;
 use super::first_look::FirstLook;
-use super::{Opened, Options, asked, forecast, preflight};
+use super::{Opened, Options, asked, forecast, limits, preflight};
 use anyhow::{Context, Error, Result, bail};
 use base::files::write_json;
 use base::repo::Repo;
@@ -11,7 +11,7 @@ use base::{exclusive, names};
 use harness::prompts::Prompts;
 use harness::verify::goldens;
 use harness::verify::question::threads;
-use harness::{devices, machine, micro, plan};
+use harness::{devices, micro, plan};
 use provision::fetch;
 use provision::provenance::{binaries, provenance};
 use runs::results::Results;
@@ -205,11 +205,9 @@ pub(crate) fn begin(
     let prompts = Prompts::new(&repo.model_dir(&plan.model), plan.seed_of_prompts())?;
     let mut provenance = provenance(repo, registry, &plan, &programs, &prompts)?;
     provenance.facts.extend(goldens::facts(repo, &plan)?);
-    if plan.publishable {
-        // What MBU and MFU are shares of; a run that shows nothing saves the seconds.
-        eprintln!("Measuring what this machine can do at best");
-        provenance.facts.extend(machine::ceilings().facts());
-    }
+    provenance
+        .facts
+        .extend(limits::measured(repo, registry, &plan));
     let started = jiff::Timestamp::now();
     let host = sha256_hex(
         format!(

@@ -2,6 +2,8 @@
 //! run here is not compiled, unless the user names it in full. Which backend needs what
 //! stands in the registry.
 
+mod asked;
+pub mod limits;
 pub mod vulkan;
 
 use crate::engine::EngineFailure;

@@ -1,13 +1,13 @@
 //! Which devices Vulkan has here. The loader runs the code of every driver that is
 //! installed, so it is asked in a process of its own, which may crash or hang without harm.
 
-use crate::engine::start::{launch, narrow};
+use super::asked::{Silence, asked};
+use crate::engine::start::narrow;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char, c_void};
-use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The hidden verb of the process that asks.
 pub const VERB: &str = "probe-vulkan";
@@ -58,41 +58,22 @@ pub fn hardware(devices: &Answer) -> Result<String, String> {
     }
 }
 
-/// Start the process that asks and wait for its answer.
-fn answer(mut command: Command, patience: Duration) -> Answer {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let mut child = launch(command)
-        .map_err(|error| format!("Vulkan can't be asked for its devices: {error}"))?;
-    let deadline = Instant::now() + patience;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(2));
+/// What the process that asks answers, or why there is no answer.
+fn answer(command: Command, patience: Duration) -> Answer {
+    asked(command, patience).unwrap_or_else(|silence| {
+        Err(match silence {
+            Silence::NotStarted(error) => {
+                format!("Vulkan can't be asked for its devices: {error}")
             }
-            _ => {
-                let _ = child.kill(); // it may have just ended
-                let _ = child.wait();
-                return Err(format!(
-                    "Vulkan did not name its devices within {} s",
-                    patience.as_secs_f64()
-                ));
+            Silence::Late(patience) => format!(
+                "Vulkan did not name its devices within {} s",
+                patience.as_secs_f64()
+            ),
+            Silence::Failed(status, _) => {
+                format!("a Vulkan driver failed when it was asked for its devices ({status})")
             }
-        }
-    };
-    let mut said = String::new();
-    // An answer is smaller than a pipe, so the process could end with all of it unread.
-    let read = child.stdout.take().map(|mut s| s.read_to_string(&mut said));
-    let mut lines = said.lines().rev();
-    match (read, lines.find_map(|l| serde_json::from_str(l).ok())) {
-        (Some(Ok(_)), Some(answer)) => answer,
-        _ => Err(format!(
-            "a Vulkan driver failed when it was asked for its devices ({status})"
-        )),
-    }
+        })
+    })
 }
 
 /// The process that asks: print the answer.

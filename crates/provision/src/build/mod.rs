@@ -97,6 +97,21 @@ pub fn direct(
     make(repo, registry, &id, &direct.build).map(|(program, _)| program)
 }
 
+/// What the program is called that measures the limits of a backend's device.
+pub fn limits_id(backend: &str) -> String {
+    format!("{backend}-limits")
+}
+
+/// Build what measures the limits of a backend's device.
+pub fn limits(
+    repo: &Repo,
+    registry: &Registry,
+    backend: &str,
+    how: &Build,
+) -> Result<Program, EngineFailure> {
+    make(repo, registry, &limits_id(backend), how).map(|(program, _)| program)
+}
+
 /// Build the program of a micro suite.
 pub fn micro(
     repo: &Repo,

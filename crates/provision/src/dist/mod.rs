@@ -71,6 +71,9 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     };
     let mut base = base::base(repo, &registry, &made, tracer.as_deref())?;
     program::add(repo, &programs, &helpers, &mut base)?;
+    if options.cuda {
+        program::add_limits(repo, &registry, &mut base)?;
+    }
     let mut parts = vec![base];
     for engine in &registry.engines {
         let targets = chosen.iter().filter(|target| target.engine == engine.id);

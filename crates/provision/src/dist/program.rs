@@ -8,7 +8,7 @@
 
 use super::crates;
 use super::part::Part;
-use crate::build::libdevice_files;
+use crate::build::{self, libdevice_files, limits_id};
 use anyhow::{Context, Result};
 use base::repo::Repo;
 use harness::programs::Programs;
@@ -42,6 +42,23 @@ pub fn add(repo: &Repo, programs: &Programs, targets: &[Target], part: &mut Part
     }
 }
 
+/// Add what measures the limits of devices, where it can be built.
+pub fn add_limits(repo: &Repo, registry: &Registry, part: &mut Part) -> Result<()> {
+    for (backend, how) in &registry.limits {
+        let made = build::limits(repo, registry, backend, how);
+        match made.as_ref().map(|program| program.files.first()) {
+            Ok(Some(file)) => {
+                let path = program_path(&limits_id(backend), how).unwrap_or_default();
+                part.add(&path, stripped(file)?, true);
+                part.describe(crates::of_program(repo, how)?)?;
+            }
+            Ok(None) => {}
+            Err(failure) => watch::warn(format!("the limits of {backend}: {failure}")),
+        }
+    }
+    Ok(())
+}
+
 /// A program's bytes without symbols and debug information; the file stays as it is.
 pub fn stripped(file: &Path) -> Result<Vec<u8>> {
     let out = tempfile::NamedTempFile::new().context("no temporary file can be made")?;
@@ -73,6 +90,9 @@ pub fn prebuilt(registry: &Registry) -> Registry {
         engine.build = there_already(&engine.id, &engine.build);
         engine.direct = None;
         engine.test_server = None;
+    }
+    for (backend, how) in &mut registry.limits {
+        *how = there_already(&limits_id(backend), how);
     }
     registry
 }
@@ -129,5 +149,9 @@ mod tests {
             }
         }
         assert!(theirs.engines.iter().all(|engine| engine.direct.is_none()));
+        let limits = &theirs.limits["cuda"];
+        assert!(
+            matches!(limits, Build::Prebuilt { path, .. } if path.starts_with("programs/cuda-limits/"))
+        );
     }
 }

@@ -187,13 +187,13 @@ fn ceilings(parts: &[&Provenance]) -> BTreeMap<String, String> {
         let largest = measured.into_iter().reduce(f64::max)?;
         Some(format!("{largest:.0}"))
     };
-    let model = |part: &Provenance| part.facts.get("cpu_model").cloned();
-    if parts.iter().any(|part| model(part) != model(parts[0])) {
+    let kind = |part: &Provenance| ["cpu_model", "gpu"].map(|name| part.facts.get(name).cloned());
+    if parts.iter().any(|part| kind(part) != kind(parts[0])) {
         return BTreeMap::new();
     }
-    let facts = Ceilings::FACTS.into_iter();
-    facts
-        .filter_map(|name| Some((name.to_owned(), largest(name)?)))
+    let names = parts[0].facts.keys().filter(|name| Ceilings::is_rate(name));
+    names
+        .filter_map(|name| Some((name.clone(), largest(name)?)))
         .collect()
 }
 
@@ -216,10 +216,15 @@ mod tests {
             ("cpu_model", "x"),
             ("flops_f32_per_s", "530000000000"),
             ("memory_bandwidth_bytes_per_s", "33000000000"),
+            ("cpus", "2"),
         ]);
         let highest = ("flops_f32_per_s".to_owned(), "530000000000".to_owned());
         assert_eq!(ceilings(&[&one, &other]), BTreeMap::from([highest]));
         let elsewhere = part(&[("cpu_model", "y"), ("flops_f32_per_s", "1")]);
         assert_eq!(ceilings(&[&one, &elsewhere]), BTreeMap::new());
+        let gpus = ["g", "h"].map(|gpu| part(&[("gpu", gpu), ("cuda_flops_f16_per_s", "5")]));
+        let highest = ("cuda_flops_f16_per_s".to_owned(), "5".to_owned());
+        assert_eq!(ceilings(&[&gpus[0], &gpus[0]]), BTreeMap::from([highest]));
+        assert_eq!(ceilings(&[&gpus[0], &gpus[1]]), BTreeMap::new());
     }
 }

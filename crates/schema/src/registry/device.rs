@@ -53,8 +53,18 @@ impl DeviceKind {
 }
 
 impl Registry {
-    /// A backend that needs a device must have a name that stands for a GPU.
+    /// A backend that needs a device must have a name that stands for a GPU, and only such a one has
+    /// limits that a program of its own measures.
     pub(super) fn check_devices(&self, path: &Path) -> Result<(), DataError> {
+        let is_without = |backend: &&String| !self.backends.contains_key(*backend);
+        if let Some(backend) = self.limits.keys().find(is_without) {
+            return Err(DataError::new(
+                path,
+                format!(
+                    "[limits] has {backend:?}, but [backend] doesn't say that it needs a device: the processor's limits are measured by the harness itself"
+                ),
+            ));
+        }
         let is_no_gpu = |backend: &&String| DeviceKind::of_backend(backend) != DeviceKind::Gpu;
         match self.backends.keys().find(is_no_gpu) {
             None => Ok(()),

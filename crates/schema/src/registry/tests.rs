@@ -176,6 +176,19 @@ fn a_backend_says_which_devices_it_runs_on() {
 }
 
 #[test]
+fn only_a_device_has_limits_that_a_program_measures() {
+    let limits = "[limits]\nrocm = { kind = \"prebuilt\", path = \"a\" }\n";
+    let with = |tables: &str| load(&ENGINE.replace("[[engine]]", &format!("{tables}[[engine]]")));
+    let registry = with(&format!("[backend]\nrocm = [\"metal\"]\n{limits}")).unwrap();
+    assert!(registry.limits.contains_key("rocm"));
+    let refused = with(limits).unwrap_err().to_string();
+    assert!(refused.contains("[limits] has \"rocm\""), "{refused}");
+    // The real one has such a program for the GPUs of its engines.
+    let (_, registry) = repository();
+    assert!(registry.limits.contains_key("cuda"));
+}
+
+#[test]
 fn a_backend_s_name_says_which_device_computes() {
     let kinds = ["cpu", "flex", "cuda", "wgpu", "http"].map(DeviceKind::of_backend);
     let (processor, gpu) = (DeviceKind::Processor, DeviceKind::Gpu);

@@ -71,6 +71,7 @@ pub fn registry() -> Registry {
         handicaps: vec![],
         isa_ladders: vec![],
         backends: Default::default(),
+        limits: Default::default(),
         build_s: Default::default(),
         engines,
     }

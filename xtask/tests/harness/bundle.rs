@@ -1,27 +1,15 @@
 //! A bundle packed from this checkout, unpacked where there is nothing, and run with no
 //! more than a shell and coreutils: it measures, renders, and says what it lacks.
 
+use crate::checkout::{Checkout, text};
 use base::repo::Repo;
 use schema::record::Status;
 use schema::run::Run;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// What may be called by name.
 const COREUTILS: [&str; 6] = ["cat", "ls", "nproc", "sha256sum", "sort", "uname"];
-
-fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask
-        .parent()
-        .expect("xtask lies in the checkout")
-        .to_owned()
-}
-
-fn text(output: &Output) -> String {
-    let all = [output.stdout.as_slice(), &output.stderr].concat();
-    String::from_utf8_lossy(&all).into_owned()
-}
 
 /// A bundle that was packed and unpacked.
 struct Unpacked {
@@ -39,7 +27,7 @@ impl Unpacked {
             .args(engines)
             .arg("--out")
             .arg(&packed)
-            .current_dir(root())
+            .current_dir(Checkout::real_repo().root)
             .output()
             .expect("the binary can be started");
         assert!(output.status.success(), "{}", text(&output));
@@ -167,7 +155,7 @@ fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
     // What it was made from is in the record, though there is no checkout around it.
     let head = Command::new("git")
         .args(["rev-parse", "HEAD"])
-        .current_dir(root())
+        .current_dir(Checkout::real_repo().root)
         .output();
     let head = head.ok().filter(|o| o.status.success());
     let head = head.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());

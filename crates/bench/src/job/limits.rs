@@ -1,0 +1,36 @@
+//! What the machine can do at best, which MBU and MFU are shares of: measured as a run is opened.
+
+use base::repo::Repo;
+use harness::{devices, machine};
+use provision::build;
+use schema::plan::Plan;
+use schema::registry::Registry;
+use std::collections::BTreeMap;
+
+/// The limits of the processor, and of every device that the plan's targets compute on and that the
+/// registry has a program for, as facts of the run. What can't be measured is said and left out: no
+/// time rests on it.
+pub(super) fn measured(repo: &Repo, registry: &Registry, plan: &Plan) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    // A run that shows nothing saves the seconds.
+    if plan.publishable {
+        eprintln!("Measuring what this machine can do at best");
+        facts = machine::ceilings().facts();
+    }
+    let mut here = devices::of_backends(registry);
+    here.retain(|_, found| found.is_ok());
+    for (backend, how) in &registry.limits {
+        let is_planned = plan.targets.iter().any(|target| target.backend == *backend);
+        if !is_planned || !here.contains_key(backend) {
+            continue;
+        }
+        eprintln!("Measuring what {backend} can do at best here");
+        let program = build::limits(repo, registry, backend, how);
+        let program = program.map_err(|failure| failure.to_string());
+        match program.and_then(|program| devices::limits::measured(backend, &program)) {
+            Ok(limits) => facts.extend(limits),
+            Err(why) => watch::warn(format!("no limits of {backend} are known: {why}")),
+        }
+    }
+    facts
+}

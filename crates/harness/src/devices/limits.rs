@@ -1,0 +1,96 @@
+//! What the device of a backend can do at best, measured by the registry's program for it.
+
+use super::asked::{Silence, asked};
+use crate::engine::Program;
+use base::text::line;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+/// A card is measured within some ten seconds; the first use of a driver takes some more.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What is quoted of what it says.
+const REASON_CHARS: usize = 200;
+
+/// The limits that `program` measures, as facts of a run: named by the backend, since the processor
+/// has limits of the same names. Why there are none, otherwise.
+pub fn measured(backend: &str, program: &Program) -> Result<BTreeMap<String, String>, String> {
+    of(backend, program.command(), PATIENCE)
+}
+
+fn of(
+    backend: &str,
+    command: Command,
+    patience: Duration,
+) -> Result<BTreeMap<String, String>, String> {
+    let limits: BTreeMap<String, f64> =
+        asked(command, patience).map_err(|silence| match silence {
+            Silence::NotStarted(error) => format!("what measures it can't be started: {error}"),
+            Silence::Late(patience) => format!(
+                "what measures it did not answer within {} s",
+                patience.as_secs_f64()
+            ),
+            Silence::Failed(status, why) if why.is_empty() => {
+                format!("what measures it ended without an answer ({status})")
+            }
+            Silence::Failed(_, why) => line(&why, REASON_CHARS),
+        })?;
+    let wrong = limits
+        .iter()
+        .find(|(_, value)| !(value.is_finite() && **value > 0.0));
+    if let Some((name, value)) = wrong {
+        return Err(format!(
+            "it was measured to have a {} of {value}",
+            line(name, REASON_CHARS)
+        ));
+    }
+    let facts = limits.into_iter();
+    Ok(facts
+        .map(|(name, value)| (format!("{backend}_{name}"), format!("{value:.0}")))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, patience_ms: u64) -> Result<BTreeMap<String, String>, String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        of("cuda", command, Duration::from_millis(patience_ms))
+    }
+
+    #[test]
+    fn limits_are_facts_of_their_backend() {
+        let facts = shell("echo loading; echo '{\"flops_f16_per_s\": 8e14}'", 60_000).unwrap();
+        let expected = (
+            "cuda_flops_f16_per_s".to_owned(),
+            "800000000000000".to_owned(),
+        );
+        assert_eq!(facts, BTreeMap::from([expected]));
+    }
+
+    #[test]
+    fn what_measures_may_fail_in_any_way() {
+        let why = shell(
+            "echo 'gpu-limits: there is no CUDA driver' >&2; exit 1",
+            60_000,
+        );
+        assert_eq!(why, Err("gpu-limits: there is no CUDA driver".into()));
+        assert!(
+            shell("kill -SEGV $$", 60_000)
+                .unwrap_err()
+                .contains("signal: 11")
+        );
+        assert!(
+            shell("exec sleep 600", 20)
+                .unwrap_err()
+                .contains("within 0.02 s")
+        );
+        assert!(shell("echo '[1]'", 60_000).is_err());
+        let nothing = shell("echo '{\"flops_f16_per_s\": 0}'", 60_000).unwrap_err();
+        assert!(nothing.contains("a flops_f16_per_s of 0"), "{nothing}");
+        let missing = of("cuda", Command::new("/nonexistent"), PATIENCE).unwrap_err();
+        assert!(missing.contains("can't be started"), "{missing}");
+    }
+}

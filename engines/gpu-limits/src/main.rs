@@ -1,0 +1,47 @@
+//! What an NVIDIA GPU can do at best: the denominators of MBU and MFU for targets that compute on it.
+//!
+//! It prints one JSON object: `memory_bandwidth_bytes_per_s`; `flops_f32_per_s`, `flops_tf32_per_s`,
+//! `flops_f16_per_s`, `flops_bf16_per_s` and `ops_int8_per_s` (multiply-adds counted as two), each where
+//! the device has such arithmetic; and `last_level_cache_bytes`. Every rate is the best of several
+//! readings, as the processor's limits are. Where there is no GPU, one line on stderr says why, and the
+//! exit status is 1.
+
+mod card;
+mod products;
+
+use card::Card;
+use serde_json::{Map, Value};
+use std::process::ExitCode;
+
+/// Readings of each rate.
+const READINGS: usize = 10;
+
+fn main() -> ExitCode {
+    match measure() {
+        Ok(limits) => {
+            println!("{}", Value::Object(limits));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("gpu-limits: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure() -> Result<Map<String, Value>, String> {
+    let card = Card::open()?;
+    let mut limits = Map::new();
+    let cache = card.last_level_cache_bytes()?;
+    limits.insert("last_level_cache_bytes".into(), cache.into());
+    let bandwidth = card.memory_bandwidth_bytes_per_s()?;
+    limits.insert("memory_bandwidth_bytes_per_s".into(), bandwidth.into());
+    for format in products::FORMATS {
+        match products::rate(&card, &format) {
+            Ok(rate) => drop(limits.insert(format.limit.into(), rate.into())),
+            // Older cards lack a format; the other limits stand.
+            Err(why) => eprintln!("gpu-limits: no {}: {why}", format.limit),
+        }
+    }
+    Ok(limits)
+}

@@ -1,0 +1,143 @@
+//! Matrix products by cuBLAS in every number format: how much arithmetic the card does at best.
+
+use crate::card::{Card, said};
+use cudarc::cublas::CudaBlas;
+use cudarc::cublas::result::{CublasError, gemm_ex};
+use cudarc::cublas::sys::{
+    self, cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t, cudaDataType_t,
+};
+use cudarc::driver::{CudaSlice, DevicePtr, DevicePtrMut};
+use half::{bf16, f16};
+use splitmix::SplitMix64;
+use std::ffi::c_void;
+
+/// Rows and columns of the square matrices: large enough to keep every multiprocessor busy.
+const SIZE: usize = 8192;
+/// Numbers of a matrix that are drawn; the rest repeats them.
+const DRAWN: usize = 1 << 16;
+
+/// A number format, as cuBLAS takes it.
+pub struct Format {
+    /// The limit's name in what this program prints.
+    pub limit: &'static str,
+    /// What is multiplied, and the bytes of one such number for a value between -1 and 1.
+    of: cudaDataType_t,
+    bytes: fn(f32) -> Vec<u8>,
+    /// What comes out, in 4 bytes or 2.
+    to: cudaDataType_t,
+    to_bytes: usize,
+    /// What is computed in.
+    within: cublasComputeType_t,
+}
+
+pub const FORMATS: [Format; 5] = [
+    Format {
+        limit: "flops_f32_per_s",
+        of: cudaDataType_t::CUDA_R_32F,
+        bytes: |value| value.to_ne_bytes().into(),
+        to: cudaDataType_t::CUDA_R_32F,
+        to_bytes: 4,
+        within: cublasComputeType_t::CUBLAS_COMPUTE_32F,
+    },
+    Format {
+        limit: "flops_tf32_per_s",
+        of: cudaDataType_t::CUDA_R_32F,
+        bytes: |value| value.to_ne_bytes().into(),
+        to: cudaDataType_t::CUDA_R_32F,
+        to_bytes: 4,
+        within: cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+    },
+    Format {
+        limit: "flops_f16_per_s",
+        of: cudaDataType_t::CUDA_R_16F,
+        bytes: |value| f16::from_f32(value).to_ne_bytes().into(),
+        to: cudaDataType_t::CUDA_R_16F,
+        to_bytes: 2,
+        within: cublasComputeType_t::CUBLAS_COMPUTE_32F,
+    },
+    Format {
+        limit: "flops_bf16_per_s",
+        of: cudaDataType_t::CUDA_R_16BF,
+        bytes: |value| bf16::from_f32(value).to_ne_bytes().into(),
+        to: cudaDataType_t::CUDA_R_16BF,
+        to_bytes: 2,
+        within: cublasComputeType_t::CUBLAS_COMPUTE_32F,
+    },
+    Format {
+        limit: "ops_int8_per_s",
+        of: cudaDataType_t::CUDA_R_8I,
+        bytes: |value| ((127.0 * value) as i8).to_ne_bytes().into(),
+        to: cudaDataType_t::CUDA_R_32I,
+        to_bytes: 4,
+        within: cublasComputeType_t::CUBLAS_COMPUTE_32I,
+    },
+];
+
+/// Multiply-adds per second, counted as two each.
+pub fn rate(card: &Card, format: &Format) -> Result<f64, String> {
+    // SAFETY: it loads the library and looks for a function in it.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(
+            "cuBLAS (libcublas.so) can't be loaded: put its directory on LD_LIBRARY_PATH".into(),
+        );
+    }
+    let refused = |error: CublasError| format!("cuBLAS says {error:?}");
+    let memory = |error| said("three matrices", &error);
+    let blas = CudaBlas::new(card.stream.clone()).map_err(refused)?;
+    let a = upload(card, format, 1)?;
+    let b = upload(card, format, 2)?;
+    let mut c: CudaSlice<u8> = card
+        .stream
+        .alloc_zeros(SIZE * SIZE * format.to_bytes)
+        .map_err(memory)?;
+    let size = SIZE as i32;
+    // Integers are scaled by integers, everything else by f32.
+    let (one, none): (&[u8; 4], [u8; 4]) = match format.to {
+        cudaDataType_t::CUDA_R_32I => (&1_i32.to_ne_bytes(), [0; 4]),
+        _ => (&1_f32.to_ne_bytes(), [0; 4]),
+    };
+    let seconds = card.best_s(|| {
+        let (a, _read_a) = a.device_ptr(&card.stream);
+        let (b, _read_b) = b.device_ptr(&card.stream);
+        let (c, _written) = c.device_ptr_mut(&card.stream);
+        // SAFETY: the three lie on this card and hold SIZE × SIZE numbers of their formats; the scales
+        // are on the host, which is where cuBLAS looks for them unless told otherwise.
+        unsafe {
+            gemm_ex(
+                *blas.handle(),
+                // The one order of rows and columns in which tensor cores take 8-bit integers.
+                cublasOperation_t::CUBLAS_OP_T,
+                cublasOperation_t::CUBLAS_OP_N,
+                size,
+                size,
+                size,
+                one.as_ptr().cast(),
+                a as *const c_void,
+                format.of,
+                size,
+                b as *const c_void,
+                format.of,
+                size,
+                none.as_ptr().cast(),
+                c as *mut c_void,
+                format.to,
+                size,
+                format.within,
+                cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+            )
+        }
+        .map_err(refused)
+    })?;
+    Ok(2.0 * (SIZE as f64).powi(3) / seconds)
+}
+
+/// A matrix of numbers between -1 and 1 on the card: zeros would draw less power, and so be
+/// multiplied faster than any weights are.
+fn upload(card: &Card, format: &Format, seed: u64) -> Result<CudaSlice<u8>, String> {
+    let mut random = SplitMix64(seed);
+    let drawn = (0..DRAWN).map(|_| random.below(255) as f32 / 127.0 - 1.0);
+    let drawn: Vec<u8> = drawn.flat_map(format.bytes).collect();
+    let matrix = drawn.repeat(SIZE * SIZE / DRAWN);
+    let uploaded = card.stream.clone_htod(&matrix);
+    uploaded.map_err(|error| said("a matrix", &error))
+}
