@@ -77,9 +77,23 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
     set(&mut measured, true);
     let gpu = page(vec![measured.clone()], "scenario/single_request.html");
     assert!(!gpu.contains("fig-roofline"));
-    let roadmap = page(vec![measured], "roadmap.html");
+    let roadmap = page(vec![measured.clone()], "roadmap.html");
     assert!(roadmap.contains("No limit of the device that computes was measured."));
     assert!(!roadmap.contains("on devices whose limits were not measured"));
+
+    // A GPU whose limits were measured has a roof of its own.
+    for (fact, value) in [
+        ("cuda_memory_bandwidth_bytes_per_s", "3300000000000"),
+        ("cuda_flops_f32_per_s", "60000000000000"),
+        ("cuda_last_level_cache_bytes", "1000"),
+    ] {
+        let facts = &mut measured.header.provenance.facts;
+        facts.insert(fact.into(), value.into());
+    }
+    let gpu = page(vec![measured.clone()], "scenario/single_request.html");
+    assert!(gpu.contains("fig-roofline") && gpu.contains("what the GPU can do"));
+    let roadmap = page(vec![measured], "roadmap.html");
+    assert!(!roadmap.contains("No limit of the device that computes was measured."));
 }
 
 #[test]
