@@ -8,7 +8,7 @@ use base::repo::Repo;
 use harness::engine::isa;
 use provision::build::environment_dir;
 use runs::results::Results;
-use schema::registry::{Build, Engine, Registry};
+use schema::registry::{Build, Engine, Registry, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -122,10 +122,18 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
 /// Before the harness's tests, some of which would find their own requests late beside a compiler.
 fn build_what_tests_start(repo: &Repo) -> Result<()> {
     let registry = repo.registry()?;
-    let mut targets = registry.targets();
-    targets.retain(|target| registry.instrument.iter().any(|i| i.target == target.id));
-    provision::build::compile(repo, &registry, &targets)?;
-    provision::build::packages_of(repo, &registry, &targets)?;
+    let all = registry.targets();
+    let instrument = |target: &&Target| registry.instrument.iter().any(|i| i.target == target.id);
+    let instruments: Vec<Target> = all.iter().filter(instrument).cloned().collect();
+    // A test packs and runs programs of these.
+    let smoke = repo.profile("smoke")?.targets;
+    let packed = all.iter().filter(|target| {
+        let engine = registry.engine(&target.engine);
+        let how = engine.map(|engine| engine.build_for(&target.backend));
+        smoke.contains(&target.id) && matches!(how, Some(Build::Cargo { .. }))
+    });
+    provision::build::compile(repo, &registry, instruments.iter().chain(packed))?;
+    provision::build::packages_of(repo, &registry, &instruments)?;
     if let Err(failure) = provision::build::tracer(repo) {
         bail!("{failure}");
     }

@@ -6,7 +6,7 @@ use cudarc::driver::sys::{CUdevice_attribute, CUevent_flags};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, sys};
 use std::sync::Arc;
 
-/// A reading lasts at least this long (s): far longer than a launch, whose time is not the work's.
+/// A reading is meant to last this long (s): far longer than a launch, whose time is not the work's.
 const READING_S: f64 = 5e-3;
 /// Repetitions in a reading at most, where one of them takes no time at all.
 const REPETITIONS_MAX: u32 = 10_000;
@@ -21,7 +21,7 @@ pub struct Card {
 impl Card {
     /// The first card; why there is none.
     pub fn open() -> Result<Self, String> {
-        // SAFETY: it loads the driver's library and looks for a function in it.
+        // SAFETY: opening the library runs its own initialisers and nothing else.
         if !unsafe { sys::is_culib_present() } {
             return Err("there is no CUDA driver (libcuda.so.1) on this machine".into());
         }
@@ -53,7 +53,8 @@ impl Card {
 
     /// Seconds that `work` takes at best, by the card's own clock.
     pub fn best_s(&self, mut work: impl FnMut() -> Result<(), String>) -> Result<f64, String> {
-        // The first call loads kernels and raises clocks; it is only looked at for its length.
+        // The first call loads kernels and raises clocks, so its time is thrown away; the second says how
+        // long one takes.
         self.seconds(1, &mut work)?;
         let once = self.seconds(1, &mut work)?;
         let repetitions = (READING_S / once.max(1e-9)).ceil() as u32;

@@ -17,6 +17,8 @@ use std::process::ExitCode;
 const READINGS: usize = 10;
 
 fn main() -> ExitCode {
+    // The bindings panic where a library lacks a function. The last line says why, as of any failure.
+    std::panic::set_hook(Box::new(|panic| eprintln!("gpu-limits: {panic}")));
     match measure() {
         Ok(limits) => {
             println!("{}", Value::Object(limits));

@@ -75,7 +75,7 @@ pub const FORMATS: [Format; 5] = [
 
 /// Multiply-adds per second, counted as two each.
 pub fn rate(card: &Card, format: &Format) -> Result<f64, String> {
-    // SAFETY: it loads the library and looks for a function in it.
+    // SAFETY: opening the library runs its own initialisers and nothing else.
     if !unsafe { sys::is_culib_present() } {
         return Err(
             "cuBLAS (libcublas.so) can't be loaded: put its directory on LD_LIBRARY_PATH".into(),
@@ -92,10 +92,11 @@ pub fn rate(card: &Card, format: &Format) -> Result<f64, String> {
         .map_err(memory)?;
     let size = SIZE as i32;
     // Integers are scaled by integers, everything else by f32.
-    let (one, none): (&[u8; 4], [u8; 4]) = match format.to {
-        cudaDataType_t::CUDA_R_32I => (&1_i32.to_ne_bytes(), [0; 4]),
-        _ => (&1_f32.to_ne_bytes(), [0; 4]),
+    let one = match format.to {
+        cudaDataType_t::CUDA_R_32I => 1_u32,
+        _ => 1_f32.to_bits(),
     };
+    let none = 0_u32;
     let seconds = card.best_s(|| {
         let (a, _read_a) = a.device_ptr(&card.stream);
         let (b, _read_b) = b.device_ptr(&card.stream);
@@ -111,14 +112,14 @@ pub fn rate(card: &Card, format: &Format) -> Result<f64, String> {
                 size,
                 size,
                 size,
-                one.as_ptr().cast(),
+                (&raw const one).cast(),
                 a as *const c_void,
                 format.of,
                 size,
                 b as *const c_void,
                 format.of,
                 size,
-                none.as_ptr().cast(),
+                (&raw const none).cast(),
                 c as *mut c_void,
                 format.to,
                 size,

@@ -302,7 +302,7 @@ fn is_processor(target: &Target) -> bool {
 fn limits(shown: &Shown) -> impl Iterator<Item = Limits> {
     let facts = &shown.run.header.provenance.facts;
     let targets = shown.targets().iter();
-    targets.map(|target| Limits::of(facts, &target.backend, &target.precision))
+    targets.map(move |target| Limits::of(facts, &target.backend, &target.precision))
 }
 
 /// Whether a limit of the device was measured at all.

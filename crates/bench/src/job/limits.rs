@@ -12,18 +12,19 @@ use std::collections::BTreeMap;
 /// time rests on it.
 pub(super) fn measured(repo: &Repo, registry: &Registry, plan: &Plan) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
-    // A run that shows nothing saves the seconds.
+    // The processor's take seconds, which a run that shows nothing saves.
     if plan.publishable {
         eprintln!("Measuring what this machine can do at best");
         facts = machine::ceilings().facts();
     }
-    let mut here = devices::of_backends(registry);
-    here.retain(|_, found| found.is_ok());
-    for (backend, how) in &registry.limits {
-        let is_planned = plan.targets.iter().any(|target| target.backend == *backend);
-        if !is_planned || !here.contains_key(backend) {
-            continue;
-        }
+    let mut planned = registry.limits.clone();
+    planned.retain(|backend, _| plan.targets.iter().any(|target| target.backend == *backend));
+    if planned.is_empty() {
+        return facts;
+    }
+    let here = devices::of_backends(registry);
+    planned.retain(|backend, _| matches!(here.get(backend), Some(Ok(_))));
+    for (backend, how) in &planned {
         eprintln!("Measuring what {backend} can do at best here");
         let program = build::limits(repo, registry, backend, how);
         let program = program.map_err(|failure| failure.to_string());

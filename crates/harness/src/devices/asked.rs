@@ -17,15 +17,13 @@ pub(super) enum Silence {
     Failed(ExitStatus, String),
 }
 
-/// The last line of its output that is an answer, in JSON. What it says must fit into a pipe.
+/// The last line of its output that is an answer, in JSON, and what it said on stderr, where the caller
+/// has that piped. Both must fit into a pipe.
 pub(super) fn asked<T: DeserializeOwned>(
     mut command: Command,
     patience: Duration,
-) -> Result<T, Silence> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+) -> Result<(T, String), Silence> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = launch(command).map_err(Silence::NotStarted)?;
     let deadline = Instant::now() + patience;
     let status = loop {
@@ -44,11 +42,11 @@ pub(super) fn asked<T: DeserializeOwned>(
     // What isn't UTF-8 or can't be read is no answer and no reason.
     let (mut said, mut why) = (String::new(), String::new());
     let _ = child.stdout.take().map(|mut s| s.read_to_string(&mut said));
+    let _ = child.stderr.take().map(|mut s| s.read_to_string(&mut why));
     let mut lines = said.lines().rev();
     if let Some(answer) = lines.find_map(|line| serde_json::from_str(line).ok()) {
-        return Ok(answer);
+        return Ok((answer, why));
     }
-    let _ = child.stderr.take().map(|mut s| s.read_to_string(&mut why));
     let why = why.lines().rfind(|line| !line.trim().is_empty());
     Err(Silence::Failed(status, why.unwrap_or_default().into()))
 }

@@ -4,8 +4,9 @@ use super::asked::{Silence, asked};
 use crate::engine::Program;
 use base::text::line;
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
+use watch::warn;
 
 /// A card is measured within some ten seconds; the first use of a driver takes some more.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -20,29 +21,32 @@ pub fn measured(backend: &str, program: &Program) -> Result<BTreeMap<String, Str
 
 fn of(
     backend: &str,
-    command: Command,
+    mut command: Command,
     patience: Duration,
 ) -> Result<BTreeMap<String, String>, String> {
-    let limits: BTreeMap<String, f64> =
-        asked(command, patience).map_err(|silence| match silence {
-            Silence::NotStarted(error) => format!("what measures it can't be started: {error}"),
-            Silence::Late(patience) => format!(
-                "what measures it did not answer within {} s",
-                patience.as_secs_f64()
-            ),
-            Silence::Failed(status, why) if why.is_empty() => {
-                format!("what measures it ended without an answer ({status})")
-            }
-            Silence::Failed(_, why) => line(&why, REASON_CHARS),
-        })?;
+    command.stderr(Stdio::piped());
+    let answered = asked::<BTreeMap<String, f64>>(command, patience);
+    let (limits, lacking) = answered.map_err(|silence| match silence {
+        Silence::NotStarted(error) => format!("what measures it can't be started: {error}"),
+        Silence::Late(patience) => format!(
+            "what measures it did not answer within {} s",
+            patience.as_secs_f64()
+        ),
+        Silence::Failed(status, why) if why.is_empty() => {
+            format!("what measures it ended without an answer ({status})")
+        }
+        Silence::Failed(_, why) => line(&why, REASON_CHARS),
+    })?;
+    // A card that lacks a number format, or a library that can't be loaded: the others stand.
+    for said in lacking.lines().filter(|said| !said.trim().is_empty()) {
+        warn(line(said, REASON_CHARS));
+    }
     let wrong = limits
         .iter()
         .find(|(_, value)| !(value.is_finite() && **value > 0.0));
     if let Some((name, value)) = wrong {
-        return Err(format!(
-            "it was measured to have a {} of {value}",
-            line(name, REASON_CHARS)
-        ));
+        let name = line(name, REASON_CHARS);
+        return Err(format!("it was measured to have a {name} of {value}"));
     }
     let facts = limits.into_iter();
     Ok(facts

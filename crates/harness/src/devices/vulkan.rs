@@ -5,7 +5,7 @@ use super::asked::{Silence, asked};
 use crate::engine::start::narrow;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char, c_void};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -59,8 +59,11 @@ pub fn hardware(devices: &Answer) -> Result<String, String> {
 }
 
 /// What the process that asks answers, or why there is no answer.
-fn answer(command: Command, patience: Duration) -> Answer {
-    asked(command, patience).unwrap_or_else(|silence| {
+fn answer(mut command: Command, patience: Duration) -> Answer {
+    // Drivers babble, and what they say is no reason that a user could act on.
+    command.stderr(Stdio::null());
+    let answered = asked(command, patience).map(|(answer, _)| answer);
+    answered.unwrap_or_else(|silence| {
         Err(match silence {
             Silence::NotStarted(error) => {
                 format!("Vulkan can't be asked for its devices: {error}")
