@@ -38,8 +38,15 @@ fn measure() -> Result<Map<String, Value>, String> {
     limits.insert("last_level_cache_bytes".into(), cache.into());
     let bandwidth = card.memory_bandwidth_bytes_per_s()?;
     limits.insert("memory_bandwidth_bytes_per_s".into(), bandwidth.into());
+    let blas = match products::library(&card) {
+        Ok(blas) => blas,
+        Err(why) => {
+            eprintln!("gpu-limits: no arithmetic: {why}");
+            return Ok(limits);
+        }
+    };
     for format in products::FORMATS {
-        match products::rate(&card, &format) {
+        match products::rate(&card, &blas, &format) {
             Ok(rate) => drop(limits.insert(format.limit.into(), rate.into())),
             // Older cards lack a format; the other limits stand.
             Err(why) => eprintln!("gpu-limits: no {}: {why}", format.limit),

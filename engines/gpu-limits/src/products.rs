@@ -73,17 +73,24 @@ pub const FORMATS: [Format; 5] = [
     },
 ];
 
-/// Multiply-adds per second, counted as two each.
-pub fn rate(card: &Card, format: &Format) -> Result<f64, String> {
+/// cuBLAS on the card; why it can't be had.
+pub fn library(card: &Card) -> Result<CudaBlas, String> {
     // SAFETY: opening the library runs its own initialisers and nothing else.
     if !unsafe { sys::is_culib_present() } {
         return Err(
             "cuBLAS (libcublas.so) can't be loaded: put its directory on LD_LIBRARY_PATH".into(),
         );
     }
-    let refused = |error: CublasError| format!("cuBLAS says {error:?}");
+    CudaBlas::new(card.stream.clone()).map_err(refused)
+}
+
+fn refused(error: CublasError) -> String {
+    format!("cuBLAS says {error:?}")
+}
+
+/// Multiply-adds per second, counted as two each.
+pub fn rate(card: &Card, blas: &CudaBlas, format: &Format) -> Result<f64, String> {
     let memory = |error| said("three matrices", &error);
-    let blas = CudaBlas::new(card.stream.clone()).map_err(refused)?;
     let a = upload(card, format, 1)?;
     let b = upload(card, format, 2)?;
     let mut c: CudaSlice<u8> = card

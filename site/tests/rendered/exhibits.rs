@@ -4,6 +4,7 @@
 //! Prompts that begin alike: each target's first token against its own without, and charts along
 //! an axis that begins at 0.
 
+use crate::common::provenance::{add_facts, add_limits};
 use crate::common::{World, run, world};
 use crate::html;
 use schema::run::Run;
@@ -46,17 +47,7 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
     let without = page(vec![run("cpu", 5, 22)], "scenario/single_request.html");
     assert!(!without.contains("fig-roofline"));
     let mut measured = run("cpu", 5, 22);
-    for (fact, value) in [
-        ("memory_bandwidth_bytes_per_s", "3300000000000"),
-        ("flops_f32_per_s", "6200000000000"),
-        ("last_level_cache_bytes", "1000"),
-        ("model_params_per_token", "7864320"),
-        ("model_params_head", "2097152"),
-        ("model_attention_width", "2048"),
-    ] {
-        let facts = &mut measured.header.provenance.facts;
-        facts.insert(fact.into(), value.into());
-    }
+    add_limits(&mut measured);
     let with = page(vec![measured.clone()], "scenario/single_request.html");
     assert!(with.contains("fig-roofline") && with.contains(", decode"));
     assert!(!with.contains(NO_LIMIT));
@@ -82,14 +73,12 @@ fn a_roof_is_drawn_only_where_it_was_measured() {
     assert!(!roadmap.contains("on devices whose limits were not measured"));
 
     // A GPU whose limits were measured has a roof of its own.
-    for (fact, value) in [
+    let of_gpu = [
         ("cuda_memory_bandwidth_bytes_per_s", "3300000000000"),
         ("cuda_flops_f32_per_s", "60000000000000"),
         ("cuda_last_level_cache_bytes", "1000"),
-    ] {
-        let facts = &mut measured.header.provenance.facts;
-        facts.insert(fact.into(), value.into());
-    }
+    ];
+    add_facts(&mut measured, &of_gpu);
     let gpu = page(vec![measured.clone()], "scenario/single_request.html");
     assert!(gpu.contains("fig-roofline") && gpu.contains("what the GPU can do"));
     let roadmap = page(vec![measured], "roadmap.html");

@@ -242,17 +242,7 @@ fn arithmetic_alone_says_nothing_of_where_time_is_left() {
         assert!(roadmap.contains(said), "{said}: {roadmap}");
     }
     assert!(!roadmap.contains("nobody promises"));
-    let facts = &mut world.runs[0].header.provenance.facts;
-    for (fact, value) in [
-        ("memory_bandwidth_bytes_per_s", "3300000000000"),
-        ("flops_f32_per_s", "6200000000000"),
-        ("last_level_cache_bytes", "1000"),
-        ("model_params_per_token", "7864320"),
-        ("model_params_head", "2097152"),
-        ("model_attention_width", "2048"),
-    ] {
-        facts.insert(fact.into(), value.into());
-    }
+    common::provenance::add_limits(&mut world.runs[0]);
     assert!(page(&world, "roadmap.html").contains("nobody promises that it can be reached"));
 }
 

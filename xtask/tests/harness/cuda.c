@@ -15,7 +15,7 @@ enum { R_32F = 0 };
 #define HALF 8.0e14
 #define INT8 1.6e15
 
-enum { OK = 0, L2_CACHE_SIZE = 38, POOLS_SUPPORTED = 115, NOT_SUPPORTED = 15 };
+enum { OK = 0, L2_CACHE_SIZE = 38, NOT_SUPPORTED = 15 };
 
 static double clock_s;
 
@@ -24,6 +24,7 @@ int cuGetErrorString(int error, const char **text) { *text = "scripted"; return 
 int cuGetErrorName(int error, const char **text) { *text = "SCRIPTED"; return OK; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return OK; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    /* Pools of memory among them, which it has none of. */
     *value = attribute == L2_CACHE_SIZE ? L2_BYTES : 0;
     return OK;
 }

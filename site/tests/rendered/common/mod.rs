@@ -6,7 +6,7 @@ pub mod data;
 mod hypotheses;
 pub mod launch;
 pub mod micro;
-mod provenance;
+pub mod provenance;
 
 pub use data::{registry, scenarios};
 

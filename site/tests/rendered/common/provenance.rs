@@ -3,6 +3,7 @@
 use super::launch::SPEEDS;
 use schema::adoption::{Adoption, Built};
 use schema::provenance::Provenance;
+use schema::run::Run;
 use std::collections::BTreeMap;
 
 pub fn provenance() -> Provenance {
@@ -56,4 +57,23 @@ fn adoption() -> BTreeMap<String, Adoption> {
         ..cost("pytorch")
     };
     [("candle".into(), compiled), ("pytorch".into(), python)].into()
+}
+
+/// Have a run say more facts.
+pub fn add_facts(run: &mut Run, facts: &[(&str, &str)]) {
+    let facts = facts.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+    run.header.provenance.facts.extend(facts);
+}
+
+/// Have a run say what its processor can do at best, and what its model computes.
+pub fn add_limits(run: &mut Run) {
+    let facts = [
+        ("memory_bandwidth_bytes_per_s", "3300000000000"),
+        ("flops_f32_per_s", "6200000000000"),
+        ("last_level_cache_bytes", "1000"),
+        ("model_params_per_token", "7864320"),
+        ("model_params_head", "2097152"),
+        ("model_attention_width", "2048"),
+    ];
+    add_facts(run, &facts);
 }
