@@ -8,6 +8,7 @@ joined or quantised layers. What it does choose is written beside the choice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from engine import Engine, Load, Opinion
@@ -60,11 +61,26 @@ class Plain(Engine):
         return [opinions[start : start + positions] for start in range(0, len(flat), positions)]
 
     def _hidden_at_end(self, rows: list[list[int]], positions: int) -> Any:
-        """What the last layer says at the last positions of `rows`, which are fed in one pass."""
+        """What the last layer says at the last positions of `rows`, which are fed in one pass. What
+        several of them have before these is fed once, in a pass of its own."""
         self._cache = self._logits = None
-        input_ids = self._torch.tensor(rows, device=self._device)
-        output = self._model.model(input_ids=input_ids, use_cache=False)
-        return output.last_hidden_state[:, -positions:]
+        before = [tuple(row[:-positions]) for row in rows]
+        distinct = list(dict.fromkeys(before))
+        if len(distinct) == len(rows) or not before[0]:
+            return self._hidden_states(rows, None)[:, -positions:]
+        cache = self._new_cache()
+        self._hidden_states(distinct, cache)
+        which = [distinct.index(prompt) for prompt in before]
+        cache.batch_select_indices(self._torch.tensor(which, device=self._device))
+        return self._hidden_states([row[-positions:] for row in rows], cache)
+
+    def _hidden_states(self, rows: Sequence[Sequence[int]], cache: Any) -> Any:
+        output = self._model.model(
+            input_ids=self._torch.tensor(rows, device=self._device),
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
+        return output.last_hidden_state
 
     def _logits_of(self, hidden: Any) -> Any:
         return self._model.lm_head(hidden)

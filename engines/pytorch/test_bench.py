@@ -18,6 +18,7 @@ import struct
 import tempfile
 import unittest
 from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -179,20 +180,36 @@ class Tokens(unittest.TestCase):
     def test_a_batch_of_scores_says_what_its_rows_say_alone(self) -> None:
         # More rows than opt's cache has, and more positions than are scored at one time.
         rows = [[(7 * row + 5 * i) % 256 for i in range(40)] for row in range(9)]
+        # Three prompts, each with three outputs, and not in a row.
+        alike = [rows[row % 3][:28] + rows[row][28:] for row in range(9)]
         asks = [[[row], [], [row, 3]] * 4 for row in range(9)]
-        for engine in (self.engine, self.opt):
+        for engine, ids_of_rows in product((self.engine, self.opt), (rows, alike)):
             for top in (0, 1, 4):
                 alone = [
                     engine.score_parallel([ids], [ask], top)[0]
-                    for ids, ask in zip(rows, asks, strict=True)
+                    for ids, ask in zip(ids_of_rows, asks, strict=True)
                 ]
                 with patch.object(plain, "LOGITS_AT_ONCE", 7 * 256):
-                    together = engine.score_parallel(rows, asks, top)
+                    together = engine.score_parallel(ids_of_rows, asks, top)
                 self.assertEqual([len(of_row) for of_row in together], [12] * 9)
                 for of_row, of_row_alone in zip(together, alone, strict=True):
                     for opinion, expected in zip(of_row, of_row_alone, strict=True):
                         self.agree(opinion, expected)
                         self.assertEqual(len(opinion.top_ids), top)
+
+    def test_what_rows_begin_with_is_computed_once(self) -> None:
+        fed = []
+
+        def hidden_states(rows: list[list[int]], cache: Any) -> Any:
+            fed.append((len(rows), len(rows[0])))
+            return plain.Plain._hidden_states(self.engine, rows, cache)
+
+        asks = [[[1]] * 3] * 4
+        with patch.object(self.engine, "_hidden_states", hidden_states):
+            self.engine.score_parallel([[1] * 9 + [id, 2, 2] for id in range(4)], asks, 0)
+            self.engine.score_parallel([[id] * 9 + [1, 2, 2] for id in range(4)], asks, 0)
+            self.engine.score_parallel([[id, 2, 2] for id in range(4)], asks, 0)
+        self.assertEqual(fed, [(1, 9), (4, 3), (4, 12), (4, 3)])
 
     def test_products_by_onednn(self) -> None:
         torch = self.torch

@@ -294,12 +294,22 @@ class Scores(unittest.TestCase):
         inbox = SimpleQueue()
         queue = waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
         for id in range(1, 6):
-            inbox.put((id, json.dumps(score(id, [1] * 10, [[]], parallel=True)).encode()))
+            inbox.put((id, json.dumps(score(id, [id] * 10, [[]], parallel=True)).encode()))
         with patch.object(waiting, "PASS_TOKENS_MAX", 25):
             self.assertEqual([request.id for request in queue.next()], [1, 2])
         with patch.object(waiting, "PASS_TOKENS_MAX", 5):
             self.assertEqual([request.id for request in queue.next()], [3], "one always runs")
         self.assertEqual([request.id for request in queue.next()], [4, 5])
+
+    def test_what_rows_of_a_pass_begin_with_counts_once(self) -> None:
+        inbox = SimpleQueue()
+        queue = waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
+        for id in range(1, 6):
+            ids = [id % 2] * 9 + [id]
+            inbox.put((id, json.dumps(score(id, ids, [[]], parallel=True)).encode()))
+        with patch.object(waiting, "PASS_TOKENS_MAX", 12):
+            self.assertEqual([request.id for request in queue.next()], [1, 3, 5])
+            self.assertEqual([request.id for request in queue.next()], [2, 4])
 
     def test_a_pass_that_fails_answers_each_of_its_requests(self) -> None:
         slow = generate(0, [dummy_engine.SLOW], 1)

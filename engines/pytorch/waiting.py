@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import queue
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from clock import now_ns
 from wire import BadRequest, Generate, Reject, Score, parse_object, token_ids, whole
 
 # Scores that may share a forward pass do so up to this many tokens, so a pass takes no more memory
-# for activations and attention than one long sequence does.
+# for activations and attention than one long sequence does. What several begin with counts once.
 PASS_TOKENS_MAX = 2048
 
 # After a batch of several rows, its clients are given this long to come back before the next
@@ -20,10 +21,28 @@ PASS_TOKENS_MAX = 2048
 GATHER_NS = 1_000_000
 
 
+def pass_of(first: Score) -> Callable[[Score], bool]:
+    """Whether one more of the shape of `first` has room in the pass that begins with it."""
+    begun, tokens = {first.before()}, len(first.ids)
+
+    def has_room(score: Score) -> bool:
+        nonlocal tokens
+        before = score.before()
+        more = len(score.ask) if before in begun else len(score.ids)
+        if not first.parallel or tokens + more > PASS_TOKENS_MAX:
+            return False
+        begun.add(before)
+        tokens += more
+        return True
+
+    return has_room
+
+
 class Queue:
     """Requests waiting for the engine, and what runs next: the first in line, with every other
     request of its shape, up to `max_batch` rows; for scores, up to `PASS_TOKENS_MAX` where
-    `parallel_score` says that they can share a pass."""
+    `parallel_score` says that they can share a pass, in which the engine may compute once what
+    several of them begin with."""
 
     def __init__(
         self,
@@ -92,20 +111,19 @@ class Queue:
 
     def _join(self, first: Generate | Score) -> list[Generate] | list[Score]:
         batch, rest = [first], deque()
-        rows_max = self._rows_max(first)
+        has_room = self._rows() if isinstance(first, Generate) else pass_of(first)
         for item in self._waiting:
             joins = type(item) is type(first) and item.shape() == first.shape()
-            if joins and len(batch) < rows_max:
+            if joins and has_room(item):
                 batch.append(item)
             else:
                 rest.append(item)
         self._waiting = rest
         return batch
 
-    def _rows_max(self, first: Generate | Score) -> int:
-        if isinstance(first, Generate):
-            return self._max_batch
-        return PASS_TOKENS_MAX // len(first.ids) if first.parallel else 1
+    def _rows(self) -> Callable[[Generate], bool]:
+        left = iter(range(1, self._max_batch))
+        return lambda _: next(left, None) is not None
 
     def _drain(self) -> None:
         while not self._inbox.empty():

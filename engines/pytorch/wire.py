@@ -38,6 +38,10 @@ class Score(NamedTuple):
         """Rows of a pass must agree in this."""
         return len(self.ids), len(self.ask), self.top, self.parallel
 
+    def before(self) -> tuple[int, ...]:
+        """What comes before the positions that are asked about."""
+        return tuple(self.ids[: len(self.ids) - len(self.ask)])
+
 
 class Reject(NamedTuple):
     """A line that asks for nothing that can be done."""

@@ -301,7 +301,8 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
         run_dir.display()
     );
     let judge = judging::likely(registry, &run.verify, programs);
-    forecast::tell(plan, budget, &left, &judge, &run.micro, ours);
+    let judging = forecast::Judging::new(judge, &left, &logs, &run.checks);
+    forecast::tell(plan, budget, &left, &judging, &run.micro, ours);
     watch::stage(Stage::Measure);
     for group in run::told::groups(&planned, &left, &logs, plan, &run.verify, budget) {
         watch::emit(Event::Group(group));

@@ -2,7 +2,8 @@
 //! program which drives it directly is run through both, on the same file, with the
 //! same request, one after the other, again and again; what counts is the ratio
 //! within a pair. Reading a prompt and writing tokens are timed apart, because an
-//! adapter may hold back one of them alone.
+//! adapter may hold back one of them alone. Where the engine's own benchmark is on PATH,
+//! it is what the adapter is held against too.
 
 use anyhow::{Context, Result, bail};
 use base::exclusive;
@@ -71,8 +72,8 @@ struct Pair<'a> {
     target: Target,
     adapter: Program,
     direct: Program,
-    /// Why they may give different tokens; empty where they may not.
-    other_tokens: &'a str,
+    /// What the direct one is.
+    how: &'a Direct,
 }
 
 /// Run it. Exit status 3 where an adapter costs more than it may.
@@ -106,7 +107,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let wanted = |id: &String| options.engines.is_empty() || options.engines.contains(id);
     let named = registry.engines.iter().filter(|engine| wanted(&engine.id));
     let named: Vec<_> = named
-        .filter_map(|engine| Some((engine, engine.direct.as_ref()?)))
+        .flat_map(|engine| engine.direct.iter().map(move |direct| (engine, direct)))
         .collect();
     if named.is_empty() {
         bail!("no engine of those has a `direct` program in engines/engines.toml");
@@ -165,6 +166,14 @@ fn pair<'a>(
     engine: &str,
     direct: &'a Direct,
 ) -> Result<Option<Pair<'a>>> {
+    if let Some(tool) = &direct.tool
+        && !is_on_path(tool)
+    {
+        watch::warn(format!(
+            "{engine}: {tool} is not on PATH, so the adapter isn't held against it"
+        ));
+        return Ok(None);
+    }
     let mut targets = registry.targets().into_iter();
     let target = targets
         .find(|t| t.engine == engine && t.backend == "cpu" && t.weights == direct.weights)
@@ -185,13 +194,18 @@ fn pair<'a>(
             target,
             adapter,
             direct: program,
-            other_tokens: &direct.other_tokens,
+            how: direct,
         }),
         Err(failure) => {
             watch::warn(format!("{engine}: {failure}"));
             None
         }
     })
+}
+
+fn is_on_path(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(tool).is_file())
 }
 
 /// The request both answer.
@@ -216,7 +230,7 @@ fn row(pair: &Pair, question: &Question, ask: &Value, pairs: u32) -> Result<Adap
     let engine = &pair.target.engine;
     let mut ratios = Vec::new();
     let mut rates = (Vec::new(), Vec::new());
-    let mut version = String::new();
+    let (mut version, mut tool) = (String::new(), None);
     let mut other_tokens = "";
     for number in 0..pairs {
         base::interrupt::check()?;
@@ -228,8 +242,10 @@ fn row(pair: &Pair, question: &Question, ask: &Value, pairs: u32) -> Result<Adap
             let theirs = once(&pair.direct, ask)?;
             (once(&pair.adapter, ask)?, theirs)
         };
-        if ours.output_ids != theirs.output_ids {
-            other_tokens = pair.other_tokens;
+        if pair.how.tool.is_some() {
+            tool = Some(theirs.version);
+        } else if ours.output_ids != theirs.output_ids {
+            other_tokens = pair.how.other_tokens.as_str();
             if other_tokens.is_empty() {
                 bail!(
                     "{engine}: the adapter and the direct program give different tokens, so their speeds can't be compared"
@@ -261,6 +277,7 @@ fn row(pair: &Pair, question: &Question, ask: &Value, pairs: u32) -> Result<Adap
         ci95: interval.map(|i| (i.low.exp(), i.high.exp())),
         adapter_tok_per_s: median(&rates.0),
         direct_tok_per_s: median(&rates.1),
+        tool,
         other_tokens: other_tokens.into(),
     })
 }
@@ -279,8 +296,9 @@ fn line(row: &AdapterCost) -> String {
         "" => String::new(),
         why => format!("; other tokens: {why}"),
     };
+    let direct = row.tool.as_deref().unwrap_or("direct");
     format!(
-        "{:<16} {:<7} adapter {:.1} tok/s, direct {:.1} tok/s (medians of {}); ratio {:.3}{interval}{tokens}",
+        "{:<16} {:<7} adapter {:.1} tok/s, {direct} {:.1} tok/s (medians of {}); ratio {:.3}{interval}{tokens}",
         row.engine,
         row.work.name(),
         row.adapter_tok_per_s,
@@ -293,7 +311,7 @@ fn line(row: &AdapterCost) -> String {
 struct Once {
     tok_per_s: f64,
     output_ids: Value,
-    /// The engine's; a direct program says none.
+    /// The engine's, or its benchmark's; a direct program of ours says none.
     version: String,
 }
 
@@ -343,6 +361,7 @@ mod tests {
             ci95,
             adapter_tok_per_s: 97.0,
             direct_tok_per_s: 100.0,
+            tool: None,
             other_tokens: String::new(),
         }
     }
@@ -363,6 +382,8 @@ mod tests {
             line(&row),
             format!("{said}; other tokens: another attention")
         );
+        row.tool = Some("llama-bench, build 1 (a)".into());
+        assert!(line(&row).contains("97.0 tok/s, llama-bench, build 1 (a) 100.0 tok/s"));
     }
 
     #[test]
@@ -373,7 +394,9 @@ mod tests {
         assert!(repo.listed_models().unwrap().get(&costs.model).is_some());
         for row in &costs.rows {
             let engine = registry.engine(&row.engine).expect("it is registered");
-            let direct = engine.direct.as_ref().expect("it has a direct program");
+            let mut direct = engine.direct.iter();
+            let of_row = direct.find(|direct| direct.tool.is_some() == row.tool.is_some());
+            let direct = of_row.expect("it has a direct program");
             assert!(row.other_tokens.is_empty() || !direct.other_tokens.is_empty());
             let target = format!("{}.cpu.q8_0", row.engine);
             assert_eq!(row.target, target, "all direct programs load q8_0");

@@ -48,6 +48,10 @@ pub struct AdapterCost {
     pub adapter_tok_per_s: f64,
     /// Driven directly, median.
     pub direct_tok_per_s: f64,
+    /// What drove it, with its version, where that is the engine's own benchmark; absent where
+    /// it is a program of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
     /// Why the two gave different tokens; empty where all were equal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub other_tokens: String,

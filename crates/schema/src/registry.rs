@@ -71,9 +71,9 @@ pub struct Engine {
     /// Backends that need a program of their own: other features, another binary.
     #[serde(default)]
     pub on: BTreeMap<String, Build>,
-    /// A program that drives the engine without our adapter, to see what that costs.
+    /// Programs that drive the engine without our adapter, to see what that costs.
     #[serde(default)]
-    pub direct: Option<Direct>,
+    pub direct: Vec<Direct>,
     /// For an engine that is a client: a real server, which its tests start by the
     /// variable `BENCH_REAL_SERVER`.
     #[serde(default)]
@@ -98,7 +98,8 @@ pub struct Engine {
 }
 
 /// An engine without our adapter: a program that reads the request which an adapter
-/// answers by hand and prints one JSON object with `output_tok_per_s` and `output_ids`.
+/// answers by hand and prints one JSON object with `output_tok_per_s` and, unless it starts
+/// somebody else's tool, `output_ids`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Direct {
@@ -109,6 +110,10 @@ pub struct Direct {
     /// Why it may give other tokens than the adapter; empty where it may not.
     #[serde(default)]
     pub other_tokens: String,
+    /// The engine's own benchmark, which the program starts: it must be on PATH, and it need not
+    /// say which tokens came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
 }
 
 impl Engine {

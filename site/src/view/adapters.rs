@@ -19,6 +19,7 @@ struct Row {
     work: String,
     adapter: String,
     direct: String,
+    tool: Option<String>,
     ratio: String,
     interval: String,
     other_tokens: String,
@@ -30,8 +31,9 @@ pub fn table(costs: &AdapterCosts) -> Table {
     let pairs = costs.rows.iter().map(|row| u64::from(row.pairs)).min();
     Table {
         about: format!(
-            "Each engine was timed through its adapter and driven directly, by a program that does \
-             what the engine’s own benchmark does: {} of processes on one file, one after the other \
+            "Each engine was timed through its adapter and driven directly: by a program that \
+             does what the engine’s own benchmark does, or by that benchmark itself, which the row \
+             then names. {} of processes on one file, one after the other \
              by turns, on {machine} with {}, {}. A ratio below 1 is what the adapter costs.",
             plural(pairs.unwrap_or(0), "pair", "pairs"),
             costs.model,
@@ -56,6 +58,7 @@ fn row(row: &AdapterCost) -> Row {
         },
         adapter: rate(row.adapter_tok_per_s),
         direct: rate(row.direct_tok_per_s),
+        tool: row.tool.clone(),
         ratio,
         interval: interval.unwrap_or_else(|| fmt::NONE.into()),
         other_tokens: row.other_tokens.clone(),

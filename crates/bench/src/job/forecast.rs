@@ -7,17 +7,18 @@ use harness::run::expected;
 use harness::run::pending::Pending;
 use harness::{budget, micro};
 use schema::budget::{Budget, Pilot};
+use schema::key::CellKey;
+use schema::launch_log::LaunchLog;
 use schema::micro::MicroLog;
 use schema::plan::Plan;
 use schema::profile::Profile;
+use schema::record::CheckRecord;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use watch::emit;
 use watch::event::{Event, Stage};
 use watch::words::about;
 
-/// Different outputs to be judged for each prompt. Targets that agree give the same output, so it
-/// isn't their number; published runs of some 20 targets had this many.
-const OUTPUTS_PER_PROMPT: f64 = 1.3;
 /// A run that measures longer than this (s) wants the user's word.
 const LONG_S: f64 = 3600.0;
 
@@ -70,18 +71,18 @@ pub(super) fn in_words(profile: &Profile) -> String {
 }
 
 /// Say how long all that is left takes, by the pilot's estimate, and emit the progress events for
-/// the stages after measuring. `judge`: who will judge the outputs; `micro`: what is on disk
+/// the stages after measuring. `judging`: who will judge which outputs; `micro`: what is on disk
 /// of the micro suites.
 pub(super) fn tell(
     plan: &Plan,
     budget: Option<&Budget>,
     left: &[Pending],
-    judge: &str,
+    judging: &Judging,
     micro: &[MicroLog],
     is_ours: impl Fn(u32) -> bool,
 ) {
     let micro_s = micro::expected_s(plan, micro, is_ours);
-    let check_s = budget.map_or(0.0, |budget| check_s(plan, budget, left, judge));
+    let check_s = budget.map_or(0.0, |budget| check_s(plan, budget, judging));
     let later = [(Stage::Check, check_s), (Stage::Micro, micro_s)];
     let later: Vec<_> = later.into_iter().filter(|(_, s)| *s > 0.0).collect();
     if let Some(measure_s) = expected::all_s(plan, budget, left).filter(|s| *s > 0.0) {
@@ -102,25 +103,71 @@ fn words(measure_s: f64, later: &[(Stage, f64)]) -> String {
     words
 }
 
-/// What judging the outputs of these launches takes (s), a distinct output taken for one request
-/// that the judge answers alone; of a judge that isn't timed, the slowest target's pace is taken.
-/// 0 without a judge.
-fn check_s(plan: &Plan, budget: &Budget, left: &[Pending], judge: &str) -> f64 {
-    if judge.is_empty() {
+/// Whose outputs are judged after measuring, and by whom.
+pub(super) struct Judging<'a> {
+    /// The judge's id; empty where there is none.
+    pub by: String,
+    /// Scenario, case and block in which outputs have no judgement, or will have none.
+    pub of: BTreeSet<(&'a str, &'a str, u32)>,
+}
+
+impl<'a> Judging<'a> {
+    /// Of what is `left` to measure, and of what was measured before and isn't judged.
+    pub fn new(
+        by: String,
+        left: &'a [Pending],
+        logs: &'a [LaunchLog],
+        checks: &BTreeMap<CellKey, CheckRecord>,
+    ) -> Self {
+        let to_come = left.iter().flat_map(|Pending { launch, .. }| {
+            let cases = launch.cases.iter();
+            cases.map(|case| (launch.scenario.as_str(), case.as_str(), launch.invocation))
+        });
+        let measured = logs.iter().flat_map(
+            |LaunchLog {
+                 launch, case_ends, ..
+             }| {
+                let ends = case_ends.iter().filter(|end| {
+                    !checks.contains_key(&CellKey {
+                        target: launch.target.clone(),
+                        scenario: launch.scenario.clone(),
+                        case: end.case.clone(),
+                    })
+                });
+                ends.map(|end| {
+                    (
+                        launch.scenario.as_str(),
+                        end.case.as_str(),
+                        launch.invocation,
+                    )
+                })
+            },
+        );
+        let of = to_come.chain(measured).collect();
+        Self { by, of }
+    }
+}
+
+/// What judging takes (s), a prompt with all outputs of it taken for one request that the judge
+/// answers alone: what the outputs begin with is computed once, and their tokens are scored at
+/// once. Of a judge that isn't timed, the slowest target's pace is taken. 0 without a judge.
+fn check_s(plan: &Plan, budget: &Budget, judging: &Judging) -> f64 {
+    if judging.by.is_empty() {
         return 0.0;
     }
-    match budget.pilots.iter().find(|pilot| pilot.target == judge) {
-        Some(pilot) => check_at_pace_s(plan, pilot, left),
+    let mut pilots = budget.pilots.iter();
+    match pilots.find(|pilot| pilot.target == judging.by) {
+        Some(pilot) => check_at_pace_s(plan, pilot, judging),
         None => {
             let paces = budget.pilots.iter();
-            let paces = paces.map(|pilot| check_at_pace_s(plan, pilot, left));
+            let paces = paces.map(|pilot| check_at_pace_s(plan, pilot, judging));
             paces.fold(0.0, f64::max)
         }
     }
 }
 
 /// The same at the pace of one pilot.
-fn check_at_pace_s(plan: &Plan, pilot: &Pilot, left: &[Pending]) -> f64 {
+fn check_at_pace_s(plan: &Plan, pilot: &Pilot, judging: &Judging) -> f64 {
     let mut all_s = 0.0;
     for scenario in &plan.scenarios {
         for case in &scenario.cases {
@@ -137,18 +184,13 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, left: &[Pending]) -> f64 {
                 continue;
             };
             // Prompts are the same for all targets.
-            let mut blocks: Vec<u32> = left
-                .iter()
-                .filter(|p| p.launch.scenario == scenario.id && p.launch.cases.contains(&case.id))
-                .map(|p| p.launch.invocation)
-                .collect();
-            blocks.sort_unstable();
-            blocks.dedup();
-            let prompts = f64::from(case.requests) * blocks.len() as f64;
+            let blocks = judging.of.iter();
+            let blocks = blocks.filter(|of| (of.0, of.1) == (&scenario.id, &case.id));
+            let prompts = f64::from(case.requests) * blocks.count() as f64;
             // What comes again has been judged.
             let own = plan.own_prompts(scenario);
             let distinct = own.map_or(prompts, |own| prompts.min(own.tokens.len() as f64));
-            all_s += distinct * OUTPUTS_PER_PROMPT * request_s;
+            all_s += distinct * request_s;
         }
     }
     all_s
@@ -157,6 +199,7 @@ fn check_at_pace_s(plan: &Plan, pilot: &Pilot, left: &[Pending]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::record::{CaseEnd, LaunchRecord};
 
     #[test]
     fn what_comes_is_said_stage_by_stage_and_in_all() {
@@ -215,12 +258,70 @@ mod tests {
                 left.push(Pending { launch, attempt: 0 });
             }
         }
+        let takes_s = |by: &str, left: &[Pending], logs: &[LaunchLog], checks| {
+            let judging = Judging::new(by.into(), left, logs, checks);
+            check_s(&plan, &budget, &judging)
+        };
         // 20 requests in each of two blocks.
-        let takes_s = check_s(&plan, &budget, &left, "judge");
-        assert!((takes_s - 40.0 * 1.3 * 0.5).abs() < 1e-9, "{takes_s}");
-        let of_another_s = check_s(&plan, &budget, &left, "other");
-        assert_eq!(of_another_s, takes_s, "at the pace of who is timed");
-        assert_eq!(check_s(&plan, &budget, &left, ""), 0.0, "without a judge");
-        assert_eq!(check_s(&plan, &budget, &[], "judge"), 0.0);
+        let none = BTreeMap::new();
+        let all_s = takes_s("judge", &left, &[], &none);
+        assert!((all_s - 40.0 * 0.5).abs() < 1e-9, "{all_s}");
+        let of_another_s = takes_s("other", &left, &[], &none);
+        assert_eq!(of_another_s, all_s, "at the pace of who is timed");
+        assert_eq!(takes_s("", &left, &[], &none), 0.0, "without a judge");
+        assert_eq!(takes_s("judge", &[], &[], &none), 0.0);
+        // One block is measured; its outputs want a judgement until they have one.
+        left.retain(|p| p.launch.invocation == 1);
+        let measured = [log(0, "a", &plan.scenarios[0].id, &case.id)];
+        assert_eq!(takes_s("judge", &left, &measured, &none), all_s);
+        let cell = plan.scenarios[0].cell_key(&case, "a");
+        let judged = BTreeMap::from([(cell.clone(), judgement(cell))]);
+        assert_eq!(takes_s("judge", &left, &measured, &judged), all_s / 2.0);
+    }
+    /// A launch that completed one case.
+    fn log(invocation: u32, target: &str, scenario: &str, case: &str) -> LaunchLog {
+        LaunchLog {
+            file: "a/s.jsonl".into(),
+            sha256: String::new(),
+            launch: LaunchRecord {
+                target: target.into(),
+                scenario: scenario.into(),
+                invocation,
+                attempt: 0,
+                cases: vec![case.into()],
+                argv: vec![],
+                isa_limit: None,
+                start_ns: 0,
+                reused: false,
+            },
+            ready: None,
+            requests: vec![],
+            unanswered: vec![],
+            telemetry: vec![],
+            case_ends: vec![CaseEnd {
+                case: case.into(),
+                start_ns: 0,
+                end_ns: 1,
+                peak_rss_bytes: None,
+                witnessed: None,
+                canary: vec![],
+            }],
+            end: None,
+        }
+    }
+
+    fn judgement(cell: CellKey) -> CheckRecord {
+        CheckRecord {
+            target: cell.target,
+            scenario: cell.scenario,
+            case: cell.case,
+            equal: 20,
+            rescored: 0,
+            wrong: 0,
+            unchecked: 0,
+            tie_width_nats: 0.1,
+            gap_nats_max: 0.0,
+            method: String::new(),
+        }
     }
 }

@@ -29,8 +29,6 @@ use schema::launch_log::LaunchLog;
 use schema::record::{CheckRecord, RequestRecord};
 use schema::registry::Target;
 use schema::run::Run;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::path::Path;
 
 /// Who judges.
@@ -144,40 +142,41 @@ fn judgements(
     Ok(judgements)
 }
 
-/// Put all outputs of `cells` to the reference, cell by cell: it is asked in this order,
-/// so those of one case, whose lengths are equal, are asked together, and an interrupted
-/// check loses no more than a cell and what is in flight.
+/// Put all outputs of `cells` to the reference, case by case and then prompt by prompt: it is
+/// asked in this order, so that it computes a prompt once for all outputs of it. An interrupted
+/// check loses no more than a case and what is in flight.
 fn put_all(
     asker: &mut Asker,
     run: &Run,
     prompts: &Prompts,
     cells: &[OpenCell],
 ) -> Result<Vec<Vec<Put>>> {
-    let mut cut: BTreeMap<(&str, &str), CellPrompts> = BTreeMap::new();
     let mut all = Vec::with_capacity(cells.len());
-    for cell in cells {
+    for of_case in cells.chunk_by(|a, b| (a.scenario, a.case) == (b.scenario, b.case)) {
         base::interrupt::check()?;
-        let planned = scenario(&run.header.plan, cell.scenario);
-        let cell_prompts = match cut.entry((cell.scenario, cell.case)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let case = planned.cases.iter().find(|case| case.id == cell.case);
-                let case = case.context("a record names a case that isn't planned")?;
-                new.insert(CellPrompts::new(&run.header.plan, prompts, planned, case)?)
-            }
-        };
-        let mut of_cell = Vec::with_capacity(cell.requests.len());
-        for request in &cell.requests {
-            let prompt = cell_prompts.get(request.prompt).with_context(|| {
+        let first = &of_case[0];
+        let planned = scenario(&run.header.plan, first.scenario);
+        let case = planned.cases.iter().find(|case| case.id == first.case);
+        let case = case.context("a record names a case that isn't planned")?;
+        let cut = CellPrompts::new(&run.header.plan, prompts, planned, case)?;
+        let requests = of_case.iter().map(|cell| &cell.requests);
+        let requests = requests.enumerate();
+        let mut requests: Vec<_> = requests
+            .flat_map(|(cell, requests)| requests.iter().map(move |request| (cell, request)))
+            .collect();
+        requests.sort_by_key(|(_, request)| request.prompt);
+        let mut puts: Vec<Vec<Put>> = of_case.iter().map(|_| Vec::new()).collect();
+        for (cell, request) in requests {
+            let prompt = cut.get(request.prompt).with_context(|| {
                 format!(
                     "{} {}/{}: a record has prompt {}, which the plan has not",
-                    cell.name, cell.scenario, cell.case, request.prompt
+                    of_case[cell].name, first.scenario, first.case, request.prompt
                 )
             })?;
             let output = Output::new(request.output_ids.clone(), request.output_text.clone());
-            of_cell.push(asker.put(prompt, output, request.token_ns.len()));
+            puts[cell].push(asker.put(prompt, output, request.token_ns.len()));
         }
-        all.push(of_cell);
+        all.append(&mut puts);
     }
     Ok(all)
 }

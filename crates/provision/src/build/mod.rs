@@ -93,7 +93,7 @@ pub fn direct(
     engine: &str,
     direct: &Direct,
 ) -> Result<Program, EngineFailure> {
-    let id = format!("{engine}-direct");
+    let id = format!("{engine}-{}", direct.tool.as_deref().unwrap_or("direct"));
     make(repo, registry, &id, &direct.build).map(|(program, _)| program)
 }
 

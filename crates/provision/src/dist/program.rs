@@ -88,7 +88,7 @@ pub fn prebuilt(registry: &Registry) -> Registry {
             }
         }
         engine.build = there_already(&engine.id, &engine.build);
-        engine.direct = None;
+        engine.direct = Vec::new();
         engine.test_server = None;
     }
     for (backend, how) in &mut registry.limits {
@@ -148,7 +148,7 @@ mod tests {
                 Build::Cargo { .. } => panic!("{id} would have to be built"),
             }
         }
-        assert!(theirs.engines.iter().all(|engine| engine.direct.is_none()));
+        assert!(theirs.engines.iter().all(|engine| engine.direct.is_empty()));
         let limits = &theirs.limits["cuda"];
         assert!(
             matches!(limits, Build::Prebuilt { path, .. } if path.starts_with("programs/cuda-limits/"))

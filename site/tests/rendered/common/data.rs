@@ -43,7 +43,7 @@ pub fn registry() -> Registry {
                     needs: Vec::new(),
                 },
                 on: BTreeMap::new(),
-                direct: None,
+                direct: vec![],
                 env: Vec::new(),
                 architectures: vec!["llama".into()],
                 test_server: None,
@@ -263,6 +263,7 @@ pub fn adapters() -> AdapterCosts {
         ci95: Some((ratio - 0.01, ratio + 0.01)),
         adapter_tok_per_s: 123.4,
         direct_tok_per_s: 123.4 / ratio,
+        tool: None,
         other_tokens: String::new(),
     };
     AdapterCosts {
@@ -275,6 +276,10 @@ pub fn adapters() -> AdapterCosts {
             AdapterCost {
                 other_tokens: "its reader leaves out <RoPE> scaling".into(),
                 ..row("alpha", Work::Decode, 0.95)
+            },
+            AdapterCost {
+                tool: Some("alpha-bench, build 7".into()),
+                ..row("alpha", Work::Decode, 1.0)
             },
         ],
     }

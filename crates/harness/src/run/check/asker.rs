@@ -2,8 +2,9 @@
 //!
 //! Questions go out ahead of the answers, in the order they were put: an engine that
 //! scores several in one pass then finds several waiting, and those of one case, which
-//! are put one after the other, are of one length. It deliberately forms no batches:
-//! what shares a pass is the engine's business.
+//! are put one after the other, are of one length. All outputs of one prompt go out together,
+//! so that it can be computed once for them. It deliberately forms no batches: what shares
+//! a pass is the engine's business.
 
 use super::Judge;
 use crate::engine::EngineFailure;
@@ -28,7 +29,8 @@ pub type Gap = f64;
 const OTHER_TEXT: Gap = f64::MAX;
 
 /// Tokens of the questions in flight: enough that some wait while others are scored, and
-/// so few that their lines fit the pipe of an engine that doesn't read.
+/// so few that their lines fit the pipe of an engine that doesn't read. Further outputs of a
+/// prompt that is in flight are sent all the same.
 const TOKENS_IN_FLIGHT: usize = 8192;
 
 /// A prompt, and what was generated after it.
@@ -208,7 +210,9 @@ impl Asker {
     fn send_ahead(&mut self) -> Result<(), EngineFailure> {
         while let Some(question) = self.questions.get(self.sent) {
             let tokens = self.tokens_in_flight + question.tokens();
-            if tokens > TOKENS_IN_FLIGHT && !self.in_flight.is_empty() {
+            let last = self.sent.checked_sub(1).map(|last| &self.questions[last]);
+            let begins_alike = last.is_some_and(|last| last.prompt == question.prompt);
+            if tokens > TOKENS_IN_FLIGHT && !self.in_flight.is_empty() && !begins_alike {
                 break;
             }
             let (_, forced) = question.output.split_last().expect("an output has a token");

@@ -118,10 +118,10 @@ fn no_more_is_in_flight_than_there_is_room_for() {
         skip(1),
         say(&scored(4, 0.0)),
     ]);
-    let half = vec![7; TOKENS_IN_FLIGHT / 2 - 2];
+    let half = |id| vec![id; TOKENS_IN_FLIGHT / 2 - 2];
     let above_all = vec![7; TOKENS_IN_FLIGHT];
     let mut puts: Vec<_> = (1..4)
-        .map(|id| asker.put(&half, Output::Ids(vec![0, id]), 2))
+        .map(|id| asker.put(&half(id), Output::Ids(vec![0, 1]), 2))
         .collect();
     puts.push(asker.put(&above_all, Output::Ids(vec![0, 1]), 2));
     assert!(asker.gap(&puts[0], 0.1).is_ok());
@@ -130,6 +130,25 @@ fn no_more_is_in_flight_than_there_is_room_for() {
     assert_eq!(asker.sent, 3);
     assert_eq!(asker.gap(&puts[3], 0.1), Ok(Some(0.0)), "alone it may go");
     assert_eq!((asker.sent, asker.tokens_in_flight), (4, 0));
+}
+
+#[test]
+fn all_outputs_of_a_prompt_go_out_together() {
+    let mut asker = asker(&[
+        skip(3),
+        say(&scored(1, 0.0)),
+        say(&scored(2, 0.0)),
+        say(&scored(3, 0.0)),
+        skip(1),
+        say(&scored(4, 0.0)),
+    ]);
+    let long = vec![7; TOKENS_IN_FLIGHT - 2];
+    let of_long = |id| Output::Ids(vec![0, id]);
+    let mut puts: Vec<_> = (1..4).map(|id| asker.put(&long, of_long(id), 2)).collect();
+    puts.push(asker.put(&PROMPT, of_long(1), 2));
+    assert!(asker.gap(&puts[0], 0.1).is_ok());
+    assert_eq!(asker.sent, 3, "another prompt waits");
+    assert!(asker.gap(&puts[3], 0.1).is_ok());
 }
 
 /// What an asker of three questions says where the reference has them all, answers the
