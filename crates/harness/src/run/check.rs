@@ -30,6 +30,10 @@ use schema::record::{CheckRecord, RequestRecord};
 use schema::registry::Target;
 use schema::run::Run;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time between two lines of progress.
+const BETWEEN_LINES: Duration = Duration::from_secs(30);
 
 /// Who judges.
 pub struct Judge<'a> {
@@ -82,9 +86,7 @@ fn judgements(
             asker.name
         );
     }
-    let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(
-        "{bar:24} {pos}/{len} outputs checked {wide_msg}",
-    )?);
+    let mut progress = Progress::new(asker.as_ref().map_or(0, Asker::distinct));
     for (cell, put) in cells.iter().zip(&put) {
         base::interrupt::next_piece(std::time::Duration::ZERO)?;
         let limit = &limits.precision[&cell.target.precision];
@@ -107,7 +109,6 @@ fn judgements(
                 None => "no reference on this machine".into(),
             },
         };
-        bar.set_message(cell.name.clone());
         watch::begin(
             format!("outputs of {}", cell.scenario),
             format!("{} {}", cell.name, cell.case),
@@ -124,7 +125,7 @@ fn judgements(
                         )
                     })?;
                     count(&mut record, gap);
-                    bar.inc(1);
+                    progress.show(asker.answered(), cell);
                 }
             }
             None => record.unchecked = cell.requests.len() as u64,
@@ -134,12 +135,40 @@ fn judgements(
         file.append(&record)?;
         judgements.push(record);
     }
-    bar.finish_and_clear();
+    progress.bar.finish_and_clear();
     if let Some(asker) = asker {
         asker.close();
     }
     file.sync()?;
     Ok(judgements)
+}
+
+/// How far judging is: a bar, or where stderr is no terminal a line now and then.
+struct Progress {
+    bar: ProgressBar,
+    said: Instant,
+}
+
+impl Progress {
+    fn new(distinct: usize) -> Self {
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} outputs judged {wide_msg}")
+            .expect("the template is valid");
+        Self {
+            bar: ProgressBar::new(distinct as u64).with_style(style),
+            said: Instant::now(),
+        }
+    }
+
+    fn show(&mut self, answered: usize, cell: &OpenCell) {
+        self.bar.set_position(answered as u64);
+        let place = format!("{} {}", cell.scenario, cell.case);
+        if self.bar.is_hidden() && self.said.elapsed() >= BETWEEN_LINES {
+            self.said = Instant::now();
+            let distinct = self.bar.length().unwrap_or_default();
+            eprintln!("[{answered}/{distinct}] outputs judged, {place}");
+        }
+        self.bar.set_message(place);
+    }
 }
 
 /// Put all outputs of `cells` to the reference, case by case and then prompt by prompt: it is

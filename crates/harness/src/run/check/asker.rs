@@ -74,6 +74,7 @@ pub struct Asker {
     questions: Vec<Rc<Question>>,
     /// By number: what has been answered.
     gaps: Vec<Option<Gap>>,
+    answered: usize,
     /// How many questions have been sent, from the first on.
     sent: usize,
     /// By the id of the request: the number of the question.
@@ -120,6 +121,7 @@ impl Asker {
             numbers: BTreeMap::new(),
             questions: Vec::new(),
             gaps: Vec::new(),
+            answered: 0,
             sent: 0,
             in_flight: BTreeMap::new(),
             tokens_in_flight: 0,
@@ -130,6 +132,11 @@ impl Asker {
     /// How many distinct questions have been put.
     pub fn distinct(&self) -> usize {
         self.questions.len()
+    }
+
+    /// How many of them have been answered.
+    pub fn answered(&self) -> usize {
+        self.answered
     }
 
     /// Put an output to the reference, which is asked in the order of these calls and
@@ -234,6 +241,7 @@ impl Asker {
         let question = &self.questions[number];
         self.tokens_in_flight -= question.tokens();
         self.gaps[number] = Some(gap_of(&question.output, &scored));
+        self.answered += 1;
         Ok(())
     }
 
