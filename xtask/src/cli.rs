@@ -9,7 +9,7 @@ use crate::{test, tidy};
 use anyhow::Result;
 use base::repo::Repo;
 use base::say;
-use bench::{handicap, job, list, reproduce, trace};
+use bench::{beside, handicap, job, list, reproduce, trace};
 use clap::{Args, Parser, Subcommand};
 use harness::{devices, plan};
 use proofs::{adapters, calibrate, simulate, verify, watching};
@@ -57,7 +57,7 @@ enum Verb {
     /// Measure the harness's own error against an engine of known timing. The exit status is 3
     /// where it is over its limit.
     #[command(
-        after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --watching\n  cargo xtask calibrate --verdicts --percent 10\n  cargo xtask calibrate --verdicts --percent 2 --until 1%"
+        after_help = "Example:\n  cargo xtask calibrate\n  cargo xtask calibrate --watching\n  cargo xtask calibrate --load\n  cargo xtask calibrate --verdicts --percent 10\n  cargo xtask calibrate --verdicts --percent 2 --until 1%"
     )]
     Calibrate(calibrate::Options),
     /// Put every target through the parity gate.
@@ -317,6 +317,7 @@ impl Cli {
             Verb::Bench(args) => watched(&repo, args, false),
             Verb::BenchAdapters(options) => adapters::run(&repo, &options),
             Verb::Calibrate(options) if options.verdicts => handicap::command(&repo, &options),
+            Verb::Calibrate(options) if options.load => beside::command(&repo, &options),
             Verb::Calibrate(options) if options.watching => {
                 watching::command(&repo, options.pairs, options.json)
             }

@@ -5,6 +5,7 @@
 #[macro_use]
 extern crate base;
 
+pub mod beside;
 pub mod handicap;
 pub mod job;
 pub mod list;

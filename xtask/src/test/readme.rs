@@ -106,7 +106,7 @@ fn as_tested(command: &str) -> Option<String> {
     if command.starts_with("cargo xtask calibrate") {
         // That it measures is tested here; how well, is this machine's business now.
         let short = match command.rsplit(' ').next() {
-            Some("--verdicts") => "--profile smoke",
+            Some("--verdicts" | "--load") => "--profile smoke",
             Some("--watching") => "--pairs 2",
             _ => "--quick",
         };

@@ -52,10 +52,14 @@ pub struct Options {
     pub quick: bool,
     /// Check the verdicts: measure a target beside a copy of it that is slower by a known share,
     /// and report whether the comparison finds it. Takes a few minutes of a quiet machine.
-    #[arg(long, conflicts_with = "quick")]
+    #[arg(long, conflicts_with = "quick", group = "measured")]
     pub verdicts: bool,
+    /// Check the flags: measure a target while processes come and go that compute beside it, and
+    /// report how many of the launches that they touched are flagged, and how many others.
+    #[arg(long, conflicts_with = "quick", group = "measured")]
+    pub load: bool,
     /// Check what watching an engine's tokens costs it: the same requests with and without, in turns.
-    #[arg(long, conflicts_with_all = ["quick", "verdicts"])]
+    #[arg(long, conflicts_with_all = ["quick", "measured"])]
     pub watching: bool,
     /// Pairs of processes in which `--watching` measures that.
     #[arg(long, value_name = "N", default_value_t = 20, requires = "watching",
@@ -64,12 +68,12 @@ pub struct Options {
     /// How many percent slower that copy is: 2, 5 or 10.
     #[arg(long, value_name = "N", default_value_t = 5, requires = "verdicts")]
     pub percent: u32,
-    /// The profile whose sizes `--verdicts` uses.
-    #[arg(long, default_value = "cpu", requires = "verdicts")]
+    /// The profile whose sizes `--verdicts` and `--load` use.
+    #[arg(long, default_value = "cpu", requires = "measured")]
     pub profile: String,
-    /// Blocks in which `--verdicts` measures each target. Default: 15, or the profile's number
-    /// where that is larger.
-    #[arg(long, value_name = "N", requires = "verdicts")]
+    /// Blocks in which these measure each target. Default: 15, or the profile's number where that
+    /// is larger.
+    #[arg(long, value_name = "N", requires = "measured")]
     pub invocations: Option<u32>,
     /// Measure further blocks, at most 100, until no leading interval is wider than ± this many
     /// percent.
