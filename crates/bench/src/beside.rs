@@ -67,10 +67,12 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let ran = load.end();
     let run = measured?;
     let analysis = stats::analyse(&run, &repo.scenarios()?, "");
-    let found = Found::of(&cases(&run, &analysis), &ran);
+    let cases = cases(&run, &analysis);
+    let times = while_measured(&cases, &ran);
+    let found = Found::of(&cases, &ran);
     match asked.json {
         true => println!("{}", serde_json::to_string_pretty(&found)?),
-        false => print!("{}", found.in_words(&handicap.of, ran.len())),
+        false => print!("{}", found.in_words(&handicap.of, times)),
     }
     eprintln!("Records: {}", opened.run_dir.display());
     Ok(match found.is_kept() {
@@ -107,6 +109,16 @@ fn cases(run: &Run, analysis: &Analysis) -> Vec<Case> {
         is_flagged: flagged(&launch.target, &end.case, launch.invocation),
     })
     .collect()
+}
+
+/// How often the load ran between the first request and the last: it begins before there are any.
+fn while_measured(cases: &[Case], ran: &[Range<u64>]) -> usize {
+    let begins = cases.iter().map(|case| case.ns.start).min();
+    let ends = cases.iter().map(|case| case.ns.end).max();
+    let (begins, ends) = (begins.unwrap_or(0), ends.unwrap_or(0));
+    let ran = ran.iter();
+    ran.filter(|load| load.start < ends && load.end > begins)
+        .count()
 }
 
 /// How many there are of a kind, and how many of these are flagged.
@@ -298,6 +310,8 @@ mod tests {
             case(111..211, false), // 9 and 21 of 100
             case(280..400, true),  // 20 of 120
         ];
+        assert_eq!(while_measured(&cases[1..], &ran), 2);
+        assert_eq!(while_measured(&cases[3..4], &ran), 1);
         let found = Found::of(&cases, &ran);
         let count = |all, flagged| Count { all, flagged };
         assert_eq!(found.touched, count(4, 2));
