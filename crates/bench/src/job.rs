@@ -13,7 +13,7 @@ mod preflight;
 mod until;
 
 pub use opening::planned;
-pub(crate) use opening::{begin, create, reopen};
+pub(crate) use opening::{Purpose, begin, create, reopen};
 
 use anyhow::{Context, Result};
 use asked::ModelAsked;
@@ -122,7 +122,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     let _only_one = exclusive::machine()?;
     let mut opened = match asked {
-        Asked::Earlier(run_dir) => reopen(repo, &registry, &run_dir)?,
+        Asked::Earlier(run_dir) => reopen(repo, &registry, &run_dir, Purpose::Finish)?,
         Asked::New(planned) => create(repo, &registry, results.dir(), options, *planned)?,
     };
     if let Some(after) = options.stop_after {

@@ -1,6 +1,6 @@
 //! `cargo xtask trace`: the kernels of a run's targets, looked at once more.
 
-use crate::job::reopen;
+use crate::job::{Purpose, reopen};
 use anyhow::Result;
 use base::exclusive;
 use base::names::{self, UnknownName};
@@ -21,7 +21,7 @@ pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCo
         println!("No kernels traced: {why}");
         return Ok(ExitCode::SUCCESS);
     }
-    let opened = reopen(repo, &repo.registry()?, run_dir)?;
+    let opened = reopen(repo, &repo.registry()?, run_dir, Purpose::Start)?;
     let tracing = Tracing {
         repo,
         plan: &opened.header.plan,

@@ -229,8 +229,12 @@ impl Checkout {
 
     /// The newest run.
     pub fn latest(&self) -> Option<Run> {
-        let dir = Results::at(&self.path("runs")).find("latest").ok()?;
-        Some(Run::load(&dir).expect("the records are valid"))
+        Some(Run::load(&self.latest_dir()?).expect("the records are valid"))
+    }
+
+    /// Its directory.
+    pub fn latest_dir(&self) -> Option<PathBuf> {
+        Results::at(&self.path("runs")).find("latest").ok()
     }
 
     /// What the analysis says of each cell: (target, scenario, case) → status, reason, requests.

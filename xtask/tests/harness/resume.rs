@@ -171,6 +171,34 @@ fn a_record_without_a_whole_first_line_keeps_its_name_and_the_launch_takes_the_n
 fn a_changed_program_is_no_way_to_resume() {
     let checkout = Checkout::with(&[]);
     interrupted_by(&checkout, libc::SIGKILL);
+    change_program(&checkout);
+    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(!output.status.success());
+    assert!(
+        text(&output).contains("its program is not the one that run"),
+        "{}",
+        text(&output)
+    );
+}
+
+#[test]
+fn what_is_measured_whole_is_judged_whatever_the_programs_are_now() {
+    let checkout = Checkout::with(&[]);
+    let output = checkout.xtask(&["bench", "--profile", "test"], &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let dir = checkout.latest_dir().expect("it was recorded");
+    let judged = dir.join("check.jsonl");
+    let before = std::fs::read_to_string(&judged).expect("it was judged");
+    std::fs::remove_file(&judged).expect("it is ours");
+    change_program(&checkout);
+    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    let after = std::fs::read_to_string(&judged).expect("it was judged again");
+    assert_eq!(after, before);
+}
+
+/// Have the registry name a binary that works alike and has other bytes.
+fn change_program(checkout: &Checkout) {
     let registry =
         std::fs::read_to_string(checkout.path("engines/engines.toml")).expect("it was written");
     let binary = registry
@@ -187,13 +215,6 @@ fn a_changed_program_is_no_way_to_resume() {
     checkout.write(
         "engines/engines.toml",
         &registry.replace(binary, &other.display().to_string()),
-    );
-    let output = checkout.xtask(&["bench", "--resume", "latest"], &[]);
-    assert!(!output.status.success());
-    assert!(
-        text(&output).contains("its program is not the one that run"),
-        "{}",
-        text(&output)
     );
 }
 
