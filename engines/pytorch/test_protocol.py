@@ -311,6 +311,26 @@ class Scores(unittest.TestCase):
             self.assertEqual([request.id for request in queue.next()], [1, 3, 5])
             self.assertEqual([request.id for request in queue.next()], [2, 4])
 
+    def test_what_a_pass_copies_is_bounded(self) -> None:
+        inbox = SimpleQueue()
+        queue = waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
+        for id in range(1, 6):
+            inbox.put((id, json.dumps(score(id, [1] * 9 + [id], [[]], parallel=True)).encode()))
+        with (
+            patch.object(waiting, "PASS_TOKENS_MAX", 12),
+            patch.object(waiting, "COPIED_TOKENS_MAX", 20),
+        ):
+            self.assertEqual([request.id for request in queue.next()], [1, 2])
+
+    def test_of_what_is_longer_than_a_pass_alike_rows_still_share_one(self) -> None:
+        inbox = SimpleQueue()
+        queue = waiting.Queue(inbox, 1, 64, 16, parallel_score=True)
+        for id, first in enumerate((1, 1, 2, 1), 1):
+            ids = [first] * 40 + [id]
+            inbox.put((id, json.dumps(score(id, ids, [[]], parallel=True)).encode()))
+        with patch.object(waiting, "PASS_TOKENS_MAX", 32):
+            self.assertEqual([request.id for request in queue.next()], [1, 2, 4])
+
     def test_a_pass_that_fails_answers_each_of_its_requests(self) -> None:
         slow = generate(0, [dummy_engine.SLOW], 1)
         first = [score(id, [dummy_engine.OOM, id], [[1]], parallel=True) for id in (1, 2)]

@@ -13,8 +13,11 @@ from clock import now_ns
 from wire import BadRequest, Generate, Reject, Score, parse_object, token_ids, whole
 
 # Scores that may share a forward pass do so up to this many tokens, so a pass takes no more memory
-# for activations and attention than one long sequence does. What several begin with counts once.
+# for activations and attention than one long sequence does. What several begin with counts for the
+# first of them alone.
 PASS_TOKENS_MAX = 2048
+# And up to this many with what they begin with: each row has a copy of its keys and values.
+COPIED_TOKENS_MAX = 16384
 
 # After a batch of several rows, its clients are given this long to come back before the next
 # batch is formed: long enough for a process to read its answer and reply, short against a step.
@@ -23,16 +26,22 @@ GATHER_NS = 1_000_000
 
 def pass_of(first: Score) -> Callable[[Score], bool]:
     """Whether one more of the shape of `first` has room in the pass that begins with it."""
-    begun, tokens = {first.before()}, len(first.ids)
+    begun, rows = {first.before()}, 1
+    fed = len(first.ask)
+    # Beside what the first row begins with; where that is longer than a pass, others that begin
+    # alike still join it.
+    room = max(PASS_TOKENS_MAX - len(first.before()), PASS_TOKENS_MAX // 8)
 
     def has_room(score: Score) -> bool:
-        nonlocal tokens
+        nonlocal fed, rows
         before = score.before()
         more = len(score.ask) if before in begun else len(score.ids)
-        if not first.parallel or tokens + more > PASS_TOKENS_MAX:
+        copied = (rows + 1) * len(score.ids)
+        if not first.parallel or fed + more > room or copied > COPIED_TOKENS_MAX:
             return False
         begun.add(before)
-        tokens += more
+        fed += more
+        rows += 1
         return True
 
     return has_room

@@ -8,15 +8,18 @@ use crate::job;
 use anyhow::{Context, Result, bail};
 use base::exclusive;
 use base::repo::Repo;
+use harness::engine::start::launch;
 use harness::plan::Choice;
+use harness::telemetry::cpus_allowed;
 use harness::verify::question::threads;
 use proofs::calibrate::Options;
 use protocol::clock::now_ns;
 use runs::results::Results;
+use schema::record::Status;
 use schema::run::Run;
 use site::words::plural;
 use splitmix::SplitMix64;
-use stats::analysis::Analysis;
+use stats::analysis::{Analysis, Cell};
 use std::ops::Range;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -29,9 +32,12 @@ const BLOCKS: u32 = 15;
 const RUNS_S: f64 = 8.0;
 const RESTS_S: f64 = 16.0;
 const LEAST_S: f64 = 2.0;
-/// A load that ran beside a case for this share of its time must be seen: the CPUs it takes then
-/// are more than others may take before an invocation counts as disturbed.
-const TOUCHED_MIN: f64 = 0.25;
+/// A load that ran beside a case for this share of its time must be seen. Less of it may hide in
+/// how coarsely the kernel counts the time of short cases.
+const TOUCHED_MIN: f64 = 0.8;
+/// What happens so long before and after a case may show in it too (ns): the readings of the
+/// canary lie there.
+const EDGE_NS: u64 = 1_000_000_000;
 /// Shares of the touched and of the others that are flagged: at least, and at most.
 const FLAGGED_MIN: f64 = 0.95;
 const FALSE_MAX: f64 = 0.02;
@@ -62,12 +68,13 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let planned = job::planned(repo, &registry, &Results::at(&records), &options)?;
     let _only_one = exclusive::machine()?;
     let mut opened = job::create(repo, &registry, &records, &options, planned)?;
-    let load = Load::begin(threads().div_ceil(2), opened_seed(&opened.run_dir));
+    let cores = cores(threads().div_ceil(2) as usize)?;
+    let load = Load::begin(cores, splitmix::hash(&opened.run_dir.to_string_lossy()));
     let measured = job::measure_until(repo, &registry, &mut opened);
     let ran = load.end();
-    let run = measured?;
+    let (run, ran) = (measured?, ran?);
     let analysis = stats::analyse(&run, &repo.scenarios()?, "");
-    let cases = cases(&run, &analysis);
+    let cases = cases(&run, &analysis)?;
     let times = while_measured(&cases, &ran);
     let found = Found::of(&cases, &ran);
     match asked.json {
@@ -75,15 +82,34 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
         false => print!("{}", found.in_words(&handicap.of, times)),
     }
     eprintln!("Records: {}", opened.run_dir.display());
-    Ok(match found.is_kept() {
+    if !found.has_both() {
+        watch::error(
+            "this was too short to tell: the load must run beside some cases and rest beside others",
+        );
+    }
+    Ok(match found.has_both() && found.is_kept() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(3),
     })
 }
 
-/// A run's own, so that two runs have loads at other times.
-fn opened_seed(run_dir: &std::path::Path) -> u64 {
-    splitmix::hash(&run_dir.to_string_lossy())
+/// The first so many of the cores that the engine may run on, once `taskset` has shown that it
+/// can keep a process to one.
+fn cores(wanted: usize) -> Result<Vec<usize>> {
+    let mut cores = cpus_allowed();
+    cores.truncate(wanted);
+    let Some(first) = cores.first() else {
+        bail!("which CPUs this process may run on isn't known, so no load can be kept to one");
+    };
+    let mut try_it = Command::new("taskset");
+    try_it.args(["-c", &first.to_string(), "true"]);
+    let status = try_it.status().context(
+        "taskset, of util-linux, can't be started; it keeps the load to the engine's cores",
+    )?;
+    if !status.success() {
+        bail!("taskset can't keep a process to CPU {first}: {status}");
+    }
+    Ok(cores)
 }
 
 /// A case of a launch: when its timed requests were in flight (ns), and whether it is flagged.
@@ -92,8 +118,22 @@ struct Case {
     is_flagged: bool,
 }
 
-/// All complete cases of a run's launches.
-fn cases(run: &Run, analysis: &Analysis) -> Vec<Case> {
+/// All cases of a run's launches.
+fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
+    // Only what is complete and right was judged.
+    if let Some(cell) = analysis.cells.iter().find(|cell| cell.status != Status::Ok) {
+        let Cell {
+            target,
+            case,
+            status,
+            reason,
+            ..
+        } = cell;
+        bail!(
+            "{target}, {case}: {}, so whether it was disturbed isn't known: {reason}",
+            status.id()
+        );
+    }
     let flagged = |target: &str, case: &str, invocation: u32| {
         let mut cells = analysis.cells.iter();
         let cell = cells.find(|cell| cell.target == target && cell.case == case);
@@ -104,11 +144,11 @@ fn cases(run: &Run, analysis: &Analysis) -> Vec<Case> {
         let launch = &log.launch;
         log.case_ends.iter().map(move |end| (launch, end))
     });
-    ends.map(|(launch, end)| Case {
+    let cases = ends.map(|(launch, end)| Case {
         ns: end.start_ns..end.end_ns,
         is_flagged: flagged(&launch.target, &end.case, launch.invocation),
-    })
-    .collect()
+    });
+    Ok(cases.collect())
 }
 
 /// How often the load ran between the first request and the last: it begins before there are any.
@@ -145,7 +185,7 @@ impl Count {
 struct Found {
     /// The load ran beside them for [`TOUCHED_MIN`] of their time.
     touched: Count,
-    /// For less than that.
+    /// For less than that, or within [`EDGE_NS`] of them.
     brushed: Count,
     /// Not at all.
     untouched: Count,
@@ -155,15 +195,18 @@ impl Found {
     fn of(cases: &[Case], ran: &[Range<u64>]) -> Self {
         let mut found = Self::default();
         for case in cases {
-            let beside = |load: &Range<u64>| {
-                let end_ns = load.end.min(case.ns.end);
-                end_ns.saturating_sub(load.start.max(case.ns.start))
+            let beside_ns = |of: Range<u64>| -> u64 {
+                let each = ran.iter().map(|load| {
+                    let end_ns = load.end.min(of.end);
+                    end_ns.saturating_sub(load.start.max(of.start))
+                });
+                each.sum()
             };
-            let beside_ns: u64 = ran.iter().map(beside).sum();
+            let edges = case.ns.start.saturating_sub(EDGE_NS)..case.ns.end + EDGE_NS;
             let lasted_ns = (case.ns.end - case.ns.start) as f64;
-            let count = match beside_ns as f64 / lasted_ns {
-                share if share >= TOUCHED_MIN => &mut found.touched,
-                share if share > 0.0 => &mut found.brushed,
+            let count = match beside_ns(case.ns.clone()) as f64 {
+                ns if ns >= TOUCHED_MIN * lasted_ns => &mut found.touched,
+                _ if beside_ns(edges) > 0 => &mut found.brushed,
                 _ => &mut found.untouched,
             };
             count.add(case.is_flagged);
@@ -171,11 +214,14 @@ impl Found {
         found
     }
 
+    fn has_both(&self) -> bool {
+        self.touched.all > 0 && self.untouched.all > 0
+    }
+
     fn is_kept(&self) -> bool {
-        let touched = self.touched.share();
-        let untouched = self.untouched.share();
-        touched.is_none_or(|share| share >= FLAGGED_MIN)
-            && untouched.is_none_or(|share| share <= FALSE_MAX)
+        let (touched, untouched) = (self.touched.share(), self.untouched.share());
+        touched.is_some_and(|share| share >= FLAGGED_MIN)
+            && untouched.is_some_and(|share| share <= FALSE_MAX)
     }
 
     fn in_words(&self, target: &str, times: usize) -> String {
@@ -191,9 +237,12 @@ impl Found {
             plural(times as u64, "time", "times"),
             row(
                 self.touched,
-                "that it ran beside for a quarter of their time or more (at least 95 % should be)"
+                "that it ran beside for four fifths of their time or more (at least 95 % should be)"
             ),
-            row(self.brushed, "that it ran beside for less"),
+            row(
+                self.brushed,
+                "that it ran beside for less, or within a second of them"
+            ),
             row(
                 self.untouched,
                 "that it didn't run beside (at most 2 % should be)"
@@ -205,25 +254,25 @@ impl Found {
 /// Processes that come and go until they are told to end.
 struct Load {
     stop: Sender<()>,
-    thread: JoinHandle<Vec<Range<u64>>>,
+    thread: JoinHandle<Result<Vec<Range<u64>>>>,
 }
 
 impl Load {
-    fn begin(processes: u32, seed: u64) -> Self {
+    fn begin(cores: Vec<usize>, seed: u64) -> Self {
         let (stop, stopped) = channel();
-        let thread = std::thread::spawn(move || come_and_go(processes, seed, &stopped));
+        let thread = std::thread::spawn(move || come_and_go(&cores, seed, &stopped));
         Self { stop, thread }
     }
 
     /// When they ran (ns).
-    fn end(self) -> Vec<Range<u64>> {
+    fn end(self) -> Result<Vec<Range<u64>>> {
         // A thread that has ended takes no message, and needs none.
         let _ = self.stop.send(());
-        self.thread.join().unwrap_or_default()
+        self.thread.join().expect("the load's thread returns")
     }
 }
 
-fn come_and_go(processes: u32, seed: u64, stopped: &Receiver<()>) -> Vec<Range<u64>> {
+fn come_and_go(cores: &[usize], seed: u64, stopped: &Receiver<()>) -> Result<Vec<Range<u64>>> {
     let mut random = SplitMix64(seed);
     let mut ran = Vec::new();
     let mut is_kept_to_cores = false;
@@ -233,22 +282,16 @@ fn come_and_go(processes: u32, seed: u64, stopped: &Receiver<()>) -> Vec<Range<u
     };
     while !ends(RESTS_S) {
         let start_ns = now_ns();
-        let busy = match Busy::start(processes, is_kept_to_cores) {
-            Ok(busy) => busy,
-            Err(error) => {
-                watch::error(format!("{error:#}"));
-                break;
-            }
-        };
+        let busy = Busy::start(cores, is_kept_to_cores)?;
         let is_over = ends(RUNS_S);
-        drop(busy);
+        busy.end()?;
         ran.push(start_ns..now_ns());
         is_kept_to_cores = !is_kept_to_cores;
         if is_over {
             break;
         }
     }
-    ran
+    Ok(ran)
 }
 
 /// Exponential, so that nothing periodic meets it in step.
@@ -261,9 +304,10 @@ fn duration(random: &mut SplitMix64, mean_s: f64) -> Duration {
 struct Busy(Vec<Child>);
 
 impl Busy {
-    fn start(processes: u32, is_kept_to_cores: bool) -> Result<Self> {
+    /// As many as there are `cores`.
+    fn start(cores: &[usize], is_kept_to_cores: bool) -> Result<Self> {
         let mut busy = Self(Vec::new());
-        for core in 0..processes {
+        for core in cores {
             let mut argv = vec!["sh", "-c", "while :; do :; done"];
             let core = core.to_string();
             if is_kept_to_cores {
@@ -271,12 +315,20 @@ impl Busy {
             }
             let mut command = Command::new(argv[0]);
             command.args(&argv[1..]).stdin(Stdio::null());
-            let child = command
-                .spawn()
-                .with_context(|| format!("{} can't be started", argv[0]))?;
+            let child = launch(command).with_context(|| format!("{} can't be started", argv[0]))?;
             busy.0.push(child);
         }
         Ok(busy)
+    }
+
+    /// Kill them. An error where one was no load any more.
+    fn end(mut self) -> Result<()> {
+        for child in &mut self.0 {
+            if let Some(status) = child.try_wait()? {
+                bail!("a process that should compute without end has ended: {status}");
+            }
+        }
+        Ok(())
     }
 }
 
@@ -300,22 +352,25 @@ mod tests {
 
     #[test]
     fn cases_are_told_apart_by_how_long_the_load_ran_beside_them() {
-        let ran = [100..120, 190..300];
+        let s = |s: Range<u64>| s.start * 1_000_000_000..s.end * 1_000_000_000;
+        let case = |of, is_flagged| case(s(of), is_flagged);
+        let ran = [s(100..140), s(150..300)];
         let cases = [
-            case(0..100, false),   // not at all
-            case(300..400, true),  // not at all
-            case(100..200, true),  // 20 and 10 of 100
-            case(110..150, false), // 10 of 40
-            case(100..200, true),
-            case(111..211, false), // 9 and 21 of 100
-            case(280..400, true),  // 20 of 120
+            case(0..99, false),    // not at all
+            case(301..400, true),  // not at all
+            case(100..150, true),  // 40 of 50
+            case(110..160, false), // 30 and 10 of 50
+            case(200..210, true),
+            case(90..139, false), // 39 of 49
+            case(0..100, true),   // it begins as this ends
+            case(200..210, false),
         ];
-        assert_eq!(while_measured(&cases[1..], &ran), 2);
-        assert_eq!(while_measured(&cases[3..4], &ran), 1);
+        assert_eq!(while_measured(&cases[2..], &ran), 2);
+        assert_eq!(while_measured(&cases[5..6], &ran), 1);
         let found = Found::of(&cases, &ran);
         let count = |all, flagged| Count { all, flagged };
         assert_eq!(found.touched, count(4, 2));
-        assert_eq!(found.brushed, count(1, 1));
+        assert_eq!(found.brushed, count(2, 1));
         assert_eq!(found.untouched, count(2, 1));
         assert!(!found.is_kept());
         let text = found.in_words("a.cpu.f32", 1);
@@ -339,15 +394,25 @@ mod tests {
         found.touched.flagged = 19;
         found.untouched.flagged = 2;
         assert!(!found.is_kept());
-        assert!(Found::default().is_kept(), "nothing was measured");
+        assert!(found.has_both() && !Found::default().has_both());
     }
 
     #[test]
     fn a_load_runs_until_it_is_told_to_end() {
-        let load = Load::begin(1, 1);
-        assert_eq!(load.end(), [], "it rests first");
-        let mut busy = Busy::start(1, false).unwrap();
-        assert_eq!(busy.0[0].try_wait().unwrap(), None);
+        let cores = cores(1).unwrap();
+        let load = Load::begin(cores.clone(), 1);
+        assert_eq!(load.end().unwrap(), [], "it rests first");
+        for is_kept_to_cores in [false, true] {
+            Busy::start(&cores, is_kept_to_cores)
+                .unwrap()
+                .end()
+                .unwrap();
+        }
+        let mut dead = Busy::start(&cores, false).unwrap();
+        dead.0[0].kill().unwrap();
+        dead.0[0].wait().unwrap();
+        let said = dead.end().unwrap_err().to_string();
+        assert!(said.contains("has ended"), "{said}");
     }
 
     #[test]

@@ -109,6 +109,16 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let named: Vec<_> = named
         .flat_map(|engine| engine.direct.iter().map(move |direct| (engine, direct)))
         .collect();
+    let (named, absent): (Vec<_>, Vec<_>) = named
+        .into_iter()
+        .partition(|(_, direct)| direct.tool.as_deref().is_none_or(is_on_path));
+    for (engine, direct) in absent {
+        watch::warn(format!(
+            "{}: {} is not on PATH, so the adapter isn't held against it",
+            engine.id,
+            direct.tool.as_deref().unwrap_or_default()
+        ));
+    }
     if named.is_empty() {
         bail!("no engine of those has a `direct` program in engines/engines.toml");
     }
@@ -127,7 +137,9 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
             rows.push(row);
         }
     }
-    let is_dear = rows.iter().any(|row| most(row) < RATIO_MIN);
+    // A tool on PATH may be of another build than the library that the adapter drives.
+    let mut ours = rows.iter().filter(|row| row.tool.is_none());
+    let is_dear = ours.any(|row| most(row) < RATIO_MIN);
     let (revision, _) = provenance::git(&repo.root);
     let costs = AdapterCosts {
         measured: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
@@ -166,14 +178,6 @@ fn pair<'a>(
     engine: &str,
     direct: &'a Direct,
 ) -> Result<Option<Pair<'a>>> {
-    if let Some(tool) = &direct.tool
-        && !is_on_path(tool)
-    {
-        watch::warn(format!(
-            "{engine}: {tool} is not on PATH, so the adapter isn't held against it"
-        ));
-        return Ok(None);
-    }
     let mut targets = registry.targets().into_iter();
     let target = targets
         .find(|t| t.engine == engine && t.backend == "cpu" && t.weights == direct.weights)

@@ -31,10 +31,10 @@ pub fn table(costs: &AdapterCosts) -> Table {
     let pairs = costs.rows.iter().map(|row| u64::from(row.pairs)).min();
     Table {
         about: format!(
-            "Each engine was timed through its adapter and driven directly: by a program that \
-             does what the engine’s own benchmark does, or by that benchmark itself, which the row \
-             then names. {} of processes on one file, one after the other \
-             by turns, on {machine} with {}, {}. A ratio below 1 is what the adapter costs.",
+            "Each engine was timed through its adapter and driven directly, by a program that \
+             does what the engine’s own benchmark does: {} of processes on one file, one after the other \
+             by turns, on {machine} with {}, {}. A ratio below 1 is what the adapter costs. Where a row names the engine’s own \
+             benchmark, that drove it, as it was found on the machine.",
             plural(pairs.unwrap_or(0), "pair", "pairs"),
             costs.model,
             costs.measured,

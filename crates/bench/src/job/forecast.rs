@@ -85,8 +85,9 @@ pub(super) fn tell(
     let check_s = budget.map_or(0.0, |budget| check_s(plan, budget, judging));
     let later = [(Stage::Check, check_s), (Stage::Micro, micro_s)];
     let later: Vec<_> = later.into_iter().filter(|(_, s)| *s > 0.0).collect();
-    if let Some(measure_s) = expected::all_s(plan, budget, left).filter(|s| *s > 0.0) {
-        eprintln!("{}", words(measure_s, &later));
+    let measure_s = expected::all_s(plan, budget, left).filter(|s| *s > 0.0);
+    if measure_s.is_some() || !later.is_empty() {
+        eprintln!("{}", words(measure_s.unwrap_or(0.0), &later));
     }
     emit(Event::Later(later));
 }

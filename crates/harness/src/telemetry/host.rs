@@ -109,7 +109,7 @@ fn parse_cpu_times(text: &str, names: &[String]) -> Option<CpuTimes> {
 }
 
 /// Numbers of the CPUs that this process may run on; none where it can't be known.
-fn cpus_allowed() -> Vec<usize> {
+pub fn cpus_allowed() -> Vec<usize> {
     // SAFETY: a cpu_set_t is plain bits, all zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is writable and as large as is said; 0 is this thread.

@@ -14,6 +14,7 @@ mod rapl;
 mod sampler;
 mod tree;
 
+pub use host::cpus_allowed;
 pub use process::{peak_rss_bytes, reset_peak_rss};
 pub use sampler::Sampler;
 

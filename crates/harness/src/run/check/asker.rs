@@ -29,9 +29,10 @@ pub type Gap = f64;
 const OTHER_TEXT: Gap = f64::MAX;
 
 /// Tokens of the questions in flight: enough that some wait while others are scored, and
-/// so few that their lines fit the pipe of an engine that doesn't read. Further outputs of a
-/// prompt that is in flight are sent all the same.
+/// so few that their lines fit the pipe of an engine that doesn't read.
 const TOKENS_IN_FLIGHT: usize = 8192;
+/// And with further outputs of a prompt that is in flight: lines of at most 1 MiB, the largest pipe.
+const TOKENS_ALIKE: usize = 8 * TOKENS_IN_FLIGHT;
 
 /// A prompt, and what was generated after it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -219,7 +220,11 @@ impl Asker {
             let tokens = self.tokens_in_flight + question.tokens();
             let last = self.sent.checked_sub(1).map(|last| &self.questions[last]);
             let begins_alike = last.is_some_and(|last| last.prompt == question.prompt);
-            if tokens > TOKENS_IN_FLIGHT && !self.in_flight.is_empty() && !begins_alike {
+            let most = match begins_alike {
+                true => TOKENS_ALIKE,
+                false => TOKENS_IN_FLIGHT,
+            };
+            if tokens > most && !self.in_flight.is_empty() {
                 break;
             }
             let (_, forced) = question.output.split_last().expect("an output has a token");

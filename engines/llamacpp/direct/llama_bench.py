@@ -31,8 +31,8 @@ def measure(ask: dict[str, Any]) -> dict[str, Any]:
     command = [TOOL, *work(len(ask["prompt_ids"]), ask["new_tokens"])]
     command += ["-m", str(Path(ask["model_path"]) / ask["weights"])]
     command += ["-t", str(ask["threads"]), "-r", str(ask["iterations"])]
-    # Without devices but the processor, as the adapter's target runs; it warms up by itself.
-    command += ["-ngl", "0", "-o", "json"]
+    # No device but the processor, as the adapter's target runs; it warms up by itself.
+    command += ["-dev", "none", "-ngl", "0", "-o", "json"]
     answer = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     return json.loads(answer.stdout)[0]
 
