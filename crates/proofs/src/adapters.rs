@@ -55,7 +55,8 @@ pub struct Options {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write what was measured to data/adapters.json, which the methodology page prints.
+    /// Write what was measured to data/adapters.json, which the methodology page prints. Other
+    /// engines' rows stay, where they are of the same model and processor.
     #[arg(long)]
     pub write: bool,
 }
@@ -83,6 +84,11 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     names::check(Kind::Engine, &options.engines, &engines)?;
     let model = brought::id(repo, &options.model)?;
     names::check_models(std::slice::from_ref(&model), &repo.models()?)?;
+    // Before anything is measured that could then not be written.
+    let before = match options.write && repo.adapters_path().exists() {
+        true => Some(AdapterCosts::load(&repo.adapters_path())?),
+        false => None,
+    };
     let _only_one = exclusive::machine()?;
     fetch::ensure_for(repo, &model, &registry.targets())?;
     let model_dir = repo.model_dir(&model);
@@ -123,6 +129,8 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         bail!("no engine of those has a `direct` program in engines/engines.toml");
     }
     let wanted = named.len() * questions.len();
+    let measured = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let (revision, _) = provenance::git(&repo.root);
     let mut rows = Vec::new();
     for (engine, direct) in named {
         let Some(pair) = pair(repo, &registry, &engine.id, direct)? else {
@@ -130,7 +138,11 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         };
         for question in &questions {
             let ask = ask(&pair.target, &model_dir, question, options.iterations);
-            let row = row(&pair, question, &ask, options.pairs)?;
+            let row = AdapterCost {
+                measured: measured.clone(),
+                revision: revision.clone(),
+                ..row(&pair, question, &ask, options.pairs)?
+            };
             if !options.json {
                 println!("{}", line(&row));
             }
@@ -140,10 +152,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     // A tool on PATH may be of another build than the library that the adapter drives.
     let mut ours = rows.iter().filter(|row| row.tool.is_none());
     let is_dear = ours.any(|row| most(row) < RATIO_MIN);
-    let (revision, _) = provenance::git(&repo.root);
-    let costs = AdapterCosts {
-        measured: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
-        revision,
+    let mut costs = AdapterCosts {
         cpu_model: machine::facts(&repo.root).remove("cpu_model"),
         model,
         rows,
@@ -158,6 +167,10 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
                 "not every engine could be measured, so data/adapters.json stays as it was: name with `--engines` those that can"
             );
         }
+        if let Some(before) = before {
+            costs.keep(before);
+        }
+        let text = serde_json::to_string_pretty(&costs)? + "\n";
         write_whole(&repo.adapters_path(), &text)?;
     }
     Ok(if is_dear {
@@ -270,6 +283,8 @@ fn row(pair: &Pair, question: &Question, ask: &Value, pairs: u32) -> Result<Adap
     };
     let median = |values: &[f64]| scale * stats::describe::median(values).unwrap_or_default();
     Ok(AdapterCost {
+        measured: String::new(),
+        revision: None,
         engine: engine.clone(),
         version,
         target: pair.target.id.clone(),
@@ -354,6 +369,8 @@ mod tests {
 
     fn row(ratio: f64, ci95: Option<(f64, f64)>) -> AdapterCost {
         AdapterCost {
+            measured: "2098-12-31".into(),
+            revision: None,
             engine: "candle".into(),
             version: "1.2.3".into(),
             target: "candle.cpu.q8_0".into(),

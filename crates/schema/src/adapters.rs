@@ -9,10 +9,6 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterCosts {
-    /// Day of the measurement, `2026-11-25`.
-    pub measured: String,
-    /// Revision of the repository, where known.
-    pub revision: Option<String>,
     /// Name of the processor, where known.
     pub cpu_model: Option<String>,
     /// Id of the model.
@@ -25,6 +21,11 @@ pub struct AdapterCosts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterCost {
+    /// Day of the measurement, `2026-11-25`.
+    pub measured: String,
+    /// Revision of the repository, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// Engine id.
     pub engine: String,
     /// Its version, as the adapter says it.
@@ -78,8 +79,62 @@ impl Work {
 }
 
 impl AdapterCosts {
+    /// Keep the rows of `before` whose engine is not among these, where they are of the same model
+    /// and processor.
+    pub fn keep(&mut self, before: Self) {
+        if (&self.model, &self.cpu_model) != (&before.model, &before.cpu_model) {
+            return;
+        }
+        let is_new = |engine: &String| self.rows.iter().any(|row| row.engine == *engine);
+        let kept = before.rows.into_iter().filter(|row| !is_new(&row.engine));
+        let kept: Vec<AdapterCost> = kept.collect();
+        self.rows.extend(kept);
+        self.rows.sort_by(|a, b| a.engine.cmp(&b.engine));
+    }
+
     /// Load the file.
     pub fn load(path: &Path) -> Result<Self, DataError> {
         read_json(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs(model: &str, rows: &[(&str, f64)]) -> AdapterCosts {
+        let row = |&(engine, ratio): &(&str, f64)| AdapterCost {
+            measured: "2098-12-31".into(),
+            revision: None,
+            engine: engine.into(),
+            version: "1".into(),
+            target: format!("{engine}.cpu.q8_0"),
+            work: Work::Decode,
+            prompt_tokens: 16,
+            new_tokens: 32,
+            pairs: 5,
+            ratio,
+            ci95: None,
+            adapter_tok_per_s: ratio,
+            direct_tok_per_s: 1.0,
+            tool: None,
+            other_tokens: String::new(),
+        };
+        AdapterCosts {
+            cpu_model: Some("A processor".into()),
+            model: model.into(),
+            rows: rows.iter().map(row).collect(),
+        }
+    }
+
+    #[test]
+    fn engines_that_were_not_measured_again_keep_their_rows() {
+        let before = costs("m", &[("a", 1.0), ("b", 1.0), ("b", 0.9)]);
+        let mut now = costs("m", &[("b", 0.5)]);
+        now.keep(before.clone());
+        assert_eq!(now, costs("m", &[("a", 1.0), ("b", 0.5)]));
+        let mut of_another_model = costs("n", &[("b", 0.5)]);
+        of_another_model.keep(before);
+        assert_eq!(of_another_model, costs("n", &[("b", 0.5)]));
     }
 }

@@ -15,6 +15,7 @@ pub struct Table {
 #[derive(Serialize)]
 struct Row {
     engine: String,
+    measured: String,
     target: String,
     work: String,
     adapter: String,
@@ -33,11 +34,10 @@ pub fn table(costs: &AdapterCosts) -> Table {
         about: format!(
             "Each engine was timed through its adapter and driven directly, by a program that \
              does what the engine’s own benchmark does: {} of processes on one file, one after the other \
-             by turns, on {machine} with {}, {}. A ratio below 1 is what the adapter costs. Where a row names the engine’s own \
+             by turns, on {machine} with {}. A ratio below 1 is what the adapter costs. Where a row names the engine’s own \
              benchmark, that drove it, as it was found on the machine.",
             plural(pairs.unwrap_or(0), "pair", "pairs"),
             costs.model,
-            costs.measured,
         ),
         rows: costs.rows.iter().map(row).collect(),
     }
@@ -49,6 +49,7 @@ fn row(row: &AdapterCost) -> Row {
     Row {
         engine: format!("{} {}", row.engine, row.version),
         target: row.target.clone(),
+        measured: row.measured.clone(),
         work: match row.work {
             Work::Prefill => format!("prefill of {} tokens", row.prompt_tokens),
             Work::Decode => format!(

@@ -252,6 +252,8 @@ fn source() -> Source {
 /// An adapter that costs nothing that could be told, and one that gives other tokens.
 pub fn adapters() -> AdapterCosts {
     let row = |engine: &str, work, ratio: f64| AdapterCost {
+        measured: "2098-12-31".into(),
+        revision: Some("0123456789abcdef".into()),
         engine: engine.into(),
         version: "1.2.3".into(),
         target: format!("{engine}.cpu.q8_0"),
@@ -267,8 +269,6 @@ pub fn adapters() -> AdapterCosts {
         other_tokens: String::new(),
     };
     AdapterCosts {
-        measured: "2098-12-31".into(),
-        revision: Some("0123456789abcdef".into()),
         cpu_model: Some("A processor".into()),
         model: "tiny-llama".into(),
         rows: vec![
