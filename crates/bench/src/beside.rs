@@ -112,10 +112,11 @@ fn cores(wanted: usize) -> Result<Vec<usize>> {
     Ok(cores)
 }
 
-/// A case of a launch: when its timed requests were in flight (ns), and whether it is flagged.
+/// A case of a launch: when its timed requests were in flight (ns), and why it is flagged, if it is.
 struct Case {
+    name: String,
     ns: Range<u64>,
-    is_flagged: bool,
+    causes: Vec<String>,
 }
 
 /// All cases of a run's launches.
@@ -134,19 +135,23 @@ fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
             status.id()
         );
     }
-    let flagged = |target: &str, case: &str, invocation: u32| {
-        let mut cells = analysis.cells.iter();
-        let cell = cells.find(|cell| cell.target == target && cell.case == case);
-        let mut disturbances = cell.into_iter().flat_map(|cell| &cell.disturbances);
-        disturbances.any(|disturbance| disturbance.invocation == invocation)
+    let causes = |target: &str, case: &str, invocation: u32| {
+        let cells = analysis.cells.iter();
+        let cells = cells.filter(|cell| cell.target == target && cell.case == case);
+        let disturbances = cells.flat_map(|cell| &cell.disturbances);
+        disturbances
+            .filter(|disturbance| disturbance.invocation == invocation)
+            .flat_map(|disturbance| disturbance.causes.iter().map(ToString::to_string))
+            .collect()
     };
     let ends = run.launches.iter().flat_map(|log| {
         let launch = &log.launch;
         log.case_ends.iter().map(move |end| (launch, end))
     });
     let cases = ends.map(|(launch, end)| Case {
+        name: format!("{}, block {}", end.case, launch.invocation + 1),
         ns: end.start_ns..end.end_ns,
-        is_flagged: flagged(&launch.target, &end.case, launch.invocation),
+        causes: causes(&launch.target, &end.case, launch.invocation),
     });
     Ok(cases.collect())
 }
@@ -181,7 +186,7 @@ impl Count {
 }
 
 /// What was flagged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 struct Found {
     /// The load ran beside them for [`TOUCHED_MIN`] of their time.
     touched: Count,
@@ -189,6 +194,8 @@ struct Found {
     brushed: Count,
     /// Not at all.
     untouched: Count,
+    /// Why each of these is flagged all the same.
+    causes: Vec<String>,
 }
 
 impl Found {
@@ -207,9 +214,14 @@ impl Found {
             let count = match beside_ns(case.ns.clone()) as f64 {
                 ns if ns >= TOUCHED_MIN * lasted_ns => &mut found.touched,
                 _ if beside_ns(edges) > 0 => &mut found.brushed,
-                _ => &mut found.untouched,
+                _ => {
+                    let why = case.causes.join("; ");
+                    let line = format!("{}: {why}", case.name);
+                    found.causes.extend((!why.is_empty()).then_some(line));
+                    &mut found.untouched
+                }
             };
-            count.add(case.is_flagged);
+            count.add(!case.causes.is_empty());
         }
         found
     }
@@ -232,8 +244,9 @@ impl Found {
                 .map_or(String::new(), |share| format!(" ({:.0} %)", 100.0 * share));
             format!("  {flagged:>4} of {all:>4}{percent:>8}  {what}\n")
         };
+        let causes = self.causes.iter().map(|cause| format!("        {cause}\n"));
         format!(
-            "A load came {} while {target} was measured. Cases of launches that are flagged as disturbed:\n{}{}{}",
+            "A load came {} while {target} was measured. Cases of launches that are flagged as disturbed:\n{}{}{}{}",
             plural(times as u64, "time", "times"),
             row(
                 self.touched,
@@ -247,6 +260,7 @@ impl Found {
                 self.untouched,
                 "that it didn't run beside (at most 2 % should be)"
             ),
+            causes.collect::<String>(),
         )
     }
 }
@@ -347,7 +361,12 @@ mod tests {
     use super::*;
 
     fn case(ns: Range<u64>, is_flagged: bool) -> Case {
-        Case { ns, is_flagged }
+        let causes = is_flagged.then(|| "somebody else".to_owned());
+        Case {
+            name: "p10, block 1".into(),
+            ns,
+            causes: causes.into_iter().collect(),
+        }
     }
 
     #[test]
@@ -373,6 +392,7 @@ mod tests {
         assert_eq!(found.brushed, count(2, 1));
         assert_eq!(found.untouched, count(2, 1));
         assert!(!found.is_kept());
+        assert_eq!(found.causes, ["p10, block 1: somebody else"]);
         let text = found.in_words("a.cpu.f32", 1);
         assert!(
             text.contains("came 1 time while a.cpu.f32") && text.contains("2 of    4  (50 %)"),
@@ -387,6 +407,7 @@ mod tests {
             touched: count(20, 19),
             brushed: count(9, 0),
             untouched: count(50, 1),
+            causes: vec![],
         };
         assert!(found.is_kept());
         found.touched.flagged = 18;
