@@ -4,34 +4,29 @@
 //! anywhere, now kept to the engine's first cores. Each is as many as half of the engine's
 //! threads. What the records of the run then call disturbed is held against when they ran.
 
+mod load;
+
 use crate::job;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use base::exclusive;
 use base::repo::Repo;
-use harness::engine::start::launch;
 use harness::plan::Choice;
-use harness::telemetry::cpus_allowed;
 use harness::verify::question::threads;
+use load::{Load, cores};
 use proofs::calibrate::Options;
-use protocol::clock::now_ns;
 use runs::results::Results;
+use schema::launch_log::LaunchLog;
 use schema::record::Status;
 use schema::run::Run;
 use site::words::plural;
-use splitmix::SplitMix64;
 use stats::analysis::{Analysis, Cell};
+use stats::describe::mean;
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
 
 const SCENARIO: &str = "single_request";
 const BLOCKS: u32 = 15;
-/// How long the load runs and rests, on average and at least (s).
-const RUNS_S: f64 = 8.0;
-const RESTS_S: f64 = 16.0;
-const LEAST_S: f64 = 2.0;
 /// A load that ran beside a case for this share of its time must be seen. Less of it may hide in
 /// how coarsely the kernel counts the time of short cases.
 const TOUCHED_MIN: f64 = 0.8;
@@ -93,29 +88,13 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     })
 }
 
-/// The first so many of the cores that the engine may run on, once `taskset` has shown that it
-/// can keep a process to one.
-fn cores(wanted: usize) -> Result<Vec<usize>> {
-    let mut cores = cpus_allowed();
-    cores.truncate(wanted);
-    let Some(first) = cores.first() else {
-        bail!("which CPUs this process may run on isn't known, so no load can be kept to one");
-    };
-    let mut try_it = Command::new("taskset");
-    try_it.args(["-c", &first.to_string(), "true"]);
-    let status = try_it.status().context(
-        "taskset, of util-linux, can't be started; it keeps the load to the engine's cores",
-    )?;
-    if !status.success() {
-        bail!("taskset can't keep a process to CPU {first}: {status}");
-    }
-    Ok(cores)
-}
-
 /// A case of a launch: when its timed requests were in flight (ns), and why it is flagged, if it is.
 struct Case {
-    name: String,
+    case: String,
+    block: u32,
     ns: Range<u64>,
+    /// How long its requests took (ns), on average.
+    e2e_ns: f64,
     causes: Vec<String>,
 }
 
@@ -146,14 +125,26 @@ fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
     };
     let ends = run.launches.iter().flat_map(|log| {
         let launch = &log.launch;
-        log.case_ends.iter().map(move |end| (launch, end))
+        log.case_ends.iter().map(move |end| (log, launch, end))
     });
-    let cases = ends.map(|(launch, end)| Case {
-        name: format!("{}, block {}", end.case, launch.invocation + 1),
+    let cases = ends.map(|(log, launch, end)| Case {
+        case: end.case.clone(),
+        block: launch.invocation + 1,
+        e2e_ns: e2e_ns(log, &end.case),
         ns: end.start_ns..end.end_ns,
         causes: causes(&launch.target, &end.case, launch.invocation),
     });
     Ok(cases.collect())
+}
+
+fn e2e_ns(log: &LaunchLog, case: &str) -> f64 {
+    let requests = log.requests.iter();
+    let timed = requests.filter(|request| request.case == case && !request.warmup);
+    let each = timed.filter_map(|request| {
+        let last_ns = *request.token_ns.last()?;
+        Some(last_ns.saturating_sub(request.sent_ns) as f64)
+    });
+    mean(&each.collect::<Vec<_>>()).unwrap_or_default()
 }
 
 /// How often the load ran between the first request and the last: it begins before there are any.
@@ -196,11 +187,15 @@ struct Found {
     untouched: Count,
     /// Why each of these is flagged all the same.
     causes: Vec<String>,
+    /// How much longer requests of these took than of those that aren't flagged, case by case; a
+    /// geometric mean (percent).
+    longer_percent: Option<f64>,
 }
 
 impl Found {
     fn of(cases: &[Case], ran: &[Range<u64>]) -> Self {
         let mut found = Self::default();
+        let mut untouched: BTreeMap<&str, [Vec<f64>; 2]> = BTreeMap::new();
         for case in cases {
             let beside_ns = |of: Range<u64>| -> u64 {
                 let each = ran.iter().map(|load| {
@@ -216,13 +211,21 @@ impl Found {
                 _ if beside_ns(edges) > 0 => &mut found.brushed,
                 _ => {
                     let why = case.causes.join("; ");
-                    let line = format!("{}: {why}", case.name);
+                    let line = format!("{}, block {}: {why}", case.case, case.block);
                     found.causes.extend((!why.is_empty()).then_some(line));
+                    let of_case = untouched.entry(&case.case).or_default();
+                    of_case[usize::from(!why.is_empty())].push(case.e2e_ns.ln());
                     &mut found.untouched
                 }
             };
             count.add(!case.causes.is_empty());
         }
+        let longer = untouched.values().flat_map(|[usual, flagged]| {
+            let usual = mean(usual);
+            flagged.iter().filter_map(move |ln| Some(ln - usual?))
+        });
+        let longer = mean(&longer.collect::<Vec<_>>());
+        found.longer_percent = longer.map(|ln| 100.0 * ln.exp_m1());
         found
     }
 
@@ -245,8 +248,13 @@ impl Found {
             format!("  {flagged:>4} of {all:>4}{percent:>8}  {what}\n")
         };
         let causes = self.causes.iter().map(|cause| format!("        {cause}\n"));
+        let longer = self.longer_percent.map_or(String::new(), |percent| {
+            format!(
+                "  Requests of these took {percent:.0} % longer than of those that aren’t flagged\n"
+            )
+        });
         format!(
-            "A load came {} while {target} was measured. Cases of launches that are flagged as disturbed:\n{}{}{}{}",
+            "A load came {} while {target} was measured. Cases of launches that are flagged as disturbed:\n{}{}{}{}{longer}",
             plural(times as u64, "time", "times"),
             row(
                 self.touched,
@@ -265,97 +273,6 @@ impl Found {
     }
 }
 
-/// Processes that come and go until they are told to end.
-struct Load {
-    stop: Sender<()>,
-    thread: JoinHandle<Result<Vec<Range<u64>>>>,
-}
-
-impl Load {
-    fn begin(cores: Vec<usize>, seed: u64) -> Self {
-        let (stop, stopped) = channel();
-        let thread = std::thread::spawn(move || come_and_go(&cores, seed, &stopped));
-        Self { stop, thread }
-    }
-
-    /// When they ran (ns).
-    fn end(self) -> Result<Vec<Range<u64>>> {
-        // A thread that has ended takes no message, and needs none.
-        let _ = self.stop.send(());
-        self.thread.join().expect("the load's thread returns")
-    }
-}
-
-fn come_and_go(cores: &[usize], seed: u64, stopped: &Receiver<()>) -> Result<Vec<Range<u64>>> {
-    let mut random = SplitMix64(seed);
-    let mut ran = Vec::new();
-    let mut is_kept_to_cores = false;
-    let mut ends = |mean_s: f64| {
-        let until = Instant::now() + duration(&mut random, mean_s);
-        stopped.recv_timeout(until - Instant::now()) != Err(RecvTimeoutError::Timeout)
-    };
-    while !ends(RESTS_S) {
-        let start_ns = now_ns();
-        let busy = Busy::start(cores, is_kept_to_cores)?;
-        let is_over = ends(RUNS_S);
-        busy.end()?;
-        ran.push(start_ns..now_ns());
-        is_kept_to_cores = !is_kept_to_cores;
-        if is_over {
-            break;
-        }
-    }
-    Ok(ran)
-}
-
-/// Exponential, so that nothing periodic meets it in step.
-fn duration(random: &mut SplitMix64, mean_s: f64) -> Duration {
-    let uniform = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-    Duration::from_secs_f64((-(1.0 - uniform).ln() * mean_s).max(LEAST_S))
-}
-
-/// Processes that compute without end; they are killed when it is dropped.
-struct Busy(Vec<Child>);
-
-impl Busy {
-    /// As many as there are `cores`.
-    fn start(cores: &[usize], is_kept_to_cores: bool) -> Result<Self> {
-        let mut busy = Self(Vec::new());
-        for core in cores {
-            let mut argv = vec!["sh", "-c", "while :; do :; done"];
-            let core = core.to_string();
-            if is_kept_to_cores {
-                argv.splice(0..0, ["taskset", "-c", &core]);
-            }
-            let mut command = Command::new(argv[0]);
-            command.args(&argv[1..]).stdin(Stdio::null());
-            let child = launch(command).with_context(|| format!("{} can't be started", argv[0]))?;
-            busy.0.push(child);
-        }
-        Ok(busy)
-    }
-
-    /// Kill them. An error where one was no load any more.
-    fn end(mut self) -> Result<()> {
-        for child in &mut self.0 {
-            if let Some(status) = child.try_wait()? {
-                bail!("a process that should compute without end has ended: {status}");
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            // One that has died needs no more.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,8 +280,10 @@ mod tests {
     fn case(ns: Range<u64>, is_flagged: bool) -> Case {
         let causes = is_flagged.then(|| "somebody else".to_owned());
         Case {
-            name: "p10, block 1".into(),
+            case: "p10".into(),
+            block: 1,
             ns,
+            e2e_ns: if is_flagged { 1.2e9 } else { 1e9 },
             causes: causes.into_iter().collect(),
         }
     }
@@ -393,6 +312,8 @@ mod tests {
         assert_eq!(found.untouched, count(2, 1));
         assert!(!found.is_kept());
         assert_eq!(found.causes, ["p10, block 1: somebody else"]);
+        let longer = found.longer_percent.unwrap();
+        assert!((longer - 20.0).abs() < 1e-9, "{longer}");
         let text = found.in_words("a.cpu.f32", 1);
         assert!(
             text.contains("came 1 time while a.cpu.f32") && text.contains("2 of    4  (50 %)"),
@@ -408,6 +329,7 @@ mod tests {
             brushed: count(9, 0),
             untouched: count(50, 1),
             causes: vec![],
+            longer_percent: None,
         };
         assert!(found.is_kept());
         found.touched.flagged = 18;
@@ -416,35 +338,5 @@ mod tests {
         found.untouched.flagged = 2;
         assert!(!found.is_kept());
         assert!(found.has_both() && !Found::default().has_both());
-    }
-
-    #[test]
-    fn a_load_runs_until_it_is_told_to_end() {
-        let cores = cores(1).unwrap();
-        let load = Load::begin(cores.clone(), 1);
-        assert_eq!(load.end().unwrap(), [], "it rests first");
-        for is_kept_to_cores in [false, true] {
-            Busy::start(&cores, is_kept_to_cores)
-                .unwrap()
-                .end()
-                .unwrap();
-        }
-        let mut dead = Busy::start(&cores, false).unwrap();
-        dead.0[0].kill().unwrap();
-        dead.0[0].wait().unwrap();
-        let said = dead.end().unwrap_err().to_string();
-        assert!(said.contains("has ended"), "{said}");
-    }
-
-    #[test]
-    fn rests_differ_and_are_never_short() {
-        let mut random = SplitMix64(3);
-        let drawn: Vec<f64> = (0..2000)
-            .map(|_| duration(&mut random, RESTS_S).as_secs_f64())
-            .collect();
-        assert!(drawn.iter().all(|&s| s >= LEAST_S));
-        let mean = stats::describe::mean(&drawn).unwrap();
-        // A mean of 16 s, a little more because of what is at least 2 s.
-        assert!((15.0..18.0).contains(&mean), "{mean}");
     }
 }

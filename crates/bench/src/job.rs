@@ -10,10 +10,12 @@ mod judging;
 mod limits;
 mod opening;
 mod preflight;
+mod reopening;
 mod until;
 
 pub use opening::planned;
-pub(crate) use opening::{Purpose, begin, create, reopen};
+pub(crate) use opening::{begin, create};
+pub(crate) use reopening::{Purpose, reopen};
 
 use anyhow::{Context, Result};
 use asked::ModelAsked;

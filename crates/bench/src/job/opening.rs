@@ -8,14 +8,12 @@ use anyhow::{Context, Error, Result, bail};
 use base::files::write_json;
 use base::repo::Repo;
 use base::{exclusive, names};
-use harness::programs::Programs;
 use harness::prompts::Prompts;
-use harness::run::pending::pending;
 use harness::verify::goldens;
 use harness::verify::question::threads;
-use harness::{devices, micro, plan};
+use harness::{micro, plan};
 use provision::fetch;
-use provision::provenance::{binaries, provenance};
+use provision::provenance::provenance;
 use runs::results::Results;
 use runs::shard;
 use schema::budget::Budget;
@@ -25,8 +23,7 @@ use schema::origin::Origin;
 use schema::plan::{Plan, Until};
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
-use schema::run::{FORMAT, Run, RunHeader};
-use schema::run_files::RunFiles;
+use schema::run::{FORMAT, RunHeader};
 use site::words::plural;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -257,100 +254,6 @@ pub(crate) fn begin(
     })
 }
 
-/// Whether nothing of a run is left to measure, so that no program of now changes a time of it.
-fn is_measured(run: &Run) -> bool {
-    let plan = &run.header.plan;
-    let logs = [&run.launches[..], &run.twins[..]].concat();
-    let ours = |block| run.header.origin.shard.is_none_or(|shard| shard.has(block));
-    let mut left = pending(
-        plan,
-        &logs,
-        &run.verify,
-        run.budget.as_ref(),
-        &run.capacities,
-    );
-    left.retain(|pending| ours(pending.launch.invocation));
-    let adds_blocks = plan.until.is_some();
-    left.is_empty() && !adds_blocks && micro::expected_s(plan, &run.micro, ours) == 0.0
-}
-
-/// Programs that aren't those that a run was begun with can't go on with it.
-fn refuse_other_programs(header: &RunHeader, programs: &Programs) -> Result<()> {
-    let then = &header.provenance.binaries;
-    for (target, sha256) in binaries(&header.plan, programs)? {
-        if then.get(&target).is_some_and(|then| *then != sha256) {
-            let revision = header.provenance.git_revision.as_deref();
-            bail!(
-                "{target}: its program is not the one that run {} began with; go back to revision {} to resume it, or start a new run",
-                header.id,
-                revision.unwrap_or("(unknown)")
-            );
-        }
-    }
-    Ok(())
-}
-
-/// What an earlier run is opened for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To do what is left of it.
-    Finish,
-    /// To start its programs, whatever is left.
-    Start,
-}
-
-/// An earlier run, refused where it could not be gone on with honestly.
-pub(crate) fn reopen(
-    repo: &Repo,
-    registry: &Registry,
-    run_dir: &Path,
-    purpose: Purpose,
-) -> Result<Opened> {
-    let files = RunFiles::open(run_dir)?;
-    if files.is_packed() {
-        bail!(
-            "{} is published, and a published run never changes: start a new one",
-            run_dir.display()
-        );
-    }
-    let held = exclusive::run(run_dir)?;
-    let run = Run::read(&files)?;
-    let is_only_judged = purpose == Purpose::Finish && is_measured(&run);
-    let header = run.header;
-    shard::refuse_merged(&header)?;
-    devices::name_in_full(&header.argv);
-    watch::emit(Event::Title(title(&header.plan)));
-    let building = Building::of(repo, registry, &header.plan, None)?;
-    eprint!("{}", building.announcement());
-    watch::stage(Stage::Fetch);
-    fetch::ensure_for(repo, &header.plan.model, &header.plan.targets)?;
-    let programs = building.programs()?;
-    if !is_only_judged {
-        refuse_other_programs(&header, &programs)?;
-    }
-    let seed = header.plan.seed_of_prompts();
-    let prompts = Prompts::new(&repo.model_dir(&header.plan.model), seed)?;
-    if header
-        .provenance
-        .facts
-        .get("prompts_sha256")
-        .is_some_and(|then| *then != prompts.sha256())
-    {
-        bail!(
-            "run {} had other prompts: the tokenizer or the text changed; start a new run",
-            header.id
-        );
-    }
-    goldens::ensure_as_recorded(repo, registry, &programs, &header)?;
-    Ok(Opened {
-        run_dir: run_dir.to_owned(),
-        header,
-        programs,
-        prompts,
-        _held: held,
-    })
-}
-
 /// How much a plan is, in a line.
 pub(super) fn headline(plan: &Plan) -> String {
     let count = |n: usize, one, many| plural(n as u64, one, many);
@@ -406,7 +309,7 @@ fn recorded(args: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// A plan in a few words.
-fn title(plan: &Plan) -> String {
+pub(super) fn title(plan: &Plan) -> String {
     format!("{} · {}", plan.profile, plan.model)
 }
 

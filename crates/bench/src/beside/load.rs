@@ -1,0 +1,163 @@
+//! The load: processes that compute without end, which come and go.
+
+use anyhow::{Context, Result, bail};
+use harness::engine::start::launch;
+use harness::telemetry::cpus_allowed;
+use protocol::clock::now_ns;
+use splitmix::SplitMix64;
+use std::ops::Range;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long the load runs and rests, on average and at least (s).
+const RUNS_S: f64 = 8.0;
+const RESTS_S: f64 = 16.0;
+const LEAST_S: f64 = 2.0;
+
+/// The first so many of the cores that the engine may run on, once `taskset` has shown that it
+/// can keep a process to one.
+pub(super) fn cores(wanted: usize) -> Result<Vec<usize>> {
+    let mut cores = cpus_allowed();
+    cores.truncate(wanted);
+    let Some(first) = cores.first() else {
+        bail!("which CPUs this process may run on isn't known, so no load can be kept to one");
+    };
+    let mut try_it = Command::new("taskset");
+    try_it.args(["-c", &first.to_string(), "true"]);
+    let status = try_it.status().context(
+        "taskset, of util-linux, can't be started; it keeps the load to the engine's cores",
+    )?;
+    if !status.success() {
+        bail!("taskset can't keep a process to CPU {first}: {status}");
+    }
+    Ok(cores)
+}
+
+/// Processes that come and go until they are told to end.
+pub(super) struct Load {
+    stop: Sender<()>,
+    thread: JoinHandle<Result<Vec<Range<u64>>>>,
+}
+
+impl Load {
+    pub(super) fn begin(cores: Vec<usize>, seed: u64) -> Self {
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || come_and_go(&cores, seed, &stopped));
+        Self { stop, thread }
+    }
+
+    /// When they ran (ns).
+    pub(super) fn end(self) -> Result<Vec<Range<u64>>> {
+        // A thread that has ended takes no message, and needs none.
+        let _ = self.stop.send(());
+        self.thread.join().expect("the load's thread returns")
+    }
+}
+
+fn come_and_go(cores: &[usize], seed: u64, stopped: &Receiver<()>) -> Result<Vec<Range<u64>>> {
+    let mut random = SplitMix64(seed);
+    let mut ran = Vec::new();
+    let mut is_kept_to_cores = false;
+    let mut ends = |mean_s: f64| {
+        let until = Instant::now() + duration(&mut random, mean_s);
+        stopped.recv_timeout(until - Instant::now()) != Err(RecvTimeoutError::Timeout)
+    };
+    while !ends(RESTS_S) {
+        let start_ns = now_ns();
+        let busy = Busy::start(cores, is_kept_to_cores)?;
+        let is_over = ends(RUNS_S);
+        busy.end()?;
+        ran.push(start_ns..now_ns());
+        is_kept_to_cores = !is_kept_to_cores;
+        if is_over {
+            break;
+        }
+    }
+    Ok(ran)
+}
+
+/// Exponential, so that nothing periodic meets it in step.
+fn duration(random: &mut SplitMix64, mean_s: f64) -> Duration {
+    let uniform = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    Duration::from_secs_f64((-(1.0 - uniform).ln() * mean_s).max(LEAST_S))
+}
+
+/// Processes that compute without end; they are killed when it is dropped.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    /// As many as there are `cores`.
+    fn start(cores: &[usize], is_kept_to_cores: bool) -> Result<Self> {
+        let mut busy = Self(Vec::new());
+        for core in cores {
+            let mut argv = vec!["sh", "-c", "while :; do :; done"];
+            let core = core.to_string();
+            if is_kept_to_cores {
+                argv.splice(0..0, ["taskset", "-c", &core]);
+            }
+            let mut command = Command::new(argv[0]);
+            command.args(&argv[1..]).stdin(Stdio::null());
+            let child = launch(command).with_context(|| format!("{} can't be started", argv[0]))?;
+            busy.0.push(child);
+        }
+        Ok(busy)
+    }
+
+    /// Kill them. An error where one was no load any more.
+    fn end(mut self) -> Result<()> {
+        for child in &mut self.0 {
+            if let Some(status) = child.try_wait()? {
+                bail!("a process that should compute without end has ended: {status}");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // One that has died needs no more.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stats::describe::mean;
+
+    #[test]
+    fn a_load_runs_until_it_is_told_to_end() {
+        let cores = cores(1).unwrap();
+        let load = Load::begin(cores.clone(), 1);
+        assert_eq!(load.end().unwrap(), [], "it rests first");
+        for is_kept_to_cores in [false, true] {
+            Busy::start(&cores, is_kept_to_cores)
+                .unwrap()
+                .end()
+                .unwrap();
+        }
+        let mut dead = Busy::start(&cores, false).unwrap();
+        dead.0[0].kill().unwrap();
+        dead.0[0].wait().unwrap();
+        let said = dead.end().unwrap_err().to_string();
+        assert!(said.contains("has ended"), "{said}");
+    }
+
+    #[test]
+    fn rests_differ_and_are_never_short() {
+        let mut random = SplitMix64(3);
+        let drawn: Vec<f64> = (0..2000)
+            .map(|_| duration(&mut random, RESTS_S).as_secs_f64())
+            .collect();
+        assert!(drawn.iter().all(|&s| s >= LEAST_S));
+        let mean_s = mean(&drawn).unwrap();
+        // 16 s, a little more because of what is at least 2 s.
+        assert!((15.0..18.0).contains(&mean_s), "{mean_s}");
+    }
+}

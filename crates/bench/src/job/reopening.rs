@@ -1,0 +1,115 @@
+//! An earlier run, opened again to be finished, or to have its programs started.
+
+use super::Opened;
+use super::building::Building;
+use super::opening::title;
+use anyhow::{Result, bail};
+use base::exclusive;
+use base::repo::Repo;
+use harness::programs::Programs;
+use harness::prompts::Prompts;
+use harness::run::pending::pending;
+use harness::verify::goldens;
+use harness::{devices, micro};
+use provision::fetch;
+use provision::provenance::binaries;
+use runs::shard;
+use schema::registry::Registry;
+use schema::run::{Run, RunHeader};
+use schema::run_files::RunFiles;
+use std::path::Path;
+use watch::event::{Event, Stage};
+
+/// Whether nothing of a run is left to measure, so that no program of now changes a time of it.
+fn is_measured(run: &Run) -> bool {
+    let plan = &run.header.plan;
+    let logs = [&run.launches[..], &run.twins[..]].concat();
+    let ours = |block| run.header.origin.shard.is_none_or(|shard| shard.has(block));
+    let mut left = pending(
+        plan,
+        &logs,
+        &run.verify,
+        run.budget.as_ref(),
+        &run.capacities,
+    );
+    left.retain(|pending| ours(pending.launch.invocation));
+    let adds_blocks = plan.until.is_some();
+    left.is_empty() && !adds_blocks && micro::expected_s(plan, &run.micro, ours) == 0.0
+}
+
+/// Programs that aren't those that a run was begun with can't go on with it.
+fn refuse_other_programs(header: &RunHeader, programs: &Programs) -> Result<()> {
+    let then = &header.provenance.binaries;
+    for (target, sha256) in binaries(&header.plan, programs)? {
+        if then.get(&target).is_some_and(|then| *then != sha256) {
+            let revision = header.provenance.git_revision.as_deref();
+            bail!(
+                "{target}: its program is not the one that run {} began with; go back to revision {} to resume it, or start a new run",
+                header.id,
+                revision.unwrap_or("(unknown)")
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What an earlier run is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To do what is left of it.
+    Finish,
+    /// To start its programs, whatever is left.
+    Start,
+}
+
+/// An earlier run, refused where it could not be gone on with honestly.
+pub(crate) fn reopen(
+    repo: &Repo,
+    registry: &Registry,
+    run_dir: &Path,
+    purpose: Purpose,
+) -> Result<Opened> {
+    let files = RunFiles::open(run_dir)?;
+    if files.is_packed() {
+        bail!(
+            "{} is published, and a published run never changes: start a new one",
+            run_dir.display()
+        );
+    }
+    let held = exclusive::run(run_dir)?;
+    let run = Run::read(&files)?;
+    let is_only_judged = purpose == Purpose::Finish && is_measured(&run);
+    let header = run.header;
+    shard::refuse_merged(&header)?;
+    devices::name_in_full(&header.argv);
+    watch::emit(Event::Title(title(&header.plan)));
+    let building = Building::of(repo, registry, &header.plan, None)?;
+    eprint!("{}", building.announcement());
+    watch::stage(Stage::Fetch);
+    fetch::ensure_for(repo, &header.plan.model, &header.plan.targets)?;
+    let programs = building.programs()?;
+    if !is_only_judged {
+        refuse_other_programs(&header, &programs)?;
+    }
+    let seed = header.plan.seed_of_prompts();
+    let prompts = Prompts::new(&repo.model_dir(&header.plan.model), seed)?;
+    if header
+        .provenance
+        .facts
+        .get("prompts_sha256")
+        .is_some_and(|then| *then != prompts.sha256())
+    {
+        bail!(
+            "run {} had other prompts: the tokenizer or the text changed; start a new run",
+            header.id
+        );
+    }
+    goldens::ensure_as_recorded(repo, registry, &programs, &header)?;
+    Ok(Opened {
+        run_dir: run_dir.to_owned(),
+        header,
+        programs,
+        prompts,
+        _held: held,
+    })
+}
