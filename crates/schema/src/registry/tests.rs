@@ -207,7 +207,7 @@ fn every_program_of_an_engine_sees_its_variables_and_no_other_does() {
     let registry = with(
         r#"env = ["A_KEY"]
 on = { cuda = { kind = "cargo", package = "a-bench", bin = "a-cuda" } }
-direct = { weights = "w", build = { kind = "cargo", package = "a-bench", bin = "a-direct" } }"#,
+direct = [{ weights = "w", build = { kind = "cargo", package = "a-bench", bin = "a-direct" } }]"#,
     );
     let registry = registry.unwrap();
     let engine = &registry.engines[0];
