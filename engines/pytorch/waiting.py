@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import queue
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from clock import now_ns
@@ -24,27 +23,19 @@ COPIED_TOKENS_MAX = 16384
 GATHER_NS = 1_000_000
 
 
-def pass_of(first: Score) -> Callable[[Score], bool]:
-    """Whether one more of the shape of `first` has room in the pass that begins with it."""
-    begun, rows = {first.before()}, 1
-    fed = len(first.ask)
-    # Beside what the first row begins with; where that is longer than a pass, others that begin
-    # alike still join it.
-    room = max(PASS_TOKENS_MAX - len(first.before()), PASS_TOKENS_MAX // 8)
-
-    def has_room(score: Score) -> bool:
-        nonlocal fed, rows
-        before = score.before()
-        more = len(score.ask) if before in begun else len(score.ids)
-        copied = (rows + 1) * len(score.ids)
-        if not first.parallel or fed + more > room or copied > COPIED_TOKENS_MAX:
-            return False
-        begun.add(before)
-        fed += more
-        rows += 1
-        return True
-
-    return has_room
+def fits(scores: list[Score]) -> bool:
+    """Whether scores of one shape may share a forward pass."""
+    prompts = {score.before() for score in scores}
+    after_prompts = sum(len(score.ask) for score in scores)
+    fed = sum(len(prompt) for prompt in prompts) + after_prompts
+    # Where a prompt alone is longer than a pass, others that begin with it still join.
+    joins_prompt = len(prompts) == 1 and after_prompts <= PASS_TOKENS_MAX // 8
+    copied = sum(len(score.ids) for score in scores)
+    return (
+        scores[0].parallel
+        and (fed <= PASS_TOKENS_MAX or joins_prompt)
+        and copied <= COPIED_TOKENS_MAX
+    )
 
 
 class Queue:
@@ -120,19 +111,19 @@ class Queue:
 
     def _join(self, first: Generate | Score) -> list[Generate] | list[Score]:
         batch, rest = [first], deque()
-        has_room = self._rows() if isinstance(first, Generate) else pass_of(first)
         for item in self._waiting:
-            joins = type(item) is type(first) and item.shape() == first.shape()
-            if joins and has_room(item):
+            is_alike = type(item) is type(first) and item.shape() == first.shape()
+            if is_alike and self._has_room(batch, item):
                 batch.append(item)
             else:
                 rest.append(item)
         self._waiting = rest
         return batch
 
-    def _rows(self) -> Callable[[Generate], bool]:
-        left = iter(range(1, self._max_batch))
-        return lambda _: next(left, None) is not None
+    def _has_room(self, batch: list[Generate] | list[Score], item: Generate | Score) -> bool:
+        if isinstance(item, Generate):
+            return len(batch) < self._max_batch
+        return fits([*batch, item])
 
     def _drain(self) -> None:
         while not self._inbox.empty():

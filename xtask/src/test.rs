@@ -4,6 +4,7 @@
 mod readme;
 
 use anyhow::{Context, Result, bail};
+use base::files::is_on_path;
 use base::repo::Repo;
 use harness::engine::isa;
 use provision::build::environment_dir;
@@ -289,7 +290,7 @@ fn collect(top: &Path, dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Re
 /// overflow on a phone. In CI it must run; elsewhere only where the browser is.
 fn browser(repo: &Repo, pages: &Path) -> Result<()> {
     let dir = repo.root.join("site/tests/browser");
-    let found = ["chromium", "node", "npm"].map(|tool| (tool, which(tool)));
+    let found = ["chromium", "node", "npm"].map(|tool| (tool, is_on_path(tool)));
     let missing: Vec<&str> = found
         .iter()
         .filter(|(_, path)| !path)
@@ -308,9 +309,4 @@ fn browser(repo: &Repo, pages: &Path) -> Result<()> {
         .quiet()
         .run()?;
     Ok(cmd!(shell, "node check.mjs {pages}").quiet().run()?)
-}
-
-fn which(tool: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file()))
 }

@@ -39,6 +39,12 @@ pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
         .with_context(|| format!("{} can't be written", path.display()))
 }
 
+/// Whether `PATH` has a file of that name.
+pub fn is_on_path(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
+}
+
 /// An append-only JSON Lines file.
 pub struct Appender {
     file: File,

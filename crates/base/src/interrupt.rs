@@ -6,8 +6,8 @@
 //! `--stop-after`: a run ends between two pieces of work once its time is up, so that a
 //! machine lent for minutes at a time can finish it in several goes. A piece is what a
 //! resumed run does not do again: a target's verification, its pilot, a capacity, a
-//! launch (where targets take turns: those of a block), the check of a case's outputs, a trace. No piece is
-//! cut short, and the first is always done: every go gets further.
+//! launch (where targets take turns: those of a block), the check of a case's outputs, a
+//! trace. No piece is cut short, and the first is always done: every go gets further.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;

@@ -1,32 +1,28 @@
 //! `cargo xtask calibrate --load`: is a launch flagged that something else ran beside?
 //!
-//! A target is measured as in any run while processes that compute without end come and go: now
-//! anywhere, now kept to the engine's first cores. Each is as many as half of the engine's
-//! threads. What the records of the run then call disturbed is held against when they ran.
+//! A target is measured as in any run while processes that compute without end come and go: half
+//! as many as the engine has threads. One time they may run on any core, the next time they are
+//! kept to the first of the engine's cores. Afterwards the times when they ran are compared with
+//! the launches that the run's analysis calls disturbed.
 
 mod load;
 
 use crate::job;
-use anyhow::{Result, bail};
+use crate::trial::Trial;
+use anyhow::{Context, Result, bail};
 use base::exclusive;
 use base::repo::Repo;
-use harness::plan::Choice;
 use harness::verify::question::threads;
 use load::{Load, cores};
 use proofs::calibrate::Options;
-use runs::results::Results;
-use schema::launch_log::LaunchLog;
 use schema::record::Status;
 use schema::run::Run;
 use site::words::plural;
-use stats::analysis::{Analysis, Cell};
-use stats::describe::mean;
-use std::collections::BTreeMap;
+use stats::analysis::{Analysis, Cell, MetricId};
+use stats::describe::median;
 use std::ops::Range;
 use std::process::ExitCode;
 
-const SCENARIO: &str = "single_request";
-const BLOCKS: u32 = 15;
 /// A load that ran beside a case for this share of its time must be seen. Less of it may hide in
 /// how coarsely the kernel counts the time of short cases.
 const TOUCHED_MIN: f64 = 0.8;
@@ -36,6 +32,8 @@ const EDGE_NS: u64 = 1_000_000_000;
 /// Shares of the touched and of the others that are flagged: at least, and at most.
 const FLAGGED_MIN: f64 = 0.95;
 const FALSE_MAX: f64 = 0.02;
+/// How much longer than usual requests take at least that something slowed.
+const LONGER_MIN: f64 = 0.05;
 
 /// Measure and print. Exit status 3 where too few of those that were touched are flagged, or too
 /// many of the others.
@@ -46,23 +44,10 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
             "engines/engines.toml has no [[handicap]], whose `of` is the target that is measured"
         );
     };
-    // Such a run must not be taken for a result, so it isn't kept among them.
-    let records = repo.build_dir.join("calibrate");
-    let profile = repo.profile(&asked.profile)?;
-    let usual = profile.publishable.then(|| profile.invocations.max(BLOCKS));
-    let options = job::Options {
-        profile: Some(asked.profile.clone()),
-        choice: Choice {
-            engines: vec![handicap.of.clone()],
-            scenarios: vec![SCENARIO.to_owned()],
-            ..Choice::default()
-        },
-        invocations: asked.invocations.or(usual),
-        ..job::Options::default()
-    };
-    let planned = job::planned(repo, &registry, &Results::at(&records), &options)?;
+    let trial = Trial::of(repo, asked, &[&handicap.of])?;
+    let planned = trial.planned(repo, &registry)?;
     let _only_one = exclusive::machine()?;
-    let mut opened = job::create(repo, &registry, &records, &options, planned)?;
+    let mut opened = trial.create(repo, &registry, planned)?;
     let cores = cores(threads().div_ceil(2) as usize)?;
     let load = Load::begin(cores, splitmix::hash(&opened.run_dir.to_string_lossy()));
     let measured = job::measure_until(repo, &registry, &mut opened);
@@ -98,6 +83,12 @@ struct Case {
     causes: Vec<String>,
 }
 
+impl Case {
+    fn is_flagged(&self) -> bool {
+        !self.causes.is_empty()
+    }
+}
+
 /// All cases of a run's launches.
 fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
     // Only what is complete and right was judged.
@@ -114,37 +105,28 @@ fn cases(run: &Run, analysis: &Analysis) -> Result<Vec<Case>> {
             status.id()
         );
     }
-    let causes = |target: &str, case: &str, invocation: u32| {
-        let cells = analysis.cells.iter();
-        let cells = cells.filter(|cell| cell.target == target && cell.case == case);
-        let disturbances = cells.flat_map(|cell| &cell.disturbances);
-        disturbances
-            .filter(|disturbance| disturbance.invocation == invocation)
-            .flat_map(|disturbance| disturbance.causes.iter().map(ToString::to_string))
-            .collect()
-    };
     let ends = run.launches.iter().flat_map(|log| {
         let launch = &log.launch;
-        log.case_ends.iter().map(move |end| (log, launch, end))
+        log.case_ends.iter().map(move |end| (launch, end))
     });
-    let cases = ends.map(|(log, launch, end)| Case {
-        case: end.case.clone(),
-        block: launch.invocation + 1,
-        e2e_ns: e2e_ns(log, &end.case),
-        ns: end.start_ns..end.end_ns,
-        causes: causes(&launch.target, &end.case, launch.invocation),
+    let cases = ends.map(|(launch, end)| {
+        let mut cells = analysis.cells.iter();
+        let cell = cells.find(|cell| cell.target == launch.target && cell.case == end.case);
+        let e2e = cell.and_then(|cell| cell.metric(MetricId::E2eNs));
+        let e2e_ns = e2e.and_then(|e2e| e2e.by_invocation.get(launch.invocation as usize));
+        let disturbances = cell.map_or(&[][..], |cell| &cell.disturbances);
+        let disturbances = disturbances.iter();
+        let ours = disturbances.filter(|d| d.invocation == launch.invocation);
+        let causes = ours.flat_map(|disturbance| &disturbance.causes);
+        Ok(Case {
+            case: end.case.clone(),
+            block: launch.invocation + 1,
+            ns: end.start_ns..end.end_ns,
+            e2e_ns: *e2e_ns.context("a cell has no time of one of its launches")?,
+            causes: causes.map(ToString::to_string).collect(),
+        })
     });
-    Ok(cases.collect())
-}
-
-fn e2e_ns(log: &LaunchLog, case: &str) -> f64 {
-    let requests = log.requests.iter();
-    let timed = requests.filter(|request| request.case == case && !request.warmup);
-    let each = timed.filter_map(|request| {
-        let last_ns = *request.token_ns.last()?;
-        Some(last_ns.saturating_sub(request.sent_ns) as f64)
-    });
-    mean(&each.collect::<Vec<_>>()).unwrap_or_default()
+    cases.collect()
 }
 
 /// How often the load ran between the first request and the last: it begins before there are any.
@@ -185,17 +167,17 @@ struct Found {
     brushed: Count,
     /// Not at all.
     untouched: Count,
-    /// Why each of these is flagged all the same.
+    /// How many of these are flagged, and something else did slow them: their requests took
+    /// longer than those of any that isn't flagged, and [`LONGER_MIN`] longer than usual.
+    slowed: u64,
+    /// Why each of the untouched is flagged all the same.
     causes: Vec<String>,
-    /// How much longer requests of these took than of those that aren't flagged, case by case; a
-    /// geometric mean (percent).
-    longer_percent: Option<f64>,
 }
 
 impl Found {
     fn of(cases: &[Case], ran: &[Range<u64>]) -> Self {
         let mut found = Self::default();
-        let mut untouched: BTreeMap<&str, [Vec<f64>; 2]> = BTreeMap::new();
+        let mut untouched: Vec<&Case> = Vec::new();
         for case in cases {
             let beside_ns = |of: Range<u64>| -> u64 {
                 let each = ran.iter().map(|load| {
@@ -210,22 +192,30 @@ impl Found {
                 ns if ns >= TOUCHED_MIN * lasted_ns => &mut found.touched,
                 _ if beside_ns(edges) > 0 => &mut found.brushed,
                 _ => {
-                    let why = case.causes.join("; ");
-                    let line = format!("{}, block {}: {why}", case.case, case.block);
-                    found.causes.extend((!why.is_empty()).then_some(line));
-                    let of_case = untouched.entry(&case.case).or_default();
-                    of_case[usize::from(!why.is_empty())].push(case.e2e_ns.ln());
+                    untouched.push(case);
                     &mut found.untouched
                 }
             };
-            count.add(!case.causes.is_empty());
+            count.add(case.is_flagged());
         }
-        let longer = untouched.values().flat_map(|[usual, flagged]| {
-            let usual = mean(usual);
-            flagged.iter().filter_map(move |ln| Some(ln - usual?))
-        });
-        let longer = mean(&longer.collect::<Vec<_>>());
-        found.longer_percent = longer.map(|ln| 100.0 * ln.exp_m1());
+        for case in untouched.iter().filter(|case| case.is_flagged()) {
+            let alike = untouched.iter().filter(|other| other.case == case.case);
+            let usual = alike.filter(|other| !other.is_flagged());
+            let usual: Vec<f64> = usual.map(|other| other.e2e_ns).collect();
+            let longer = median(&usual).map(|usual| case.e2e_ns / usual - 1.0);
+            let is_slowed = longer.is_some_and(|longer| longer >= LONGER_MIN)
+                && usual.iter().all(|usual| case.e2e_ns > *usual);
+            found.slowed += u64::from(is_slowed);
+            let took = longer.map_or(String::new(), |longer| {
+                format!("; its requests took {:+.0} %", 100.0 * longer)
+            });
+            found.causes.push(format!(
+                "{}, block {}: {}{took}",
+                case.case,
+                case.block,
+                case.causes.join("; ")
+            ));
+        }
         found
     }
 
@@ -234,9 +224,13 @@ impl Found {
     }
 
     fn is_kept(&self) -> bool {
-        let (touched, untouched) = (self.touched.share(), self.untouched.share());
+        let wrongly = Count {
+            flagged: self.untouched.flagged - self.slowed,
+            ..self.untouched
+        };
+        let (touched, wrongly) = (self.touched.share(), wrongly.share());
         touched.is_some_and(|share| share >= FLAGGED_MIN)
-            && untouched.is_some_and(|share| share <= FALSE_MAX)
+            && wrongly.is_some_and(|share| share <= FALSE_MAX)
     }
 
     fn in_words(&self, target: &str, times: usize) -> String {
@@ -248,13 +242,16 @@ impl Found {
             format!("  {flagged:>4} of {all:>4}{percent:>8}  {what}\n")
         };
         let causes = self.causes.iter().map(|cause| format!("        {cause}\n"));
-        let longer = self.longer_percent.map_or(String::new(), |percent| {
-            format!(
-                "  Requests of these took {percent:.0} % longer than of those that aren’t flagged\n"
-            )
-        });
+        let slowed = match (self.untouched.flagged, self.slowed) {
+            (0, _) => String::new(),
+            (flagged, slowed) => format!(
+                "  Of these {flagged}, {slowed} are right: something else slowed them, for their requests \
+                 took longer than those of any launch that isn’t flagged\n"
+            ),
+        };
         format!(
-            "A load came {} while {target} was measured. Cases of launches that are flagged as disturbed:\n{}{}{}{}{longer}",
+            "A load came {} while {target} was measured. Cases of launches that are flagged as \
+             disturbed:\n{}{}{}{slowed}{}",
             plural(times as u64, "time", "times"),
             row(
                 self.touched,
@@ -266,7 +263,7 @@ impl Found {
             ),
             row(
                 self.untouched,
-                "that it didn't run beside (at most 2 % should be)"
+                "that it didn't run beside (at most 2 % should be but for those below)"
             ),
             causes.collect::<String>(),
         )
@@ -310,10 +307,15 @@ mod tests {
         assert_eq!(found.touched, count(4, 2));
         assert_eq!(found.brushed, count(2, 1));
         assert_eq!(found.untouched, count(2, 1));
-        assert!(!found.is_kept());
-        assert_eq!(found.causes, ["p10, block 1: somebody else"]);
-        let longer = found.longer_percent.unwrap();
-        assert!((longer - 20.0).abs() < 1e-9, "{longer}");
+        assert!(
+            !found.is_kept(),
+            "half of those that it ran beside are seen"
+        );
+        assert_eq!(
+            found.causes,
+            ["p10, block 1: somebody else; its requests took +20 %"]
+        );
+        assert_eq!(found.slowed, 1);
         let text = found.in_words("a.cpu.f32", 1);
         assert!(
             text.contains("came 1 time while a.cpu.f32") && text.contains("2 of    4  (50 %)"),
@@ -328,8 +330,8 @@ mod tests {
             touched: count(20, 19),
             brushed: count(9, 0),
             untouched: count(50, 1),
+            slowed: 0,
             causes: vec![],
-            longer_percent: None,
         };
         assert!(found.is_kept());
         found.touched.flagged = 18;
@@ -337,6 +339,8 @@ mod tests {
         found.touched.flagged = 19;
         found.untouched.flagged = 2;
         assert!(!found.is_kept());
+        found.slowed = 1;
+        assert!(found.is_kept(), "one of the two is no false alarm");
         assert!(found.has_both() && !Found::default().has_both());
     }
 }

@@ -6,13 +6,11 @@
 //! the verdicts make of a target and itself is the other half of the trial.
 
 use crate::job;
+use crate::trial::{SCENARIO, Trial};
 use anyhow::{Result, bail};
 use base::exclusive;
 use base::repo::Repo;
-use harness::plan::Choice;
 use proofs::calibrate::Options;
-use runs::results::Results;
-use schema::plan::Until;
 use schema::registry::{Handicap, Registry};
 use schema::run::Run;
 use site::fmt;
@@ -24,12 +22,6 @@ use std::time::Instant;
 
 /// Where each pass is slower and nothing queues, all of these are longer by that share.
 const METRICS: [MetricId; 3] = [MetricId::TtftNs, MetricId::ItlNs, MetricId::E2eNs];
-const SCENARIO: &str = "single_request";
-/// Blocks, unless somebody says how many: on the machine of the published CPU runs 15 found
-/// 10 % in every case and metric, 5 in most.
-const BLOCKS: u32 = 15;
-/// With `--until`, no more blocks than this.
-const BLOCKS_MAX: u32 = 100;
 /// What t comes to with many blocks.
 const Z95: f64 = 1.96;
 /// The normal distribution's quantile of 80 %.
@@ -41,30 +33,15 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let began = Instant::now();
     let registry = repo.registry()?;
     let handicap = slower_by(&registry, asked.percent)?;
-    // Such a run must not be taken for a result, so it isn't kept among them.
-    let records = repo.build_dir.join("calibrate");
-    let profile = repo.profile(&asked.profile)?;
-    let usual = profile.publishable.then(|| profile.invocations.max(BLOCKS));
-    let options = job::Options {
-        profile: Some(asked.profile.clone()),
-        choice: Choice {
-            engines: vec![handicap.of.clone(), handicap.target.clone()],
-            scenarios: vec![SCENARIO.to_owned()],
-            ..Choice::default()
-        },
-        invocations: asked.invocations.or(usual),
-        until: asked.until.map(|percent| Until {
-            percent,
-            blocks_max: BLOCKS_MAX,
-        }),
-        ..job::Options::default()
-    };
-    let planned = job::planned(repo, &registry, &Results::at(&records), &options)?;
+    let trial = Trial::of(repo, asked, &[&handicap.of, &handicap.target])?;
     // A difference that doesn't matter is never called one, so half of the one that is there
     // must matter.
-    let planned = planned.with_matters_at_most(f64::from(handicap.percent) / 2.0);
+    let matters = f64::from(handicap.percent) / 2.0;
+    let planned = trial
+        .planned(repo, &registry)?
+        .with_matters_at_most(matters);
     let _only_one = exclusive::machine()?;
-    let mut opened = job::create(repo, &registry, &records, &options, planned)?;
+    let mut opened = trial.create(repo, &registry, planned)?;
     let run = job::measure_until(repo, &registry, &mut opened)?;
     let analysis = stats::analyse(&run, &repo.scenarios()?, "");
     let findings = findings(&run, &analysis, handicap);

@@ -14,7 +14,7 @@ mod reopening;
 mod until;
 
 pub use opening::planned;
-pub(crate) use opening::{begin, create};
+pub(crate) use opening::{Planned, begin, create};
 pub(crate) use reopening::{Purpose, reopen};
 
 use anyhow::{Context, Result};
@@ -24,13 +24,12 @@ use base::{exclusive, interrupt};
 use harness::plan::Choice;
 use harness::programs::Programs;
 use harness::prompts::Prompts;
-use harness::run::pending::pending;
+use harness::run::pending;
 use harness::run::trace::Tracing;
 use harness::run::{capacity, pilot};
 use harness::verify::of_run::verify_targets;
 use harness::{micro, run, twins};
 use judging::check_outputs;
-use opening::Planned;
 use proofs::calibrate;
 use provision::build;
 use runs::results::Results;
@@ -290,9 +289,8 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
         run_dir,
     )?;
     let logs = [&run.launches[..], &run.twins[..]].concat();
-    let mut left = pending(plan, &logs, &run.verify, budget, &run.capacities);
-    let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
-    left.retain(|pending| ours(pending.launch.invocation));
+    let left = pending::of_run(run, &logs);
+    let ours = |block| header.origin.has(block);
     let twins = budget.map_or(&[][..], |budget| &budget.twins);
     let all = twins::launches(plan, twins);
     let planned: Vec<_> = all.into_iter().filter(|l| ours(l.invocation)).collect();

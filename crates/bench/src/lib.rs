@@ -11,3 +11,4 @@ pub mod job;
 pub mod list;
 pub mod reproduce;
 pub mod trace;
+mod trial;

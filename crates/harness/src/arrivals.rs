@@ -51,7 +51,7 @@ pub fn unit_gaps(load: LoadShape, seed: u64, name: &str, counts: Counts) -> Vec<
 }
 
 /// An exponential variate of mean 1, by inversion.
-pub(crate) fn exponential(random: &mut SplitMix64) -> f64 {
+pub fn exponential(random: &mut SplitMix64) -> f64 {
     let uniform = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64; // [0, 1)
     -(1.0 - uniform).ln()
 }

@@ -7,7 +7,7 @@
 
 use anyhow::{Context, Result, bail};
 use base::exclusive;
-use base::files::write_whole;
+use base::files::{is_on_path, write_json};
 use base::names::{self, Kind};
 use base::repo::Repo;
 use harness::engine::Program;
@@ -129,7 +129,6 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         bail!("no engine of those has a `direct` program in engines/engines.toml");
     }
     let wanted = named.len() * questions.len();
-    let measured = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let (revision, _) = provenance::git(&repo.root);
     let mut rows = Vec::new();
     for (engine, direct) in named {
@@ -138,11 +137,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         };
         for question in &questions {
             let ask = ask(&pair.target, &model_dir, question, options.iterations);
-            let row = AdapterCost {
-                measured: measured.clone(),
-                revision: revision.clone(),
-                ..row(&pair, question, &ask, options.pairs)?
-            };
+            let row = row(&pair, question, &ask, options.pairs, revision.clone())?;
             if !options.json {
                 println!("{}", line(&row));
             }
@@ -157,9 +152,8 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         model,
         rows,
     };
-    let text = serde_json::to_string_pretty(&costs)? + "\n";
     if options.json {
-        print!("{text}");
+        println!("{}", serde_json::to_string_pretty(&costs)?);
     }
     if options.write {
         if costs.rows.len() < wanted {
@@ -170,8 +164,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         if let Some(before) = before {
             costs.keep(before);
         }
-        let text = serde_json::to_string_pretty(&costs)? + "\n";
-        write_whole(&repo.adapters_path(), &text)?;
+        write_json(&repo.adapters_path(), &costs)?;
     }
     Ok(if is_dear {
         watch::error(format!(
@@ -220,11 +213,6 @@ fn pair<'a>(
     })
 }
 
-fn is_on_path(tool: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(tool).is_file())
-}
-
 /// The request both answer.
 fn ask(target: &Target, model_dir: &Path, question: &Question, iterations: u32) -> Value {
     json!({
@@ -243,7 +231,13 @@ fn ask(target: &Target, model_dir: &Path, question: &Question, iterations: u32) 
 }
 
 /// Time pairs.
-fn row(pair: &Pair, question: &Question, ask: &Value, pairs: u32) -> Result<AdapterCost> {
+fn row(
+    pair: &Pair,
+    question: &Question,
+    ask: &Value,
+    pairs: u32,
+    revision: Option<String>,
+) -> Result<AdapterCost> {
     let engine = &pair.target.engine;
     let mut ratios = Vec::new();
     let mut rates = (Vec::new(), Vec::new());
@@ -283,8 +277,8 @@ fn row(pair: &Pair, question: &Question, ask: &Value, pairs: u32) -> Result<Adap
     };
     let median = |values: &[f64]| scale * stats::describe::median(values).unwrap_or_default();
     Ok(AdapterCost {
-        measured: String::new(),
-        revision: None,
+        measured: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+        revision,
         engine: engine.clone(),
         version,
         target: pair.target.id.clone(),

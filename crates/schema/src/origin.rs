@@ -26,6 +26,11 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Whether a block (from 0) is measured by this run.
+    pub fn has(&self, block: u32) -> bool {
+        self.shard.is_none_or(|shard| shard.has(block))
+    }
+
     /// Whether there is nothing to say.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()

@@ -3,11 +3,10 @@
 //!
 //! Of each kind of work an invocation's value is the median of its readings, of an even number the
 //! lower of the two in the middle: what slowed one of two readings down was not there all the time.
-//! Usual is the median
-//! over all of a run's invocations; their spread around it (1.4826 times the median absolute deviation,
-//! which for a normal distribution is its standard deviation) says how far chance and the
-//! machine's common states go. A kind of work is out of its band where it took longer than usual by both
-//! [`SLOWER_MIN`] and [`SPREADS`] of these. Faster is no disturbance.
+//! Usual is the median over all of a run's invocations; their spread around it (1.4826 times the
+//! median absolute deviation, which for a normal distribution is its standard deviation) says how
+//! far chance and the machine's common states go. A kind of work is out of its band where it took
+//! longer than usual by both [`SLOWER_MIN`] and [`SPREADS`] of these. Faster is no disturbance.
 
 use crate::describe::describe;
 use crate::evidence::Attempt;

@@ -33,9 +33,10 @@ pub fn table(costs: &AdapterCosts) -> Table {
     Table {
         about: format!(
             "Each engine was timed through its adapter and driven directly, by a program that \
-             does what the engine’s own benchmark does: {} of processes on one file, one after the other \
-             by turns, on {machine} with {}. A ratio below 1 is what the adapter costs. Where a row names the engine’s own \
-             benchmark, that drove it, as it was found on the machine.",
+             does what the engine’s own benchmark does: {} of processes on one file, one after \
+             the other by turns, on {machine} with {}. A ratio below 1 is what the adapter costs. \
+             Where a row names a benchmark of the engine itself, the installed program of that \
+             name was run in place of ours.",
             plural(pairs.unwrap_or(0), "pair", "pairs"),
             costs.model,
         ),

@@ -1,6 +1,7 @@
 //! The load: processes that compute without end, which come and go.
 
 use anyhow::{Context, Result, bail};
+use harness::arrivals::exponential;
 use harness::engine::start::launch;
 use harness::telemetry::cpus_allowed;
 use protocol::clock::now_ns;
@@ -80,8 +81,7 @@ fn come_and_go(cores: &[usize], seed: u64, stopped: &Receiver<()>) -> Result<Vec
 
 /// Exponential, so that nothing periodic meets it in step.
 fn duration(random: &mut SplitMix64, mean_s: f64) -> Duration {
-    let uniform = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-    Duration::from_secs_f64((-(1.0 - uniform).ln() * mean_s).max(LEAST_S))
+    Duration::from_secs_f64((exponential(random) * mean_s).max(LEAST_S))
 }
 
 /// Processes that compute without end; they are killed when it is dropped.

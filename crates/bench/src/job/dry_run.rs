@@ -8,7 +8,7 @@ use super::opening::{Planned, headline};
 use super::{Asked, Options, forecast, preflight};
 use anyhow::{Context, Result};
 use base::repo::Repo;
-use harness::run::pending::pending;
+use harness::run::pending;
 use harness::{devices, micro};
 use provision::fetch;
 use runs::shard;
@@ -78,7 +78,7 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
     let (header, plan) = (&run.header, &run.header.plan);
     shard::refuse_merged(header)?;
     devices::name_in_full(&header.argv);
-    let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
+    let ours = |block| header.origin.has(block);
     let launches = plan.launches.iter().filter(|l| ours(l.invocation));
     let launches: Vec<&Launch> = launches.collect();
     let mut text = format!(
@@ -92,11 +92,9 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
     text += &match run.verify.is_empty() {
         true => to_measure(plan, &launches),
         false => {
-            let logs = [run.launches, run.twins].concat();
-            let budget = run.budget.as_ref();
-            let mut left = pending(plan, &logs, &run.verify, budget, &run.capacities);
-            left.retain(|pending| ours(pending.launch.invocation));
-            format!("Launches left to be measured: {}\n", left.len())
+            let logs = [&run.launches[..], &run.twins[..]].concat();
+            let left = pending::of_run(&run, &logs).len();
+            format!("Launches left to be measured: {left}\n")
         }
     };
     text += &suites(plan, &run.micro, ours);

@@ -8,7 +8,7 @@ use base::exclusive;
 use base::repo::Repo;
 use harness::programs::Programs;
 use harness::prompts::Prompts;
-use harness::run::pending::pending;
+use harness::run::pending;
 use harness::verify::goldens;
 use harness::{devices, micro};
 use provision::fetch;
@@ -24,17 +24,11 @@ use watch::event::{Event, Stage};
 fn is_measured(run: &Run) -> bool {
     let plan = &run.header.plan;
     let logs = [&run.launches[..], &run.twins[..]].concat();
-    let ours = |block| run.header.origin.shard.is_none_or(|shard| shard.has(block));
-    let mut left = pending(
-        plan,
-        &logs,
-        &run.verify,
-        run.budget.as_ref(),
-        &run.capacities,
-    );
-    left.retain(|pending| ours(pending.launch.invocation));
+    let ours = |block| run.header.origin.has(block);
     let adds_blocks = plan.until.is_some();
-    left.is_empty() && !adds_blocks && micro::expected_s(plan, &run.micro, ours) == 0.0
+    pending::of_run(run, &logs).is_empty()
+        && !adds_blocks
+        && micro::expected_s(plan, &run.micro, ours) == 0.0
 }
 
 /// Programs that aren't those that a run was begun with can't go on with it.

@@ -68,7 +68,7 @@ pub fn of_run(
     programs: &MicroPrograms,
     logs: &[MicroLog],
 ) -> Result<Vec<MicroLog>> {
-    let ours = |block| header.origin.shard.is_none_or(|shard| shard.has(block));
+    let ours = |block| header.origin.has(block);
     let model_dir = repo.model_dir(&header.plan.model);
     run(&header.plan, run_dir, &model_dir, programs, logs, ours)
 }

@@ -9,6 +9,7 @@ use schema::key::original;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Launch, Plan};
 use schema::record::{Status, VerifyRecord};
+use schema::run::Run;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A launch to be made.
@@ -18,6 +19,15 @@ pub struct Pending {
     pub launch: Launch,
     /// 0, or one more than the last attempt that could be read.
     pub attempt: u32,
+}
+
+/// The launches of a run that this machine has still to make. `logs`: see [`pending`].
+pub fn of_run(run: &Run, logs: &[LaunchLog]) -> Vec<Pending> {
+    let header = &run.header;
+    let budget = run.budget.as_ref();
+    let mut left = pending(&header.plan, logs, &run.verify, budget, &run.capacities);
+    left.retain(|pending| header.origin.has(pending.launch.invocation));
+    left
 }
 
 /// The launches still to be made, in the plan's order, those of the budget's twins

@@ -75,7 +75,6 @@ pub struct Asker {
     questions: Vec<Rc<Question>>,
     /// By number: what has been answered.
     gaps: Vec<Option<Gap>>,
-    answered: usize,
     /// How many questions have been sent, from the first on.
     sent: usize,
     /// By the id of the request: the number of the question.
@@ -122,7 +121,6 @@ impl Asker {
             numbers: BTreeMap::new(),
             questions: Vec::new(),
             gaps: Vec::new(),
-            answered: 0,
             sent: 0,
             in_flight: BTreeMap::new(),
             tokens_in_flight: 0,
@@ -137,7 +135,7 @@ impl Asker {
 
     /// How many of them have been answered.
     pub fn answered(&self) -> usize {
-        self.answered
+        self.sent - self.in_flight.len()
     }
 
     /// Put an output to the reference, which is asked in the order of these calls and
@@ -246,7 +244,6 @@ impl Asker {
         let question = &self.questions[number];
         self.tokens_in_flight -= question.tokens();
         self.gaps[number] = Some(gap_of(&question.output, &scored));
-        self.answered += 1;
         Ok(())
     }
 
