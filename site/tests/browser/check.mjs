@@ -53,7 +53,8 @@ async function validate(path) {
 
 const browser = await launch();
 let failed = 0;
-for (const path of pages) {
+
+async function check(path) {
   const problems = await read(browser, path, (other) => ids.get(other));
   problems.push(...(await validate(path)));
   const kilobytes = statSync(path).size / 1000;
@@ -64,5 +65,12 @@ for (const path of pages) {
   const name = relative(resolve(dir), path);
   console.log(problems.length ? `FAIL ${name}: ${problems.slice(0, 8).join("; ")}` : `ok   ${name}`);
 }
+
+// Each page is rendered by a process of its own, so two keep two processors busy.
+const left = pages.values();
+const worker = async () => {
+  for (const path of left) await check(path);
+};
+await Promise.all([worker(), worker()]);
 await browser.close();
 process.exit(failed ? 1 : 0);
