@@ -62,11 +62,14 @@ pub fn perplexity(model: &Reference, windows: &[Vec<u32>]) -> f64 {
 /// Greedy continuation of `prompt` up to the end of text, which isn't part of it, or `count` tokens.
 /// The second value: whether it ended.
 pub fn greedy_to_end(model: &Reference, prompt: &[u32], count: usize) -> (Vec<u32>, bool) {
-    let output = greedy(model, prompt, count);
-    match output.iter().position(|id| *id == EOS_ID) {
-        Some(end) => (output[..end].to_vec(), true),
-        None => (output, false),
+    let mut output = Vec::new();
+    for id in continuation(model, prompt).take(count) {
+        if id == EOS_ID {
+            return (output, true);
+        }
+        output.push(id);
     }
+    (output, false)
 }
 
 /// The id with the largest logit, the first of them where there are several.
@@ -82,14 +85,18 @@ pub fn argmax(logits: &[f32]) -> u32 {
 
 /// `count` tokens of greedy continuation after `prompt`.
 pub fn greedy(model: &Reference, prompt: &[u32], count: usize) -> Vec<u32> {
+    continuation(model, prompt).take(count).collect()
+}
+
+/// The greedy continuation of `prompt`, token by token.
+fn continuation<'a>(model: &'a Reference, prompt: &[u32]) -> impl Iterator<Item = u32> + use<'a> {
     let mut cache = Cache::default();
-    let positions: Vec<usize> = (0..prompt.len()).collect();
-    let mut logits = model.forward(prompt, &positions, &mut cache, 1);
-    let mut output = Vec::new();
-    for step in 0..count {
-        let id = argmax(&logits);
-        output.push(id);
-        logits = model.forward(&[id], &[prompt.len() + step], &mut cache, 1);
-    }
-    output
+    let mut ids = prompt.to_vec();
+    let mut position = 0;
+    std::iter::from_fn(move || {
+        let positions: Vec<usize> = (position..position + ids.len()).collect();
+        position += ids.len();
+        ids = vec![argmax(&model.forward(&ids, &positions, &mut cache, 1))];
+        Some(ids[0])
+    })
 }

@@ -166,6 +166,15 @@ pub struct Limit {
     pub reason: String,
 }
 
+impl Limit {
+    /// Whether all that it lets pass `other` lets pass too.
+    pub fn is_within(&self, other: &Limit) -> bool {
+        self.kl_nats_max <= other.kl_nats_max
+            && self.tie_width_nats <= other.tie_width_nats
+            && self.batch_tie_nats <= other.batch_tie_nats
+    }
+}
+
 impl ParityLimits {
     /// Load and validate.
     pub fn load(path: &Path) -> Result<Self, DataError> {

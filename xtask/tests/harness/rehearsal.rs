@@ -88,7 +88,7 @@ impl Machine {
             ("BENCH_MODELS_DIR", self.models.to_str().expect("UTF-8")),
             ("NVML_LACKS", lacks),
             ("CUDA_LACKS", lacks),
-            ("FAKE_DECODE_US", "20"),
+            ("FAKE_DECODE_US", "200"),
             ("FAKE_PREFILL_TOKEN_US", "1"),
         ];
         let output = self.checkout.xtask(arguments, &environment);

@@ -225,6 +225,36 @@ mod tests {
     }
 
     #[test]
+    fn what_fails_under_limits_fails_under_tighter_ones() {
+        let golden = golden(&[0.1, 0.4, 1.0, 2.0]);
+        let wide = limit();
+        // Wrong at one position or another, or everywhere a little beside the reference.
+        for wrong in 0..4 {
+            for beside in [0.0, 1e-3, 0.1, 0.5] {
+                let mut argmax = [7; 4];
+                argmax[wrong] = 8;
+                let mut logprobs = golden.top_logprobs.clone();
+                logprobs.iter_mut().for_each(|two| two[0] -= beside);
+                let scored = scored(&argmax, logprobs);
+                let fails =
+                    |limit: &Limit| !judge_scores(&golden, &scored, limit).failure.is_empty();
+                for (kl, tie) in [(1.0, 0.5), (0.1, 1.0), (0.0, 0.0)] {
+                    let tight = Limit {
+                        kl_nats_max: kl * wide.kl_nats_max,
+                        tie_width_nats: tie * wide.tie_width_nats,
+                        ..wide.clone()
+                    };
+                    assert!(tight.is_within(&wide));
+                    assert!(
+                        !fails(&wide) || fails(&tight),
+                        "{wrong}, {beside}, {kl}, {tie}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_tie_may_go_either_way_and_a_decisive_position_may_not() {
         let golden = golden(&[0.2, 1.0]);
         let same = golden.top_logprobs.clone();
