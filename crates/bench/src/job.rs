@@ -179,7 +179,7 @@ fn to_the_end(
     let (run_dir, shard) = (opened.run_dir.clone(), opened.header.origin.shard);
     let mut run = measure_until(repo, registry, opened)?;
     // One part of a plan traces for all.
-    if options.site && shard.is_none_or(|shard| shard.has(0)) {
+    if options.site && opened.header.origin.has(0) {
         // Last, and in launches of its own: tracing slows down what it looks at.
         watch::stage(Stage::Trace);
         let tracing = Tracing {

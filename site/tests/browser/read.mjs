@@ -61,8 +61,8 @@ function overflow() {
 
 export { inspect };
 
-// Runs in the page. Contrast is looked at where text first has its colours and size: looking at
-// every row of every table takes nine tenths of the time and sees the same.
+// Runs in the page. Contrast is looked at where text first has its colours and size: to look at
+// every row of every table, whose colours are the same, took most of the time.
 async function complaints(everything) {
   const looks = (element) => {
     const own = getComputedStyle(element);

@@ -23,6 +23,22 @@ fn with_model(id: &str) -> PathBuf {
     repo.models_dir
 }
 
+/// A library from a C file of this package.
+pub fn library(dir: &Path, source: &str) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let to = dir
+        .join(from.file_name().expect("it is a file"))
+        .with_extension("so");
+    let status = Command::new("cc")
+        .args(["-O1", "-shared", "-fPIC", "-o"])
+        .args([&to, &from])
+        .args(["-ldl", "-lpthread"])
+        .status()
+        .expect("there is a C compiler: Rust links with it");
+    assert!(status.success(), "{source}");
+    to
+}
+
 /// The fake micro program's binary, built once for all tests.
 pub fn fake_micro() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();

@@ -24,7 +24,6 @@ mod own_model;
 mod own_prompts;
 mod printing;
 mod programs;
-mod rehearsal;
 mod rented;
 mod reproduce;
 mod resume;

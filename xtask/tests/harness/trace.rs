@@ -1,7 +1,7 @@
 //! Tracing from end to end without a GPU: the real tracer inside the fake engine, with a
 //! scripted CUPTI and a preloaded stand-in for the driver.
 
-use crate::checkout::{Checkout, text};
+use crate::checkout::{Checkout, library, text};
 use harness::engine::Program;
 use harness::machine::Gpu;
 use harness::programs::Programs;
@@ -11,24 +11,6 @@ use schema::kernels::{KernelTrace, TracedLaunch};
 use schema::registry::Target;
 use schema::run_files::RunFiles;
 use stats::kernels::name::Class;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// A library from a C file of this package.
-pub fn library(dir: &Path, source: &str) -> PathBuf {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
-    let to = dir
-        .join(from.file_name().expect("it is a file"))
-        .with_extension("so");
-    let status = Command::new("cc")
-        .args(["-O1", "-shared", "-fPIC", "-o"])
-        .args([&to, &from])
-        .args(["-ldl", "-lpthread"])
-        .status()
-        .expect("there is a C compiler: Rust links with it");
-    assert!(status.success(), "{source}");
-    to
-}
 
 #[test]
 fn a_launch_is_traced_and_says_what_ran_for_each_token() {

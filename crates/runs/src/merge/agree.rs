@@ -11,7 +11,7 @@ use super::Part;
 use crate::shard::plan_sha256;
 use anyhow::{Result, bail, ensure};
 use harness::environment::{self, Difference, Kind};
-use harness::run::pending::pending;
+use harness::run::pending;
 use schema::run::RunHeader;
 use schema::run_files::HEADER;
 
@@ -149,12 +149,8 @@ fn blocks(parts: &[Part]) -> Result<()> {
 /// That a part has launches left to make.
 fn unfinished(part: &Part) -> Option<String> {
     let run = &part.run;
-    let (plan, budget) = (&run.header.plan, run.budget.as_ref());
     let logs = [run.launches.as_slice(), &run.twins].concat();
-    let left = pending(plan, &logs, &run.verify, budget, &run.capacities)
-        .into_iter()
-        .filter(|pending| part.blocks.contains(&pending.launch.invocation))
-        .count();
+    let left = pending::of_run(run, &logs).len();
     (left > 0).then(|| {
         format!(
             "{0} is not complete: {left} launches are left, and their cells have no numbers; `cargo xtask bench --resume {0}` there, then merge again",
