@@ -240,7 +240,8 @@ struct BenchArgs {
     /// and more blocks find smaller differences.
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     invocations: Option<u32>,
-    /// Measure further blocks until no leading interval is wider than ± this many percent.
+    /// Measure further blocks until every target's ratio to the baseline and to the best is known
+    /// to ± this many percent (of a target alone, its own value).
     #[arg(long, value_name = "PERCENT", value_parser = Until::parse_percent, conflicts_with_all = ["resume", "shard"])]
     until: Option<f64>,
     /// The number of blocks after which --until gives up.

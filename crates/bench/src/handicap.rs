@@ -35,8 +35,9 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let handicap = slower_by(&registry, asked.percent)?;
     let trial = Trial::of(repo, asked, &[&handicap.of, &handicap.target])?;
     // A difference that doesn't matter is never called one, so half of the one that is there
-    // must matter.
-    let matters = f64::from(handicap.percent) / 2.0;
+    // must matter, and less where intervals may be as wide as `--until` says.
+    let width = asked.until.unwrap_or(0.0);
+    let matters = (f64::from(handicap.percent) - width).max(0.0) / 2.0;
     let planned = trial
         .planned(repo, &registry)?
         .with_matters_at_most(matters);

@@ -257,6 +257,29 @@ impl ModelSpec {
         }
     }
 
+    /// A Llama of 150 M parameters with random weights: no cache holds it, and all of its files
+    /// are made in a minute. Shaped as SmolLM2 135M is, but for widths that k-quants need.
+    pub fn llama_150m_shape() -> Self {
+        Self {
+            id: "llama-150m-shape".into(),
+            seed: 20_260_115,
+            vocab_size: 32_000,
+            hidden_size: 768,
+            intermediate_size: 2048,
+            num_layers: 20,
+            num_heads: 12,
+            num_kv_heads: 4,
+            storage: Storage::Bf16,
+            files: vec![
+                ModelFile::Safetensors,
+                ModelFile::GgufF16,
+                ModelFile::GgufQ8_0,
+                ModelFile::GgufQ4KM,
+            ],
+            ..Self::tiny_llama()
+        }
+    }
+
     /// The embedded model with this id.
     pub fn named(id: &str) -> Option<Self> {
         Self::all().into_iter().find(|spec| spec.id == id)
@@ -284,6 +307,7 @@ impl ModelSpec {
             Self::tiny_phi3(),
             Self::tiny_qwen3(),
             Self::tiny_sharded(),
+            Self::llama_150m_shape(),
             Self::llama_3_2_1b_shape(),
         ]
     }

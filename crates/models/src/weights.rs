@@ -231,6 +231,7 @@ mod tests {
         assert_eq!(count(ModelSpec::tiny_llama()), 9_966_080);
         // meta-llama/Llama-3.2-1B has 1 235 814 400.
         assert_eq!(count(ModelSpec::llama_3_2_1b_shape()), 1_235_814_400);
+        assert_eq!(count(ModelSpec::llama_150m_shape()), 150_436_608);
         for spec in ModelSpec::all() {
             let tiny = spec.id.starts_with("tiny-");
             let id = spec.id.clone();

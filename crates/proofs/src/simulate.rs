@@ -9,8 +9,8 @@ use schema::profile::Profile;
 use schema::simulation::{Found, PowerRow, ShapeRow, Simulation, SimulationRow, UntilRow};
 use stats::simulate::{
     DIFFERENCE, LAG1, LOG_STDDEV, SHAPES_DIFFERENCE, Setting, Shape, simulate, simulate_launches,
-    simulate_until,
 };
+use stats::simulate_until::{GoesOn, simulate_until};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -22,8 +22,8 @@ const ICCS: [f64; 4] = [0.0, 0.1, 0.5, 0.9];
 const LAUNCH_SPREADS: [f64; 6] = [0.005, 0.01, 0.015, 0.02, 0.03, 0.05];
 /// Widths (percent) that runs go on for, each with spreads of launches that make them wait.
 const UNTIL: [(f64, f64); 4] = [(5.0, 0.02), (5.0, 0.05), (5.0, 0.1), (1.0, 0.01)];
-/// Cells of such a run.
-const CELLS: [u32; 2] = [1, 10];
+/// Cells of such a run, and whether each is held against another.
+const CELLS: [(u32, bool); 3] = [(1, false), (10, false), (10, true)];
 /// Most blocks of such a run.
 const BLOCKS_MAX: u32 = 40;
 /// What a 95 % interval's coverage must lie in.
@@ -31,6 +31,9 @@ const COVERAGE: std::ops::RangeInclusive<f64> = 0.93..=0.97;
 /// The same of a run of one cell that goes on until it is narrow enough: it stops where the launches
 /// happen to agree. The page says what that costs.
 const COVERAGE_ALONE: std::ops::RangeInclusive<f64> = 0.90..=0.97;
+/// How often p may be under 5 % between equal targets of a run that goes on: the complement of
+/// what its intervals must cover.
+const UNTIL_FALSE_POSITIVE_MAX: f64 = 0.07;
 /// How often equal targets may be called different.
 const FALSE_POSITIVE_MAX: f64 = 0.05;
 
@@ -118,12 +121,21 @@ pub fn run(sizes: &Sizes, experiments: u32) -> Simulation {
                 });
             }
         }
-        for (cells, (percent, spread)) in CELLS.iter().flat_map(|n| UNTIL.map(|of| (*n, of))) {
-            let blocks = (invocations, BLOCKS_MAX);
-            let found = simulate_until(cells, blocks, percent, spread, experiments, SEED);
-            if let Some(found) = found {
+        for ((cells, compared), (percent, spread)) in
+            CELLS.into_iter().flat_map(|n| UNTIL.map(|of| (n, of)))
+        {
+            let run = GoesOn {
+                cells,
+                compared,
+                invocations,
+                blocks_max: BLOCKS_MAX,
+                percent,
+                spread,
+            };
+            if let Some(found) = simulate_until(&run, experiments, SEED) {
                 until.push(UntilRow {
                     cells,
+                    compared,
                     invocations,
                     percent,
                     launch_log_stddev: spread,
@@ -173,19 +185,28 @@ pub fn broken(result: &Simulation) -> Vec<String> {
         broken.extend(false_verdicts(&place, &found));
     }
     for row in &result.until {
-        let promised = if row.cells == 1 {
-            COVERAGE_ALONE
-        } else {
-            COVERAGE
+        let promised = match row.cells {
+            1 => COVERAGE_ALONE,
+            _ => COVERAGE,
         };
+        let place = format!(
+            "{} cells{} from {} blocks until ±{} %, launches that vary by {} %",
+            row.cells,
+            if row.compared { ", compared," } else { "" },
+            row.invocations,
+            row.percent,
+            100.0 * row.launch_log_stddev,
+        );
         if !promised.contains(&row.found.coverage) {
+            let covered = 100.0 * row.found.coverage;
+            broken.push(format!("{place}: the 95 % intervals cover {covered:.1} %"));
+        }
+        if let Some(wrong) = row.found.false_positive
+            && wrong > UNTIL_FALSE_POSITIVE_MAX
+        {
+            let wrong = 100.0 * wrong;
             broken.push(format!(
-                "{} cells from {} blocks until ±{} %, launches that vary by {} %: the 95 % intervals cover {:.1} %",
-                row.cells,
-                row.invocations,
-                row.percent,
-                100.0 * row.launch_log_stddev,
-                100.0 * row.found.coverage
+                "{place}: p is under 5 % in {wrong:.1} % of equal pairs"
             ));
         }
     }
@@ -269,18 +290,21 @@ fn table(result: &Simulation) -> String {
         let found = line(&row.found);
         text.push_str(&format!("{:>8}  {found}  {}\n", row.invocations, row.shape));
     }
-    text.push_str("\nUntil all cells are narrow enough.\n\ncells  from  until  CV of launches  blocks  gave up  coverage  of the widest\n");
+    text.push_str("\nUntil all cells are narrow enough, or their ratios to others (R).\n\ncells  from  until  CV of launches  blocks  gave up  coverage  of the widest  false: test  found: verdict\n");
     for row in &result.until {
         text.push_str(&format!(
-            "{:>5}  {:>4}  ±{:>2} %  {:>14}  {:>6.1}  {:>7}  {:>8}  {:>13}\n",
+            "{:>4}{}  {:>4}  ±{:>2} %  {:>14}  {:>6.1}  {:>7}  {:>8}  {:>13}  {:>11}  {:>14}\n",
             row.cells,
+            if row.compared { "R" } else { " " },
             row.invocations,
             row.percent,
             percent(row.launch_log_stddev),
             row.found.blocks,
             percent(row.found.gave_up),
             percent(row.found.coverage),
-            percent(row.found.coverage_widest)
+            percent(row.found.coverage_widest),
+            row.found.false_positive.map_or(String::new(), percent),
+            row.found.power.map_or(String::new(), percent)
         ));
     }
     for line in broken(result) {
@@ -359,17 +383,10 @@ mod tests {
         }
         for row in &rerun.until {
             let same = |old: &&UntilRow| {
-                (
-                    old.cells,
-                    old.invocations,
-                    old.percent,
-                    old.launch_log_stddev,
-                ) == (
-                    row.cells,
-                    row.invocations,
-                    row.percent,
-                    row.launch_log_stddev,
-                )
+                UntilRow {
+                    found: row.found,
+                    ..(*old).clone()
+                } == *row
             };
             let old = file.until.iter().find(same).expect(again);
             let apart = (row.found.coverage - old.found.coverage).abs();

@@ -75,6 +75,9 @@ pub struct Found {
 pub struct UntilRow {
     /// Cells that must all be narrow enough.
     pub cells: u32,
+    /// Each is held against another that ran in the same blocks, and the interval is of the ratio.
+    #[serde(default)]
+    pub compared: bool,
     /// Blocks before the first look.
     pub invocations: u32,
     /// Half the width that is narrow enough, in percent of the value.
@@ -97,6 +100,12 @@ pub struct Stopped {
     pub coverage: f64,
     /// The same of the cell that was the widest at the end.
     pub coverage_widest: f64,
+    /// Of compared cells: share of the equal ones that were called different.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub false_positive: Option<f64>,
+    /// Of compared cells: share of those twice as far apart as the width wanted that were found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<f64>,
 }
 
 /// How the verdict fares where launches are not what the test assumes.

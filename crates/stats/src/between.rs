@@ -6,13 +6,14 @@
 //! differs (the machine, the programs) is what the comparison is about, and no
 //! reason to refuse it. The whole table is one family for Holm's correction.
 
+use crate::agreement::Agreement;
 use crate::analyse::analyse;
 use crate::analysis::{Analysis, Cell, MetricId, Noise};
 use crate::family::holm;
 use crate::metrics::{Better, leading_metric};
 use crate::ratio::{UnpairedRatio, unpaired_ratio};
 use crate::sameness;
-use schema::key::CellKey;
+use schema::key::{CaseKey, CellKey};
 use schema::micro::{is_micro, scenario_id};
 use schema::record::Status;
 use schema::run::Run;
@@ -86,11 +87,20 @@ impl Verdict {
     }
 }
 
-/// Every cell that either run planned, in the first run's order, then the second's.
+/// What two runs say of each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Between {
+    /// Every cell that either run planned, in the first run's order, then the second's.
+    pub changes: Vec<Change>,
+    /// How far they agree on what lies between targets.
+    pub agreement: Agreement,
+}
+
+/// Hold the second run against the first.
 ///
 /// `metric` replaces the scenarios' leading metrics. The smallest difference that matters is the
 /// larger of the two runs'.
-pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Vec<Change> {
+pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Between {
     let (before, after) = (Index::new(a, scenarios), Index::new(b, scenarios));
     let only_after = after.cells().filter(|cell| before.find(cell).is_none());
     let mut tested: Vec<(Change, Option<f64>)> = before
@@ -127,7 +137,33 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
             change.verdict = verdict(change, matters);
         }
     }
-    tested.into_iter().map(|(change, _)| change).collect()
+    let changes: Vec<Change> = tested.into_iter().map(|(change, _)| change).collect();
+    Between {
+        agreement: agreement(&changes, (&before.analysis, &after.analysis)),
+        changes,
+    }
+}
+
+/// Of the requests' cases, and the targets whose cells can be compared.
+fn agreement(changes: &[Change], analyses: (&Analysis, &Analysis)) -> Agreement {
+    let comparable =
+        |change: &&Change| change.verdict != Verdict::NotComparable && !is_micro(&change.scenario);
+    let mut cases: BTreeMap<(CaseKey, MetricId), Vec<&str>> = BTreeMap::new();
+    for change in changes.iter().filter(comparable) {
+        let Some(metric) = change.metric else {
+            continue;
+        };
+        let at = CaseKey {
+            scenario: change.scenario.clone(),
+            case: change.case.clone(),
+        };
+        cases.entry((at, metric)).or_default().push(&change.target);
+    }
+    let mut agreement = Agreement::default();
+    for ((at, metric), targets) in &cases {
+        agreement.add(analyses, at, *metric, targets);
+    }
+    agreement
 }
 
 /// A run's cells, found by name.

@@ -7,6 +7,7 @@
 //! [`between()`](between::between) holds two runs against each other.
 //! What may be said and how it is written down is the site's business, not ours.
 
+pub mod agreement;
 pub mod alone;
 pub mod analyse;
 pub mod analysis;
@@ -41,6 +42,7 @@ mod samples;
 mod scaling;
 pub mod sequence;
 pub mod simulate;
+pub mod simulate_until;
 pub mod stationarity;
 pub mod tie;
 pub mod timing;

@@ -98,6 +98,11 @@ pub fn paired_ratio_at(
     })
 }
 
+/// Half an interval's width in percent of the ratio within it.
+pub fn half_width_percent(ratio: f64, (low, high): (f64, f64)) -> f64 {
+    50.0 * (high - low) / ratio
+}
+
 fn finite_positive(x: f64) -> Option<f64> {
     Some(x).filter(|x| x.is_finite() && *x > 0.0)
 }

@@ -15,13 +15,13 @@
 //! the same numbers anywhere, but for the last bit of a logarithm or a cosine.
 
 use crate::analysis::Verdict;
-use crate::ci::{CONFIDENCE, Interval, mean_interval};
+use crate::ci::{CONFIDENCE, mean_interval};
 use crate::compare::{MATTERS, verdict};
 use crate::describe::{mean, median};
 use crate::noise::inflation;
 use crate::random::Random;
 use crate::ratio::{PairedRatio, paired_ratio, paired_ratio_at};
-use schema::simulation::{Found, Stopped};
+use schema::simulation::Found;
 
 /// Standard deviation of a sample's logarithm. In the first published `cpu` run, on a
 /// shared machine, that of the end-to-end latency was 0.18 in the median cell and
@@ -67,16 +67,19 @@ pub enum Shape {
     /// A name has a factor of its own in all blocks, with this standard deviation of the
     /// logarithm: its place in memory, or in the order of launches.
     Named(f64),
+    /// A target's launch is like its own one block before: autocorrelation at lag 1.
+    Correlated(f64),
 }
 
 impl Shape {
     /// Those that are awkward.
-    pub const AWKWARD: [Shape; 5] = [
+    pub const AWKWARD: [Shape; 6] = [
         Shape::Slow(0.1),
         Shape::Slow(0.25),
         Shape::Drift(0.2),
         Shape::Named(0.01),
         Shape::Named(0.03),
+        Shape::Correlated(0.3),
     ];
 
     /// In words.
@@ -92,6 +95,9 @@ impl Shape {
                     "each name has a factor of its own of about {} %",
                     100.0 * spread
                 )
+            }
+            Self::Correlated(lag1) => {
+                format!("a launch is like the one before it (autocorrelation {lag1})")
             }
         }
     }
@@ -110,7 +116,7 @@ impl Shape {
             Self::Slow(share) => 1.0 + share * (SLOW_TIMES - 1.0),
             // Of (1 + by) to the power of a uniform number in ±½.
             Self::Drift(by) => 2.0 * (by.ln_1p() / 2.0).sinh() / by.ln_1p(),
-            Self::Spread(_) | Self::Named(_) => 1.0,
+            Self::Spread(_) | Self::Named(_) | Self::Correlated(_) => 1.0,
         };
         factor * (self.spread().powi(2) / 2.0).exp()
     }
@@ -159,12 +165,18 @@ pub fn simulate_launches(
             Shape::Named(spread) => (spread * random.normal()).exp(),
             _ => 1.0,
         };
+        let lag1 = match shape {
+            Shape::Correlated(lag1) => lag1,
+            _ => 0.0,
+        };
+        let mut before = random.normal();
         let launch = |block: &f64| {
             let slow = match shape {
                 Shape::Slow(share) if random.unit() < share => SLOW_TIMES,
                 _ => 1.0,
             };
-            block * name * slow * (shape.spread() * random.normal()).exp()
+            before = lag1 * before + (1.0 - lag1 * lag1).sqrt() * random.normal();
+            block * name * slow * (shape.spread() * before).exp()
         };
         blocks.iter().map(launch).collect()
     };
@@ -182,61 +194,6 @@ pub fn simulate_launches(
         &mut blocks,
         &mut launches,
     )
-}
-
-/// Simulate runs of `cells` cells that go on from `invocations` blocks until no interval is wider
-/// than ±`percent`, or until there are `blocks_max` blocks; launches are log-normal. `None` where
-/// the first blocks give no interval.
-pub fn simulate_until(
-    cells: u32,
-    (invocations, blocks_max): (u32, u32),
-    percent: f64,
-    spread: f64,
-    experiments: u32,
-    seed: u64,
-) -> Option<Stopped> {
-    let salt = (percent * 1e3) as u64
-        ^ ((spread * 1e4) as u64) << 20
-        ^ u64::from(invocations) << 40
-        ^ u64::from(cells) << 48;
-    let mut random = Random::new(seed ^ salt);
-    let truth = Shape::Spread(spread).truth();
-    let holds = |i: &Interval| i.low <= truth && truth <= i.high;
-    let mut ended = [0_u32; 4];
-    for _ in 0..experiments {
-        let mut drawn = vec![Vec::new(); cells as usize];
-        let mut blocks = 0;
-        let intervals = loop {
-            for cell in &mut drawn {
-                cell.push((spread * random.normal()).exp());
-            }
-            blocks += 1;
-            if blocks < invocations {
-                continue;
-            }
-            let intervals: Option<Vec<Interval>> =
-                drawn.iter().map(|cell| mean_interval(cell)).collect();
-            let intervals = intervals?;
-            let narrow = intervals.iter().all(|i| i.half_width_percent() <= percent);
-            if narrow || blocks >= blocks_max {
-                ended[1] += u32::from(!narrow);
-                break intervals;
-            }
-        };
-        let wider = |a: &&Interval, b: &&Interval| {
-            a.half_width_percent().total_cmp(&b.half_width_percent())
-        };
-        ended[0] += blocks;
-        ended[2] += intervals.iter().filter(|i| holds(i)).count() as u32;
-        ended[3] += u32::from(intervals.iter().max_by(wider).is_some_and(holds));
-    }
-    let mean = |index: usize| f64::from(ended[index]) / f64::from(experiments);
-    (experiments > 0).then(|| Stopped {
-        blocks: mean(0),
-        gave_up: mean(1),
-        coverage: mean(2) / f64::from(cells),
-        coverage_widest: mean(3),
-    })
 }
 
 /// Draw experiments and judge them: two targets to compare, and others that run

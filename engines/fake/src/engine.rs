@@ -44,10 +44,8 @@ impl Fake {
     /// The next token of each row, at the time it is due.
     fn emit(&mut self) -> Vec<u32> {
         let next = self.rows.iter().map(|&row| self.next(row)).collect();
-        let due_ns = self.started_ns
-            + self
-                .schedule
-                .due_ns(self.prompt_tokens - self.reused, self.steps);
+        let prefilled = self.prompt_tokens - self.reused;
+        let due_ns = self.started_ns + self.schedule.due_ns(prefilled, self.rows.len(), self.steps);
         self.steps += 1;
         wait_until(due_ns);
         self.truth.step(due_ns, now_ns());

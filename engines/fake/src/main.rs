@@ -3,7 +3,7 @@
 //! model; that its tokens depend on the prompt only serves the parity gate.
 //!
 //! Environment, for tests and `calibrate`:
-//! `FAKE_PREFILL_US`, `FAKE_PREFILL_TOKEN_US`, `FAKE_DECODE_US` set the timing;
+//! `FAKE_PREFILL_US`, `FAKE_PREFILL_TOKEN_US`, `FAKE_DECODE_US`, `FAKE_ROW_US` set the timing;
 //! `FAKE_FAULT_AT` is the batch (from 1, scores included) in which a fault of the
 //! engine strikes, 3 where unset; `FAKE_TRUTH` names the file to which it appends
 //! when it really emitted what; with `FAKE_MAX_ISA` set, it executes nothing illegal.

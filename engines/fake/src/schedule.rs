@@ -29,25 +29,28 @@ pub struct Schedule {
     prefill_token_ns: f64,
     /// Between tokens.
     decode_ns: f64,
+    /// Between tokens, for each row of the batch.
+    row_ns: f64,
 }
 
 impl Schedule {
-    /// 2 ms + 0.02 ms a prompt token, then 1 ms a step, unless the environment
-    /// says otherwise; all times `factor`.
+    /// 2 ms + 0.02 ms a prompt token, then 1 ms a step however many rows there are, unless the
+    /// environment says otherwise; all times `factor`.
     pub fn from_env(factor: f64) -> Self {
         let ns = |name, default_us| number(name).unwrap_or(default_us) * 1_000.0 * factor;
         Self {
             prefill_ns: ns("FAKE_PREFILL_US", 2_000.0),
             prefill_token_ns: ns("FAKE_PREFILL_TOKEN_US", 20.0),
             decode_ns: ns("FAKE_DECODE_US", 1_000.0),
+            row_ns: ns("FAKE_ROW_US", 0.0),
         }
     }
 
-    /// When the token of `step` (0: the first) is due, from the batch's start.
-    /// The number of rows plays no part: a perfect batch.
-    pub fn due_ns(&self, prompt_tokens: usize, step: u32) -> u64 {
+    /// When the token of `step` (0: the first) is due, from the start of a batch of so many rows.
+    pub fn due_ns(&self, prompt_tokens: usize, rows: usize, step: u32) -> u64 {
         let prefill = self.prefill_ns + self.prefill_token_ns * prompt_tokens as f64;
-        (prefill + self.decode_ns * f64::from(step)).round() as u64
+        let decode = self.decode_ns + self.row_ns * rows as f64;
+        (prefill + decode * f64::from(step)).round() as u64
     }
 }
 
@@ -149,10 +152,17 @@ mod tests {
             prefill_ns: 2e6,
             prefill_token_ns: 2e4,
             decode_ns: 1_000_000.4,
+            row_ns: 0.0,
         };
-        assert_eq!(schedule.due_ns(50, 0), 3_000_000);
+        assert_eq!(schedule.due_ns(50, 1, 0), 3_000_000);
         // Rounded once, from the exact sum: 10 × 0.4 ns are not lost.
-        assert_eq!(schedule.due_ns(50, 10), 13_000_004);
+        assert_eq!(schedule.due_ns(50, 1, 10), 13_000_004);
+        assert_eq!(schedule.due_ns(50, 8, 10), 13_000_004, "a perfect batch");
+        let by_row = Schedule {
+            row_ns: 1e5,
+            ..schedule
+        };
+        assert_eq!(by_row.due_ns(50, 8, 10), 21_000_004);
     }
 
     #[test]

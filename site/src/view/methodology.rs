@@ -172,7 +172,7 @@ struct Shape {
 
 #[derive(Serialize)]
 struct Until {
-    cells: u32,
+    cells: String,
     percent: String,
     cv: String,
     from: u32,
@@ -180,6 +180,8 @@ struct Until {
     gave_up: String,
     coverage: String,
     coverage_widest: String,
+    false_positive: String,
+    power: String,
 }
 
 /// In words and rows.
@@ -256,8 +258,12 @@ fn shape(row: &ShapeRow) -> Shape {
 }
 
 fn until(row: &UntilRow) -> Until {
+    let of_pairs = |share: Option<f64>| share.map_or(fmt::NONE.into(), fmt::percent);
     Until {
-        cells: row.cells,
+        cells: match row.compared {
+            true => format!("{} compared", row.cells),
+            false => row.cells.to_string(),
+        },
         percent: format!("±{} %", row.percent),
         cv: fmt::percent(row.launch_log_stddev),
         from: row.invocations,
@@ -265,6 +271,8 @@ fn until(row: &UntilRow) -> Until {
         gave_up: fmt::percent(row.found.gave_up),
         coverage: fmt::percent(row.found.coverage),
         coverage_widest: fmt::percent(row.found.coverage_widest),
+        false_positive: of_pairs(row.found.false_positive),
+        power: of_pairs(row.found.power),
     }
 }
 

@@ -1,5 +1,9 @@
 //! `--until`: blocks are added until the intervals are narrow enough, or there are as many as may be.
 //!
+//! Where targets are compared, it is their ratios that must be known well enough: verdicts rest on
+//! these, and what befalls whole blocks doesn't widen them, as it does the intervals of times. A
+//! cell that is compared with nothing has its own interval.
+//!
 //! A run of one cell stops where its launches happen to agree, so its interval is a little too narrow. How
 //! much is one of the things that `cargo xtask simulate` asks.
 
@@ -12,18 +16,21 @@ use runs::shard::plan_sha256;
 use schema::plan::Until;
 use schema::registry::Registry;
 use schema::run::Run;
-use stats::analysis::Metric;
+use stats::analysis::{Comparison, Metric};
 use stats::metrics::leading_metric;
+use stats::ratio::half_width_percent;
+use std::collections::BTreeSet;
 
-/// The cell whose interval is the widest.
+/// The widest of the intervals that must be narrow.
 struct Widest {
-    cell: String,
-    /// Half its width, in percent of the value.
+    /// Of what it is, in words.
+    of: String,
+    /// Half its width, in percent of the value; infinite where there is no interval.
     percent: f64,
     /// How many are wider than they may be.
     open: usize,
-    /// How many intervals there are.
-    of: usize,
+    /// How many there are.
+    all: usize,
 }
 
 /// Add a block to the plan of `opened` and of `run` where that is needed; whether it was.
@@ -41,21 +48,21 @@ pub(super) fn go_on(
         return Ok(false);
     };
     let Widest {
-        cell,
+        of,
         percent,
         open,
-        of,
+        all,
     } = widest;
     let wanted = until.percent;
     if open == 0 {
         eprintln!(
-            "After {blocks} blocks no interval is wider than ±{wanted} %: the widest is ±{percent:.1} % ({cell})"
+            "After {blocks} blocks no interval is wider than ±{wanted} %: the widest is ±{percent:.1} % ({of})"
         );
         return Ok(false);
     }
     let is_last = blocks >= until.blocks_max;
     eprintln!(
-        "After {blocks} blocks {open} of {of} intervals are wider than ±{wanted} %, the widest ±{percent:.1} % ({cell}){}",
+        "After {blocks} blocks {open} of {all} intervals are wider than ±{wanted} %, the widest ±{percent:.1} % ({of}){}",
         match is_last {
             true => ", and more blocks were not allowed",
             false => ": another block",
@@ -77,21 +84,49 @@ fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<O
     let scenarios = repo.scenarios()?;
     let baseline = registry.baseline_of(&run.header.plan.targets);
     let analysis = stats::analyse(run, &scenarios, baseline);
-    let mut widths = Vec::new();
+    let mut widths: Vec<(String, f64)> = analysis.comparisons.iter().filter_map(of_ratio).collect();
+    let compared: BTreeSet<(&str, &str)> = analysis
+        .comparisons
+        .iter()
+        .map(|c| (c.scenario.as_str(), c.case.as_str()))
+        .collect();
     for cell in &analysis.cells {
+        if compared.contains(&(cell.scenario.as_str(), cell.case.as_str())) {
+            continue;
+        }
         let scenario = scenarios.iter().find(|s| s.id == cell.scenario);
         let leading = scenario.and_then(leading_metric);
         let metric = leading.and_then(|id| cell.metric(id));
         let interval = metric.and_then(Metric::interval);
-        widths.extend(interval.map(|interval| (cell.key(), interval.half_width_percent())));
+        let of = format!("{} {} {}", cell.target, cell.scenario, cell.case);
+        widths.extend(interval.map(|interval| (of, interval.half_width_percent())));
     }
     let open = widths.iter().filter(|(_, p)| *p > until.percent).count();
-    let of = widths.len();
+    let all = widths.len();
     let widest = widths.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    Ok(widest.map(|(key, percent)| Widest {
-        cell: format!("{} {} {}", key.target, key.scenario, key.case),
+    Ok(widest.map(|(of, percent)| Widest {
+        of,
         percent,
         open,
-        of,
+        all,
     }))
+}
+
+/// Of what a comparison's interval is, and half its width in percent. `None` where A/A pairs
+/// allow no interval: more blocks would give none either.
+fn of_ratio(of: &Comparison) -> Option<(String, f64)> {
+    let Comparison {
+        target,
+        against,
+        scenario,
+        case,
+        ..
+    } = of;
+    let percent = match of.ci95 {
+        Some(ci95) => half_width_percent(of.ratio, ci95),
+        None if of.blocks == 1 => f64::INFINITY,
+        None => return None,
+    };
+    let what = format!("{target} against {against}, {scenario} {case}");
+    Some((what, percent))
 }

@@ -7,6 +7,7 @@ use crate::summary::kind;
 use base::text;
 use harness::environment::{Difference, Kind};
 use site::fmt::{self, Unit};
+use stats::agreement::Agreement;
 use stats::between::{Change, Verdict};
 use stats::tie::apart_at_most;
 use std::cmp::Reverse;
@@ -267,6 +268,30 @@ impl<'a> Group<'a> {
             _ => format!("{item}: {what} ({n}: {owners})"),
         }
     }
+}
+
+/// How far the runs agree on what lies between targets; `None` where they have no pair in common.
+pub(super) fn agreement(agreement: &Agreement) -> Option<String> {
+    let Agreement {
+        pairs,
+        decided,
+        contradictory,
+        with_intervals,
+        within_errors,
+        held,
+    } = *agreement;
+    let share = |n: usize| fmt::percent(n as f64 / with_intervals as f64);
+    let mut text = format!(
+        "Of {pairs} pairs of targets that both runs judge, {decided} are decided in both, and {contradictory} of these contradict each other."
+    );
+    if with_intervals > 0 {
+        text += &format!(
+            " The ratios of {} are as near as both errors allow (95 % expected); B's 95 % interval holds A's ratio in {} (83 % expected, as A's errs too).",
+            share(within_errors),
+            share(held)
+        );
+    }
+    (pairs > 0).then_some(text)
 }
 
 /// What a reader must know to take the verdicts for what they are.

@@ -7,11 +7,12 @@
 //!
 //! The fields for programs are stable: scripts depend on them.
 
-use super::digest::{Row, around, gaps, notes, shown, verdict};
+use super::digest::{Row, agreement, around, gaps, notes, shown, verdict};
 use super::{Comparison, Subject};
 use anyhow::Result;
 use base::text::{aligned, code, line};
 use serde_json::{Value, json};
+use stats::agreement::Agreement;
 use stats::between::{Change, Verdict};
 
 pub(super) fn text(comparison: &Comparison, all: bool) -> String {
@@ -19,6 +20,7 @@ pub(super) fn text(comparison: &Comparison, all: bool) -> String {
         a,
         b,
         changes,
+        agreement: agree,
         environment,
     } = comparison;
     let mut text = format!("{}\n", verdict(comparison));
@@ -46,7 +48,7 @@ pub(super) fn text(comparison: &Comparison, all: bool) -> String {
     for difference in around(environment, all) {
         text += &format!("  {difference}\n");
     }
-    let notes = notes(changes);
+    let notes: Vec<String> = agreement(agree).into_iter().chain(notes(changes)).collect();
     if !notes.is_empty() {
         text += &format!("\n{}\n", notes.join("\n"));
     }
@@ -151,7 +153,8 @@ fn tail(comparison: &Comparison) -> String {
             text += &format!("- {}\n", code(&difference, LINE_CHARS));
         }
     }
-    for note in notes(&comparison.changes) {
+    let notes = notes(&comparison.changes);
+    for note in agreement(&comparison.agreement).into_iter().chain(notes) {
         text += &format!("\n{note}\n");
     }
     text
@@ -168,11 +171,23 @@ pub(super) fn json(comparison: &Comparison) -> Result<String> {
     let value = json!({
         "a": run(&comparison.a),
         "b": run(&comparison.b),
+        "agreement": agreed(&comparison.agreement),
         "cells": comparison.changes.iter().map(cell).collect::<Vec<_>>(),
         "environment": comparison.environment,
         "summary": comparison.count(),
     });
     Ok(serde_json::to_string_pretty(&value)? + "\n")
+}
+
+fn agreed(of: &Agreement) -> Value {
+    json!({
+        "pairs": of.pairs,
+        "decided": of.decided,
+        "contradictory": of.contradictory,
+        "with_intervals": of.with_intervals,
+        "within_errors": of.within_errors,
+        "held": of.held,
+    })
 }
 
 fn cell(change: &Change) -> Value {

@@ -51,7 +51,7 @@ fn ten(id: &str, factor: f64, chance: u64) -> Made {
 }
 
 fn compare_on(a: &Made, b: &Made, metric: Option<MetricId>) -> Vec<Change> {
-    between(&a.run, &b.run, &a.scenarios, metric)
+    between(&a.run, &b.run, &a.scenarios, metric).changes
 }
 
 fn compare(a: &Made, b: &Made) -> Vec<Change> {
@@ -97,6 +97,23 @@ fn a_metric_of_which_more_is_better_keeps_the_sense() {
     let changes = compare_on(&a, &b, Some(MetricId::OutputTokPerS));
     assert_eq!(changes[0].verdict, Verdict::Slower);
     assert!(changes[0].ratio.unwrap() < 1.0);
+}
+
+#[test]
+fn two_runs_of_the_same_targets_agree_on_what_lies_between_these() {
+    let (a, b) = (ten("a", 1.0, 1), ten("b", 1.0, 500_000));
+    let agree = between(&a.run, &b.run, &a.scenarios, None).agreement;
+    // Ten targets in one case.
+    assert_eq!((agree.pairs, agree.with_intervals), (45, 45));
+    assert_eq!(agree.contradictory, 0, "{agree:?}");
+    assert!(agree.within_errors >= agree.held, "{agree:?}");
+    // One of them is another engine in the second run.
+    let (a, c) = (ten("a", 1.0, 1), ten("c", 2.0, 500_000));
+    let differ = between(&a.run, &c.run, &a.scenarios, None).agreement;
+    assert!(
+        differ.within_errors <= agree.within_errors - 8,
+        "{differ:?}"
+    );
 }
 
 /// The first target of a run ran twice, and the second time `times` as long in every block.

@@ -254,7 +254,7 @@ fn two_runs_are_compared_cell_by_cell() {
         log.cases[0].ns.iter_mut().for_each(|ns| *ns *= 2);
     }
     let verdicts = |a: &Run, b: &Run| -> Vec<(String, Change)> {
-        let changes = between(a, b, &[], None).into_iter();
+        let changes = between(a, b, &[], None).changes.into_iter();
         let of_suite = changes.filter(|change| change.scenario == "micro/s");
         of_suite
             .map(|change| (change.target, change.verdict))

@@ -386,6 +386,6 @@ fn between_runs_each_sides_disturbed_invocations_are_counted() {
             reading.host_idle_ns = Some((0.5 * since) as u64);
         }
     });
-    let changes = between(&quiet.run, &busy.run, &quiet.scenarios, None);
+    let changes = between(&quiet.run, &busy.run, &quiet.scenarios, None).changes;
     assert_eq!(changes[0].disturbed, (0, 2));
 }

@@ -322,6 +322,7 @@ pub fn simulation() -> Simulation {
             found,
         }],
         until: vec![UntilRow {
+            compared: true,
             cells: 10,
             invocations: 5,
             percent: 5.0,
@@ -331,6 +332,8 @@ pub fn simulation() -> Simulation {
                 gave_up: 0.0,
                 coverage: 0.94,
                 coverage_widest: 0.9,
+                false_positive: Some(0.045),
+                power: Some(0.83),
             },
         }],
     }

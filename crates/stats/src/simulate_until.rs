@@ -1,0 +1,170 @@
+//! The trial of `--until`: runs whose truth is known, and that go on block by block until every
+//! interval is narrow enough.
+
+use crate::ci::mean_interval;
+use crate::compare::{ALPHA, verdict};
+use crate::random::Random;
+use crate::ratio::{PairedRatio, half_width_percent, paired_ratio};
+use schema::simulation::Stopped;
+
+/// By how much blocks differ for all cells alike, a fraction.
+pub const DRIFT: f64 = 0.2;
+
+/// A run that goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GoesOn {
+    /// Cells that must all be narrow enough.
+    pub cells: u32,
+    /// Each is held against another that ran in the same blocks, which differ by up to [`DRIFT`],
+    /// and the interval is of the ratio; else it is of the mean.
+    pub compared: bool,
+    /// Blocks before the first look.
+    pub invocations: u32,
+    /// Most blocks.
+    pub blocks_max: u32,
+    /// Half the width that is narrow enough, in percent of the value.
+    pub percent: f64,
+    /// Standard deviation of the logarithm of a launch's statistic.
+    pub spread: f64,
+}
+
+/// A cell's launches, by block, and those of the cell that it is held against.
+#[derive(Clone, Default)]
+struct Launches {
+    of: Vec<f64>,
+    against: Vec<f64>,
+}
+
+/// Simulate such runs; launches are log-normal. `None` where the first blocks give no interval.
+pub fn simulate_until(run: &GoesOn, experiments: u32, seed: u64) -> Option<Stopped> {
+    let mut random = Random::new(seed ^ key(run));
+    let truth = match run.compared {
+        true => 1.0,
+        // The mean of a log-normal variable.
+        false => (run.spread.powi(2) / 2.0).exp(),
+    };
+    let holds = |ci: (f64, f64)| ci.0 <= truth && truth <= ci.1;
+    let mut stopped = Stopped {
+        blocks: 0.0,
+        gave_up: 0.0,
+        coverage: 0.0,
+        coverage_widest: 0.0,
+        false_positive: run.compared.then_some(0.0),
+        power: run.compared.then_some(0.0),
+    };
+    let one = 1.0 / f64::from(experiments);
+    let each = one / f64::from(run.cells);
+    for _ in 0..experiments {
+        let (cells, gave_up) = go_on(run, &mut random)?;
+        let intervals: Vec<Width> = cells.iter().filter_map(|c| width(run, c)).collect();
+        let widest = intervals.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let share = |holds: bool, of: f64| if holds { of } else { 0.0 };
+        stopped.blocks += one * cells.first()?.of.len() as f64;
+        stopped.gave_up += share(gave_up, one);
+        stopped.coverage_widest += share(holds(widest.1), one);
+        for (interval, cell) in intervals.iter().zip(&cells) {
+            stopped.coverage += share(holds(interval.1), each);
+            if let (Some(wrong), Some(power)) = (&mut stopped.false_positive, &mut stopped.power) {
+                let apart = 1.0 + 2.0 * run.percent / 100.0;
+                let slower: Vec<f64> = cell.of.iter().map(|x| x * apart).collect();
+                // Half of the difference that is there matters.
+                let matters = 1.0 + run.percent / 100.0;
+                let found = paired_ratio(&slower, &cell.against)?;
+                let equal = paired_ratio(&cell.of, &cell.against)?;
+                *power += share(verdict(found.p, found.ci95, matters).is_difference(), each);
+                *wrong += share(equal.p.is_some_and(|p| p < ALPHA), each);
+            }
+        }
+    }
+    (experiments > 0).then_some(stopped)
+}
+
+/// One run to its end, and whether that was because more blocks were not allowed.
+fn go_on(run: &GoesOn, random: &mut Random) -> Option<(Vec<Launches>, bool)> {
+    let mut cells = vec![Launches::default(); run.cells as usize];
+    for blocks in 1_u32.. {
+        let block = match run.compared {
+            true => (1.0 + DRIFT).powf(random.unit() - 0.5),
+            false => 1.0,
+        };
+        let mut launch = || block * (run.spread * random.normal()).exp();
+        for cell in &mut cells {
+            cell.of.push(launch());
+            if run.compared {
+                cell.against.push(launch());
+            }
+        }
+        if blocks < run.invocations {
+            continue;
+        }
+        let widths: Option<Vec<Width>> = cells.iter().map(|cell| width(run, cell)).collect();
+        let narrow = widths?.iter().all(|width| width.0 <= run.percent);
+        if narrow || blocks >= run.blocks_max {
+            return Some((cells, !narrow));
+        }
+    }
+    None
+}
+
+/// Half an interval's width in percent of the value, and the interval.
+type Width = (f64, (f64, f64));
+
+fn width(run: &GoesOn, cell: &Launches) -> Option<Width> {
+    if !run.compared {
+        let mean = mean_interval(&cell.of)?;
+        return Some((mean.half_width_percent(), (mean.low, mean.high)));
+    }
+    let PairedRatio { ratio, ci95, .. } = paired_ratio(&cell.of, &cell.against)?;
+    Some((half_width_percent(ratio, ci95?), ci95?))
+}
+
+fn key(run: &GoesOn) -> u64 {
+    (run.percent * 1e3) as u64
+        ^ ((run.spread * 1e4) as u64) << 20
+        ^ u64::from(run.invocations) << 40
+        ^ u64::from(run.cells) << 48
+        ^ u64::from(run.compared) << 63
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(compared: bool, percent: f64) -> Stopped {
+        let run = GoesOn {
+            cells: 3,
+            compared,
+            invocations: 5,
+            blocks_max: 100,
+            percent,
+            spread: 0.02,
+        };
+        simulate_until(&run, 200, 1).expect("five blocks give intervals")
+    }
+
+    #[test]
+    fn a_narrower_width_takes_more_blocks() {
+        let (wide, narrow) = (run(false, 5.0), run(false, 1.0));
+        assert!(wide.blocks < 6.0, "{wide:?}");
+        // (1.96 · 2 % ÷ 1 %)² = 15 for one of average spread.
+        assert!(narrow.blocks > 12.0 && narrow.gave_up < 0.01, "{narrow:?}");
+        assert_eq!((narrow.false_positive, narrow.power), (None, None));
+    }
+
+    #[test]
+    fn what_befalls_whole_blocks_costs_ratios_nothing() {
+        let found = run(true, 1.0);
+        // Twice the variance of one, and no more for blocks that differ by ten times as much.
+        assert!((20.0..50.0).contains(&found.blocks), "{found:?}");
+        assert!(found.gave_up < 0.01, "{found:?}");
+        assert!((0.92..0.98).contains(&found.coverage), "{found:?}");
+        assert!(found.false_positive.unwrap() < 0.08, "{found:?}");
+        assert!(found.power.unwrap() > 0.4, "{found:?}");
+    }
+
+    #[test]
+    fn no_more_blocks_than_are_allowed() {
+        let found = run(true, 0.1);
+        assert_eq!((found.blocks.round(), found.gave_up.round()), (100.0, 1.0));
+    }
+}
