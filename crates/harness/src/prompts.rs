@@ -30,7 +30,7 @@ impl Prompts {
         let text = corpus(model_dir).text(seed, TEXT_CHARS);
         let mut tokens = Vec::new();
         for paragraph in text.split_inclusive('\n') {
-            let encoding = tokenizer.encode(paragraph, false).map_err(|error| {
+            let encoding = tokenizer.encode_fast(paragraph, false).map_err(|error| {
                 anyhow::anyhow!("{}: can't encode text: {error}", path.display())
             })?;
             tokens.extend_from_slice(encoding.get_ids());

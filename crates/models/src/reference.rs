@@ -322,12 +322,10 @@ fn products(x: &[f32], rows: &[f32]) -> Vec<f32> {
     for pair in &mut pairs {
         let (a, b) = pair.split_at(cols);
         let (mut of_a, mut of_b) = ([0.0f32; 16], [0.0f32; 16]);
-        let both = a.chunks_exact(16).zip(b.chunks_exact(16));
-        for (x, (a, b)) in x.chunks_exact(16).zip(both) {
-            for i in 0..16 {
-                of_a[i] += x[i] * a[i];
-                of_b[i] += x[i] * b[i];
-            }
+        let both = a.as_chunks().0.iter().zip(b.as_chunks().0);
+        for (x, (a, b)) in x.as_chunks().0.iter().zip(both) {
+            add_products(&mut of_a, x, a);
+            add_products(&mut of_b, x, b);
         }
         out.extend([of_a, of_b].map(|sums| sums.iter().sum::<f32>()));
     }
@@ -336,13 +334,18 @@ fn products(x: &[f32], rows: &[f32]) -> Vec<f32> {
     out
 }
 
-/// Sixteen partial sums, so that the compiler can use vectors.
 fn dot(x: &[f32], y: &[f32]) -> f32 {
-    let mut sums = [0.0f32; 16];
-    for (x, y) in x.chunks_exact(16).zip(y.chunks_exact(16)) {
-        for i in 0..16 {
-            sums[i] += x[i] * y[i];
-        }
+    let mut sums = [0.0; 16];
+    for (x, y) in x.as_chunks().0.iter().zip(y.as_chunks().0) {
+        add_products(&mut sums, x, y);
     }
     sums.iter().sum()
+}
+
+/// Sixteen partial sums, so that the compiler can use vectors.
+#[inline]
+fn add_products(sums: &mut [f32; 16], x: &[f32; 16], y: &[f32; 16]) {
+    for i in 0..16 {
+        sums[i] += x[i] * y[i];
+    }
 }

@@ -6,28 +6,50 @@ use std::time::Instant;
 use xshell::{Shell, cmd};
 
 /// Every `cargo xtask …` and engine command in a `sh` block of the README, in
-/// order, as a newcomer would type them; `bench-all` with the smoke profile.
-pub fn run(repo: &Repo) -> Result<()> {
-    let text =
-        std::fs::read_to_string(repo.root.join("README.md")).context("README.md can't be read")?;
-    let commands = commands(&text);
-    if commands.is_empty() {
-        bail!("README.md has no command in a ```sh block");
-    }
-    let handicaps = repo.registry()?.handicaps;
-    let one = handicaps.first().map(|handicap| handicap.of.clone());
-    let mut is_measured = false;
-    for command in commands {
-        let Some(mut command) = as_tested(&command) else {
-            continue;
-        };
-        // All targets once. After that, what a command does with one shows that it works.
-        if command.ends_with("--profile smoke") {
-            if let (true, Some(target)) = (is_measured, &one) {
-                command += &format!(" --engines {target}");
-            }
-            is_measured = true;
+/// order, as a newcomer would type them: the first, and all others.
+pub struct Readme {
+    first: String,
+    others: Vec<String>,
+}
+
+impl Readme {
+    /// What it says. Benchmarks have the smoke profile.
+    pub fn read(repo: &Repo) -> Result<Self> {
+        let text = std::fs::read_to_string(repo.root.join("README.md"))
+            .context("README.md can't be read")?;
+        let handicaps = repo.registry()?.handicaps;
+        let one = handicaps.first().map(|handicap| handicap.of.as_str());
+        let mut tested = commands(&text).into_iter().filter_map(|c| as_tested(&c));
+        let first = tested
+            .next()
+            .context("README.md has no command in a ```sh block")?;
+        if !first.ends_with("--profile smoke") {
+            bail!("README.md begins with `{first}`, which measures nothing");
         }
+        // It measures all targets. After that, what a command does with one shows that it works.
+        let narrow = |command: String| match one {
+            Some(target) if command.ends_with("--profile smoke") => {
+                format!("{command} --engines {target}")
+            }
+            _ => command,
+        };
+        let others = tested.map(narrow).collect();
+        Ok(Self { first, others })
+    }
+
+    /// The first command, which measures every target of the profile.
+    pub fn first(&self, repo: &Repo) -> Result<()> {
+        run(repo, std::slice::from_ref(&self.first))
+    }
+
+    /// All others.
+    pub fn others(&self, repo: &Repo) -> Result<()> {
+        run(repo, &self.others)
+    }
+}
+
+fn run(repo: &Repo, commands: &[String]) -> Result<()> {
+    for command in commands {
         eprintln!("   $ {command}");
         // The binaries' directory on PATH, as the README tells the reader to have it.
         let path = format!(

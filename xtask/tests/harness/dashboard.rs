@@ -8,15 +8,15 @@ use crate::terminal::{Ended, Terminal};
 use std::path::Path;
 
 const BENCH: [&str; 4] = ["bench", "--profile", "test", "--tui"];
-/// A request of six tokens takes a tenth of a second: there is time to press keys.
-const SLOWLY: (&str, &str) = ("FAKE_DECODE_US", "20000");
+/// A request of six tokens takes 40 ms, and a case four seconds: there is time to press keys.
+const SLOWLY: (&str, &str) = ("FAKE_DECODE_US", "8000");
 
 fn checkout(variants: &[&str]) -> Checkout {
     let checkout = Checkout::with(variants);
     // Long enough to be in the middle of.
     let longer = PROFILE
-        .replace("requests = 6", "requests = 60")
-        .replace("requests = 8", "requests = 60");
+        .replace("requests = 6", "requests = 100")
+        .replace("requests = 8", "requests = 100");
     checkout.profile(&longer);
     checkout
 }
@@ -56,7 +56,7 @@ fn a_run_is_seen_from_its_start_to_its_end_by_a_key() {
         assert!(start.contains(word), "no {word:?} in\n{start}");
     }
 
-    let running = terminal.sees(&["TPOT median", "of 60", "tok/s", "MiB", "s skip"]);
+    let running = terminal.sees(&["TPOT median", "of 100", "tok/s", "MiB", "s skip"]);
     for word in [
         "measuring · ",
         "▶ fake.cpu.f32",
@@ -162,7 +162,7 @@ fn what_is_skipped_is_done_by_a_resumed_run() {
 #[test]
 fn who_is_skipped_leaves_the_others_of_its_round_to_go_on() {
     let checkout = Checkout::with(&["ok"]);
-    checkout.profile(&turns_alone(60));
+    checkout.profile(&turns_alone(100));
     skips_one(&checkout);
 }
 

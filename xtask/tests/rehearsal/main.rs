@@ -102,7 +102,8 @@ impl Machine {
             ("BENCH_MODELS_DIR", self.models.to_str().expect("UTF-8")),
             ("NVML_LACKS", lacks),
             ("CUDA_LACKS", lacks),
-            ("FAKE_DECODE_US", "200"),
+            ("FAKE_PREFILL_US", "200"),
+            ("FAKE_DECODE_US", "100"),
             // How late an answer is may be a share of its request's time: requests that run beside
             // 63 others must outlast what 64 answers at once take to be read.
             ("FAKE_ROW_US", "50"),
