@@ -286,7 +286,7 @@ struct VerifyArgs {
     /// Engine or target ids, comma-separated; by default all of the profile's.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
-    /// The profile whose targets are verified: cpu, cpu-1b, gpu or smoke.
+    /// The profile whose targets are verified: see `cargo xtask list`.
     #[arg(long, default_value = "cpu")]
     profile: String,
     /// Test the checks themselves: mutants must fail the gate, and forged stamps must fail the

@@ -48,6 +48,7 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         cargo(&arguments.iter().copied().chain(named).collect::<Vec<_>>())
     };
 
+    let readme = Readme::read(repo)?;
     step("tidy", &mut || crate::tidy::command(repo))?;
     step("format", &mut || cargo(&["fmt", "--all", "--check"]))?;
     step("lint", &mut || {
@@ -102,7 +103,6 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
         step("two renders, equal bytes", &mut || {
             renders_equal(repo, pages.path())
         })?;
-        let readme = Readme::read(repo)?;
         // Alone: threads that spin while they wait for each other take eight times as long
         // where a browser has one of the processors.
         step(

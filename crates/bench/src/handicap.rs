@@ -34,10 +34,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let handicap = slower_by(&registry, asked.percent)?;
     let trial = Trial::of(repo, asked, &[&handicap.of, &handicap.target])?;
-    // A difference that doesn't matter is never called one, so half of the one that is there
-    // must matter, and less where intervals may be as wide as `--until` says.
-    let width = asked.until.unwrap_or(0.0);
-    let matters = (f64::from(handicap.percent) - width).max(0.0) / 2.0;
+    let matters = matters_at_most(f64::from(handicap.percent), asked.until)?;
     let planned = trial
         .planned(repo, &registry)?
         .with_matters_at_most(matters);
@@ -72,6 +69,16 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(3),
     })
+}
+
+/// The difference that matters at the latest, in percent, where one of `percent` is to be found: no
+/// smaller one is ever called different. Half of what the half-width of an interval leaves of it.
+fn matters_at_most(percent: f64, until: Option<f64>) -> Result<f64> {
+    let left = percent - until.unwrap_or(0.0);
+    if left <= 0.0 {
+        bail!("--until must be under {percent} %, the difference that is to be found");
+    }
+    Ok(left / 2.0)
 }
 
 /// The target that is slower by so many percent.
@@ -275,6 +282,13 @@ mod tests {
             said.contains("`--invocations 124`") && said.contains("35 %"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn an_interval_as_wide_as_asked_has_room_beyond_what_matters() {
+        assert_eq!(matters_at_most(5.0, None).unwrap(), 2.5);
+        assert_eq!(matters_at_most(2.0, Some(1.0)).unwrap(), 0.5);
+        assert!(matters_at_most(2.0, Some(2.0)).is_err());
     }
 
     #[test]

@@ -349,3 +349,17 @@ fn add_products(sums: &mut [f32; 16], x: &[f32; 16], y: &[f32; 16]) {
         sums[i] += x[i] * y[i];
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_odd_row_and_pairs_of_rows_are_computed_alike() {
+        let values = |n: usize| -> Vec<f32> { (0..n).map(|i| (i * 7 % 13) as f32 * 0.3).collect() };
+        let (x, rows) = (values(48), values(5 * 48));
+        let alone: Vec<f32> = rows.chunks_exact(48).map(|row| dot(&x, row)).collect();
+        assert_eq!(products(&x, &rows), alone);
+        assert_eq!(alone.len(), 5);
+    }
+}

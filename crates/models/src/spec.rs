@@ -258,7 +258,7 @@ impl ModelSpec {
     }
 
     /// A Llama of 150 M parameters with random weights: no cache holds it, and all of its files
-    /// are made in a minute. Shaped as SmolLM2 135M is, but for widths that k-quants need.
+    /// are made in a minute. Widths are multiples of 256, as k-quants need them.
     pub fn llama_150m_shape() -> Self {
         Self {
             id: "llama-150m-shape".into(),

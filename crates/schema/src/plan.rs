@@ -79,7 +79,8 @@ fn is_usual(percent: &f64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Until {
-    /// Half the width of a leading metric's 95 % interval, in percent of the value: wide enough.
+    /// Half the width of a 95 % interval of a ratio of leading metrics (of a target that is compared
+    /// with nothing, of its own), in percent of the value: narrow enough.
     pub percent: f64,
     /// Most blocks.
     pub blocks_max: u32,

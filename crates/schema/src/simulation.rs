@@ -100,9 +100,6 @@ pub struct Stopped {
     pub coverage: f64,
     /// The same of the cell that was the widest at the end.
     pub coverage_widest: f64,
-    /// Of compared cells: share of the equal ones that were called different.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub false_positive: Option<f64>,
     /// Of compared cells: share of those twice as far apart as the width wanted that were found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<f64>,

@@ -5,16 +5,18 @@
 //! judges pairs on the site. Two verdicts contradict each other where one says *better* and the other
 //! *worse*, or one of these and the other *equal*; *undecided* contradicts nothing.
 //!
-//! An interval is of the truth, not of another run's ratio, which errs as well. Where both err alike, the
-//! second's 95 % interval holds the first's ratio in 83 % of pairs, and the difference lies within both
-//! errors together in 95 %.
+//! An interval is of the truth, not of another run's ratio, which errs as well. So two ratios are
+//! held against each other by Welch's t on their logarithms, with the errors that the intervals have
+//! (see [`crate::ratio`]): where nothing changed, 95 % of them agree, or more where A/A pairs enlarge
+//! the errors. Pairs of one case share targets, so the share scatters more than that of independent ones.
 
 use crate::analysis::{Analysis, MetricId, Verdict};
+use crate::ci::{CONFIDENCE, t_quantile, t_two_sided_p};
 use crate::pairs::{Compared, pairs};
 use schema::key::CaseKey;
 
 /// Counts of pairs of targets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Agreement {
     /// That both runs judge, in the same case.
     pub pairs: usize,
@@ -24,10 +26,12 @@ pub struct Agreement {
     pub contradictory: usize,
     /// Whose ratios have an interval in both runs.
     pub with_intervals: usize,
-    /// Of these, those whose ratios differ by no more than both intervals together allow.
+    /// Of these, those whose ratios don't differ by Welch's t at 5 %.
     pub within_errors: usize,
     /// Of these, those of which the second run's interval holds the first's ratio.
     pub held: usize,
+    /// How many of them should, where nothing changed and both runs err alike.
+    pub held_expected: f64,
 }
 
 impl Agreement {
@@ -58,13 +62,49 @@ impl Agreement {
             self.decided += 1;
             self.contradictory += usize::from(before.verdict != after.verdict);
         }
-        if let (Some(of_before), Some(of_after)) = (before.ci95, after.ci95) {
-            let half = |(low, high): (f64, f64)| (high / low).ln() / 2.0;
-            let apart = (before.ratio / after.ratio).ln().abs();
+        if let (Some(first), Some(second)) = (Ratio::of(before), Ratio::of(after)) {
             self.with_intervals += 1;
-            self.within_errors += usize::from(apart <= half(of_before).hypot(half(of_after)));
-            self.held += usize::from(of_after.0 <= before.ratio && before.ratio <= of_after.1);
+            self.within_errors += usize::from(!first.differs_from(&second));
+            self.held += usize::from((first.log - second.log).abs() <= second.half);
+            // The difference of two that err alike errs √2 times as much as one.
+            let p = t_two_sided_p(second.t / 2f64.sqrt(), second.degrees);
+            self.held_expected += 1.0 - p.unwrap_or(0.0);
         }
+    }
+}
+
+/// The logarithm of a ratio, and how much it errs.
+struct Ratio {
+    log: f64,
+    /// Half the width of its interval.
+    half: f64,
+    /// The quantile of t in that.
+    t: f64,
+    degrees: f64,
+}
+
+impl Ratio {
+    fn of(compared: &Compared) -> Option<Self> {
+        let (low, high) = compared.ci95?;
+        let degrees = compared.blocks as f64 - 1.0;
+        Some(Self {
+            log: compared.ratio.ln(),
+            half: (high / low).ln() / 2.0,
+            t: t_quantile(0.5 + CONFIDENCE / 2.0, degrees)?,
+            degrees,
+        })
+    }
+
+    fn differs_from(&self, other: &Self) -> bool {
+        let squared_error = |of: &Self| (of.half / of.t).powi(2);
+        let (a, b) = (squared_error(self), squared_error(other));
+        let both = a + b;
+        if both == 0.0 {
+            return self.log != other.log;
+        }
+        let degrees = both.powi(2) / (a.powi(2) / self.degrees + b.powi(2) / other.degrees);
+        let p = t_two_sided_p((self.log - other.log) / both.sqrt(), degrees.max(1.0));
+        p.is_some_and(|p| p < 1.0 - CONFIDENCE)
     }
 }
 
@@ -113,12 +153,15 @@ mod tests {
             let better = Verdict::Better;
             (compared(2.0, 1.1, better), compared(ratio, 1.1, better))
         };
-        // Of intervals of ±10 %: both together ±13.5 %.
-        let found = of(&[pair(2.1), pair(2.25), pair(2.4)]);
+        // A factor of 1.1 to either side is 2.78 standard errors of four degrees of freedom each; both
+        // together have eight, of which 2.31 are 1.12.
+        let found = of(&[pair(2.1), pair(2.22), pair(2.26)]);
         assert_eq!(
             (found.with_intervals, found.within_errors, found.held),
             (3, 2, 1)
         );
+        // P(|t₄| < 2.776 / √2) = 0.879.
+        assert!((found.held_expected / 3.0 - 0.879).abs() < 1e-3);
         let mut without = pair(2.0);
         without.0.ci95 = None;
         assert_eq!(of(&[without]).with_intervals, 0);

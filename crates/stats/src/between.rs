@@ -101,7 +101,11 @@ pub struct Between {
 /// `metric` replaces the scenarios' leading metrics. The smallest difference that matters is the
 /// larger of the two runs'.
 pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Between {
-    let (before, after) = (Index::new(a, scenarios), Index::new(b, scenarios));
+    let matters = a.header.plan.matters().max(b.header.plan.matters());
+    let (mut before, mut after) = (Index::new(a, scenarios), Index::new(b, scenarios));
+    for side in [&mut before, &mut after] {
+        side.analysis.matters = matters;
+    }
     let only_after = after.cells().filter(|cell| before.find(cell).is_none());
     let mut tested: Vec<(Change, Option<f64>)> = before
         .cells()
@@ -130,7 +134,6 @@ pub fn between(a: &Run, b: &Run, scenarios: &[Scenario], metric: Option<MetricId
         .collect();
     let p: Vec<f64> = tested.iter().filter_map(|(_, p)| *p).collect();
     let mut adjusted = holm(&p).unwrap_or_default().into_iter();
-    let matters = a.header.plan.matters().max(b.header.plan.matters());
     for (change, p) in &mut tested {
         if p.is_some() {
             change.p_holm = adjusted.next();

@@ -14,6 +14,7 @@ fn command() -> Command {
         command.env(name, "10");
     }
     command
+        .env("FAKE_ROW_US", "0")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -180,7 +180,6 @@ struct Until {
     gave_up: String,
     coverage: String,
     coverage_widest: String,
-    false_positive: String,
     power: String,
 }
 
@@ -258,7 +257,6 @@ fn shape(row: &ShapeRow) -> Shape {
 }
 
 fn until(row: &UntilRow) -> Until {
-    let of_pairs = |share: Option<f64>| share.map_or(fmt::NONE.into(), fmt::percent);
     Until {
         cells: match row.compared {
             true => format!("{} compared", row.cells),
@@ -271,8 +269,7 @@ fn until(row: &UntilRow) -> Until {
         gave_up: fmt::percent(row.found.gave_up),
         coverage: fmt::percent(row.found.coverage),
         coverage_widest: fmt::percent(row.found.coverage_widest),
-        false_positive: of_pairs(row.found.false_positive),
-        power: of_pairs(row.found.power),
+        power: row.found.power.map_or(fmt::NONE.into(), fmt::percent),
     }
 }
 

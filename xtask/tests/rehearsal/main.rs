@@ -104,8 +104,8 @@ impl Machine {
             ("CUDA_LACKS", lacks),
             ("FAKE_PREFILL_US", "200"),
             ("FAKE_DECODE_US", "100"),
-            // How late an answer is may be a share of its request's time: requests that run beside
-            // 63 others must outlast what 64 answers at once take to be read.
+            // An answer may be late by a share of what its request took: those beside 63 others
+            // must outlast what 64 answers at once take to be read.
             ("FAKE_ROW_US", "50"),
             ("FAKE_PREFILL_TOKEN_US", "1"),
         ];

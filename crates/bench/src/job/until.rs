@@ -16,7 +16,7 @@ use runs::shard::plan_sha256;
 use schema::plan::Until;
 use schema::registry::Registry;
 use schema::run::Run;
-use stats::analysis::{Comparison, Metric};
+use stats::analysis::{Cell, Comparison, MetricId};
 use stats::metrics::leading_metric;
 use stats::ratio::half_width_percent;
 use std::collections::BTreeSet;
@@ -45,6 +45,7 @@ pub(super) fn go_on(
     };
     let blocks = opened.header.plan.invocations;
     let Some(widest) = widest(repo, registry, run, until)? else {
+        eprintln!("Nothing was measured whose interval could become narrow");
         return Ok(false);
     };
     let Widest {
@@ -53,16 +54,16 @@ pub(super) fn go_on(
         open,
         all,
     } = widest;
-    let wanted = until.percent;
+    let (wanted, percent) = (until.percent, width(percent));
     if open == 0 {
         eprintln!(
-            "After {blocks} blocks no interval is wider than ±{wanted} %: the widest is ±{percent:.1} % ({of})"
+            "After {blocks} blocks no interval is wider than ±{wanted} %: the widest is {percent} ({of})"
         );
         return Ok(false);
     }
     let is_last = blocks >= until.blocks_max;
     eprintln!(
-        "After {blocks} blocks {open} of {all} intervals are wider than ±{wanted} %, the widest ±{percent:.1} % ({of}){}",
+        "After {blocks} blocks {open} of {all} intervals are wider than ±{wanted} %, the widest {percent} ({of}){}",
         match is_last {
             true => ", and more blocks were not allowed",
             false => ": another block",
@@ -79,28 +80,16 @@ pub(super) fn go_on(
     Ok(true)
 }
 
-/// The widest of the leading metrics' intervals; `None` where no cell has one.
+/// The widest of the intervals that must be narrow; `None` where there is none.
 fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<Option<Widest>> {
     let scenarios = repo.scenarios()?;
     let baseline = registry.baseline_of(&run.header.plan.targets);
     let analysis = stats::analyse(run, &scenarios, baseline);
-    let mut widths: Vec<(String, f64)> = analysis.comparisons.iter().filter_map(of_ratio).collect();
-    let compared: BTreeSet<(&str, &str)> = analysis
-        .comparisons
-        .iter()
-        .map(|c| (c.scenario.as_str(), c.case.as_str()))
-        .collect();
-    for cell in &analysis.cells {
-        if compared.contains(&(cell.scenario.as_str(), cell.case.as_str())) {
-            continue;
-        }
-        let scenario = scenarios.iter().find(|s| s.id == cell.scenario);
-        let leading = scenario.and_then(leading_metric);
-        let metric = leading.and_then(|id| cell.metric(id));
-        let interval = metric.and_then(Metric::interval);
-        let of = format!("{} {} {}", cell.target, cell.scenario, cell.case);
-        widths.extend(interval.map(|interval| (of, interval.half_width_percent())));
-    }
+    let leading = |scenario: &str| {
+        let scenario = scenarios.iter().find(|s| s.id == scenario);
+        scenario.and_then(leading_metric)
+    };
+    let widths = widths(&analysis.comparisons, &analysis.cells, leading);
     let open = widths.iter().filter(|(_, p)| *p > until.percent).count();
     let all = widths.len();
     let widest = widths.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -112,21 +101,114 @@ fn widest(repo: &Repo, registry: &Registry, run: &Run, until: Until) -> Result<O
     }))
 }
 
-/// Of what a comparison's interval is, and half its width in percent. `None` where A/A pairs
-/// allow no interval: more blocks would give none either.
-fn of_ratio(of: &Comparison) -> Option<(String, f64)> {
-    let Comparison {
-        target,
-        against,
-        scenario,
-        case,
-        ..
-    } = of;
-    let percent = match of.ci95 {
-        Some(ci95) => half_width_percent(of.ratio, ci95),
-        None if of.blocks == 1 => f64::INFINITY,
-        None => return None,
-    };
-    let what = format!("{target} against {against}, {scenario} {case}");
-    Some((what, percent))
+/// Half the width in percent of every pair's ratio, and of the value of each cell that is in no pair;
+/// infinite where there is no interval yet.
+fn widths(
+    comparisons: &[Comparison],
+    cells: &[Cell],
+    leading: impl Fn(&str) -> Option<MetricId>,
+) -> Vec<(String, f64)> {
+    let mut widths = Vec::new();
+    let mut compared = BTreeSet::new();
+    // Where the baseline leads, a pair is compared in both roles.
+    let mut pairs = BTreeSet::new();
+    for of in comparisons {
+        let (target, against) = (of.target.as_str(), of.against.as_str());
+        let case = (of.scenario.as_str(), of.case.as_str());
+        compared.extend([(target, case), (against, case)]);
+        if pairs.insert((target.min(against), target.max(against), case)) {
+            let percent = of.ci95.map(|ci95| half_width_percent(of.ratio, ci95));
+            widths.push((
+                format!("{target} against {against}, {} {}", case.0, case.1),
+                percent.unwrap_or(f64::INFINITY),
+            ));
+        }
+    }
+    for cell in cells {
+        let target = cell.target.as_str();
+        if compared.contains(&(target, (cell.scenario.as_str(), cell.case.as_str()))) {
+            continue;
+        }
+        let Some(metric) = leading(&cell.scenario).and_then(|id| cell.metric(id)) else {
+            continue;
+        };
+        let percent = metric.interval().map(|i| i.half_width_percent());
+        widths.push((
+            format!("{target}, {} {}", cell.scenario, cell.case),
+            percent.unwrap_or(f64::INFINITY),
+        ));
+    }
+    widths
+}
+
+/// `±1.2 %`, or that there is no interval.
+fn width(percent: f64) -> String {
+    match percent.is_finite() {
+        true => format!("±{percent:.1} %"),
+        false => "without any".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schema::key::CellKey;
+    use stats::analysis::{Metric, Role, Verdict};
+
+    fn comparison(target: &str, against: &str, role: Role, ci95: Option<(f64, f64)>) -> Comparison {
+        Comparison {
+            scenario: "s".into(),
+            case: "c".into(),
+            metric: MetricId::TtftNs,
+            target: target.into(),
+            against: against.into(),
+            role,
+            ratio: 1.0,
+            blocks: 3,
+            ci95,
+            p_holm: None,
+            cliffs_delta: None,
+            inflation: None,
+            matters: 1.02,
+            verdict: Verdict::Undecided,
+            not_comparable: vec![],
+        }
+    }
+
+    fn cell(target: &str) -> Cell {
+        let key = CellKey {
+            target: target.into(),
+            scenario: "s".into(),
+            case: "c".into(),
+        };
+        Cell {
+            metrics: vec![Metric {
+                id: MetricId::TtftNs,
+                n: 100,
+                value: 10.0,
+                ci95: Some((5.0, 15.0)),
+                cv_invocations: None,
+                by_invocation: vec![10.0; 3],
+                shape: None,
+                course: None,
+            }],
+            ..Cell::new(key, 1)
+        }
+    }
+
+    #[test]
+    fn ratios_count_once_and_a_cell_by_itself_where_it_is_in_no_pair() {
+        let comparisons = [
+            comparison("b", "a", Role::Baseline, Some((0.99, 1.01))),
+            comparison("c", "a", Role::Baseline, None),
+            comparison("b", "a", Role::Leader, Some((0.99, 1.01))),
+            comparison("c", "a", Role::Leader, None),
+        ];
+        let cells = ["a", "b", "c", "alone"].map(cell);
+        let widths = widths(&comparisons, &cells, |_| Some(MetricId::TtftNs));
+        let percents: Vec<f64> = widths.iter().map(|(_, p)| p.round()).collect();
+        assert_eq!(percents, [1.0, f64::INFINITY, 50.0], "{widths:?}");
+        assert_eq!(widths[2].0, "alone, s c");
+        assert_eq!(width(f64::INFINITY), "without any");
+    }
 }

@@ -75,8 +75,8 @@ pub struct Options {
     /// is larger.
     #[arg(long, value_name = "N", requires = "measured")]
     pub invocations: Option<u32>,
-    /// Measure further blocks, at most 100, until no leading interval is wider than ± this many
-    /// percent.
+    /// Measure further blocks, at most 100, until the ratio is known to ± this many percent. It must
+    /// be under `--percent`.
     #[arg(long, value_name = "PERCENT", value_parser = Until::parse_percent, requires = "verdicts")]
     pub until: Option<f64>,
     /// Print JSON instead of a table.

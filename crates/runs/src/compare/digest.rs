@@ -279,16 +279,18 @@ pub(super) fn agreement(agreement: &Agreement) -> Option<String> {
         with_intervals,
         within_errors,
         held,
+        held_expected,
     } = *agreement;
-    let share = |n: usize| fmt::percent(n as f64 / with_intervals as f64);
+    let share = |n: f64| fmt::percent(n / with_intervals as f64);
     let mut text = format!(
-        "Of {pairs} pairs of targets that both runs judge, {decided} are decided in both, and {contradictory} of these contradict each other."
+        "Pairs of targets that both runs judge: {pairs}. Decided in both: {decided}, with verdicts that contradict each other: {contradictory}."
     );
     if with_intervals > 0 {
         text += &format!(
-            " The ratios of {} are as near as both errors allow (95 % expected); B's 95 % interval holds A's ratio in {} (83 % expected, as A's errs too).",
-            share(within_errors),
-            share(held)
+            " The ratios of {} are as near as both errors allow, of 95 % or more where nothing changed; B's 95 % interval holds A's ratio in {}, where as A's errs too {} are expected.",
+            share(within_errors as f64),
+            share(held as f64),
+            share(held_expected)
         );
     }
     (pairs > 0).then_some(text)

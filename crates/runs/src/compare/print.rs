@@ -187,6 +187,7 @@ fn agreed(of: &Agreement) -> Value {
         "with_intervals": of.with_intervals,
         "within_errors": of.within_errors,
         "held": of.held,
+        "held_expected": of.held_expected,
     })
 }
 

@@ -184,7 +184,7 @@ fn a_run_is_not_judged_by_itself_or_without_numbers() {
 #[test]
 fn what_two_runs_say_of_pairs_of_targets_is_a_sentence() {
     let mut two = quiet();
-    assert!(!print::text(&two, false).contains("pairs of targets"));
+    assert!(!print::text(&two, false).contains("Pairs of targets"));
     two.agreement = Agreement {
         pairs: 200,
         decided: 150,
@@ -192,8 +192,9 @@ fn what_two_runs_say_of_pairs_of_targets_is_a_sentence() {
         with_intervals: 200,
         within_errors: 188,
         held: 165,
+        held_expected: 175.8,
     };
-    let said = "Of 200 pairs of targets that both runs judge, 150 are decided in both, and 3 of these contradict each other. The ratios of 94.0 % are as near as both errors allow (95 % expected); B's 95 % interval holds A's ratio in 82.5 % (83 % expected, as A's errs too).";
+    let said = "Pairs of targets that both runs judge: 200. Decided in both: 150, with verdicts that contradict each other: 3. The ratios of 94.0 % are as near as both errors allow, of 95 % or more where nothing changed; B's 95 % interval holds A's ratio in 82.5 %, where as A's errs too 87.9 % are expected.";
     for text in [print::text(&two, false), print::markdown(&two, false)] {
         assert!(text.lines().any(|line| line == said), "{text}");
     }

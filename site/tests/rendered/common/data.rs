@@ -332,7 +332,7 @@ pub fn simulation() -> Simulation {
                 gave_up: 0.0,
                 coverage: 0.94,
                 coverage_widest: 0.9,
-                false_positive: Some(0.045),
+
                 power: Some(0.83),
             },
         }],
