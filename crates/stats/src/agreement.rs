@@ -12,7 +12,9 @@
 
 use crate::analysis::{Analysis, MetricId, Verdict};
 use crate::ci::{CONFIDENCE, t_quantile, t_two_sided_p};
+use crate::compare::ALPHA;
 use crate::pairs::{Compared, pairs};
+use crate::ratio::{Logs, welch};
 use schema::key::CaseKey;
 
 /// Counts of pairs of targets.
@@ -62,50 +64,34 @@ impl Agreement {
             self.decided += 1;
             self.contradictory += usize::from(before.verdict != after.verdict);
         }
-        if let (Some(first), Some(second)) = (Ratio::of(before), Ratio::of(after)) {
+        let both = logs(before).zip(logs(after)).zip(after.ci95);
+        if let Some(((first, second), (low, high))) = both {
+            let differs = welch(&first, &second, 1.0).is_some_and(|(_, p)| p < ALPHA);
             self.with_intervals += 1;
-            self.within_errors += usize::from(!first.differs_from(&second));
-            self.held += usize::from((first.log - second.log).abs() <= second.half);
+            self.within_errors += usize::from(!differs);
+            self.held += usize::from(low <= before.ratio && before.ratio <= high);
             // The difference of two that err alike errs √2 times as much as one.
-            let p = t_two_sided_p(second.t / 2f64.sqrt(), second.degrees);
+            let p = t(second.degrees).and_then(|t| t_two_sided_p(t / 2f64.sqrt(), second.degrees));
             self.held_expected += 1.0 - p.unwrap_or(0.0);
         }
     }
 }
 
-/// The logarithm of a ratio, and how much it errs.
-struct Ratio {
-    log: f64,
-    /// Half the width of its interval.
-    half: f64,
-    /// The quantile of t in that.
-    t: f64,
-    degrees: f64,
+/// A pair's ratio as its interval has it.
+fn logs(compared: &Compared) -> Option<Logs> {
+    let (low, high) = compared.ci95?;
+    let degrees = compared.blocks as f64 - 1.0;
+    let half = (high / low).ln() / 2.0;
+    Some(Logs {
+        mean: compared.ratio.ln(),
+        squared_error: (half / t(degrees)?).powi(2),
+        degrees,
+    })
 }
 
-impl Ratio {
-    fn of(compared: &Compared) -> Option<Self> {
-        let (low, high) = compared.ci95?;
-        let degrees = compared.blocks as f64 - 1.0;
-        Some(Self {
-            log: compared.ratio.ln(),
-            half: (high / low).ln() / 2.0,
-            t: t_quantile(0.5 + CONFIDENCE / 2.0, degrees)?,
-            degrees,
-        })
-    }
-
-    fn differs_from(&self, other: &Self) -> bool {
-        let squared_error = |of: &Self| (of.half / of.t).powi(2);
-        let (a, b) = (squared_error(self), squared_error(other));
-        let both = a + b;
-        if both == 0.0 {
-            return self.log != other.log;
-        }
-        let degrees = both.powi(2) / (a.powi(2) / self.degrees + b.powi(2) / other.degrees);
-        let p = t_two_sided_p((self.log - other.log) / both.sqrt(), degrees.max(1.0));
-        p.is_some_and(|p| p < 1.0 - CONFIDENCE)
-    }
+/// In how many standard errors an interval ends.
+fn t(degrees: f64) -> Option<f64> {
+    t_quantile(0.5 + CONFIDENCE / 2.0, degrees)
 }
 
 #[cfg(test)]

@@ -368,6 +368,15 @@ pub struct Comparison {
     pub not_comparable: Vec<u32>,
 }
 
+impl Comparison {
+    /// The ratio within its 95 % interval.
+    pub fn interval(&self) -> Option<Interval> {
+        let (low, high) = self.ci95?;
+        let mean = self.ratio;
+        Some(Interval { mean, low, high })
+    }
+}
+
 /// What a comparison is against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

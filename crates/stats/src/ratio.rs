@@ -28,7 +28,7 @@
 //! An effect size, free of units and of outliers' sizes; it says how much two
 //! distributions overlap, never whether they differ.
 
-use crate::ci::{CONFIDENCE, t_quantile, t_two_sided_p};
+use crate::ci::{CONFIDENCE, Interval, t_quantile, t_two_sided_p};
 use crate::describe::{mean, stddev};
 use crate::percentile::sorted;
 
@@ -46,6 +46,15 @@ pub struct PairedRatio {
     /// Standard error of the ratio's logarithm, as large as `ci95` and `p` take it; `None`
     /// with one block.
     pub error: Option<f64>,
+}
+
+impl PairedRatio {
+    /// The ratio within its 95 % interval.
+    pub(crate) fn interval(&self) -> Option<Interval> {
+        let (low, high) = self.ci95?;
+        let mean = self.ratio;
+        Some(Interval { mean, low, high })
+    }
 }
 
 /// Compare `a` with `b`, block by block (same length, same order).
@@ -98,11 +107,6 @@ pub fn paired_ratio_at(
     })
 }
 
-/// Half an interval's width in percent of the ratio within it.
-pub fn half_width_percent(ratio: f64, (low, high): (f64, f64)) -> f64 {
-    50.0 * (high - low) / ratio
-}
-
 fn finite_positive(x: f64) -> Option<f64> {
     Some(x).filter(|x| x.is_finite() && *x > 0.0)
 }
@@ -132,23 +136,7 @@ pub struct UnpairedRatio {
 pub fn unpaired_ratio(a: &[f64], b: &[f64], inflation: f64) -> Option<UnpairedRatio> {
     let (a, b) = (Logs::of(a)?, Logs::of(b)?);
     let difference = a.mean - b.mean;
-    let squared_error = a.squared_error + b.squared_error;
-    if !inflation.is_finite() {
-        return None;
-    }
-    let (half, p) = if squared_error == 0.0 {
-        (0.0, if difference == 0.0 { 1.0 } else { 0.0 })
-    } else {
-        let term = |side: &Logs| side.squared_error.powi(2) / side.degrees;
-        // Between the smaller side's degrees of freedom and both together; rounding
-        // must not take it under 1, where there is no quantile.
-        let degrees = (squared_error.powi(2) / (term(&a) + term(&b))).max(1.0);
-        let error = inflation * squared_error.sqrt();
-        (
-            t_quantile(0.5 + CONFIDENCE / 2.0, degrees)? * error,
-            t_two_sided_p(difference / error, degrees)?,
-        )
-    };
+    let (half, p) = welch(&a, &b, inflation)?;
     let ratio = |log: f64| Some(log.exp()).filter(|x| x.is_finite() && *x > 0.0);
     Some(UnpairedRatio {
         ratio: ratio(difference)?,
@@ -157,12 +145,34 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64], inflation: f64) -> Option<UnpairedRa
     })
 }
 
-/// One side's logarithms.
-struct Logs {
-    mean: f64,
+/// Half the width of the 95 % interval of what lies between two means of logarithms, and the two-sided
+/// p that it is 0: see [`unpaired_ratio`].
+pub(crate) fn welch(a: &Logs, b: &Logs, inflation: f64) -> Option<(f64, f64)> {
+    let difference = a.mean - b.mean;
+    let squared_error = a.squared_error + b.squared_error;
+    if !inflation.is_finite() {
+        return None;
+    }
+    if squared_error == 0.0 {
+        return Some((0.0, if difference == 0.0 { 1.0 } else { 0.0 }));
+    }
+    let term = |side: &Logs| side.squared_error.powi(2) / side.degrees;
+    // Between the smaller side's degrees of freedom and both together; rounding
+    // must not take it under 1, where there is no quantile.
+    let degrees = (squared_error.powi(2) / (term(a) + term(b))).max(1.0);
+    let error = inflation * squared_error.sqrt();
+    Some((
+        t_quantile(0.5 + CONFIDENCE / 2.0, degrees)? * error,
+        t_two_sided_p(difference / error, degrees)?,
+    ))
+}
+
+/// A mean of logarithms.
+pub(crate) struct Logs {
+    pub(crate) mean: f64,
     /// The squared standard error of the mean: s²/n.
-    squared_error: f64,
-    degrees: f64,
+    pub(crate) squared_error: f64,
+    pub(crate) degrees: f64,
 }
 
 impl Logs {

@@ -111,7 +111,7 @@ impl Shape {
     }
 
     /// The mean of a launch's statistic, of a name without a factor of its own.
-    fn truth(self) -> f64 {
+    pub(crate) fn truth(self) -> f64 {
         let factor = match self {
             Self::Slow(share) => 1.0 + share * (SLOW_TIMES - 1.0),
             // Of (1 + by) to the power of a uniform number in ±½.
@@ -169,20 +169,20 @@ pub fn simulate_launches(
             Shape::Correlated(lag1) => lag1,
             _ => 0.0,
         };
-        let mut before = random.normal();
+        let mut like_before = Autoregression::new(lag1, &mut random);
         let launch = |block: &f64| {
             let slow = match shape {
                 Shape::Slow(share) if random.unit() < share => SLOW_TIMES,
                 _ => 1.0,
             };
-            before = lag1 * before + (1.0 - lag1 * lag1).sqrt() * random.normal();
-            block * name * slow * (shape.spread() * before).exp()
+            like_before.go_on(&mut random);
+            block * name * slow * (shape.spread() * like_before.state).exp()
         };
         blocks.iter().map(launch).collect()
     };
     let mut blocks = || -> Vec<f64> {
         let block = |_| match shape {
-            Shape::Drift(by) => (1.0 + by).powf(of_blocks.unit() - 0.5),
+            Shape::Drift(by) => drifted(by, &mut of_blocks),
             _ => 1.0,
         };
         (0..invocations).map(block).collect()
@@ -273,16 +273,38 @@ fn launch_median(setting: &Setting, random: &mut Random) -> f64 {
 /// The median of one launch's samples, but for the launch's own factor.
 fn course_median(setting: &Setting, random: &mut Random) -> f64 {
     let (_, within) = spreads(setting);
-    let fresh = (1.0 - LAG1 * LAG1).sqrt();
-    let mut state = random.normal();
+    let mut course = Autoregression::new(LAG1, random);
     let samples: Vec<f64> = (0..setting.requests)
         .map(|_| {
-            let sample = (within * state).exp();
-            state = LAG1 * state + fresh * random.normal();
+            let sample = (within * course.state).exp();
+            course.go_on(random);
             sample
         })
         .collect();
     median(&samples).expect("exponentials of moderate numbers are finite, and there is one")
+}
+
+/// Numbers of variance 1, each like the one before.
+struct Autoregression {
+    lag1: f64,
+    state: f64,
+}
+
+impl Autoregression {
+    fn new(lag1: f64, random: &mut Random) -> Self {
+        let state = random.normal();
+        Self { lag1, state }
+    }
+
+    fn go_on(&mut self, random: &mut Random) {
+        let fresh = (1.0 - self.lag1 * self.lag1).sqrt();
+        self.state = self.lag1 * self.state + fresh * random.normal();
+    }
+}
+
+/// A factor of a block, where blocks differ by up to a fraction.
+pub(crate) fn drifted(by: f64, random: &mut Random) -> f64 {
+    (1.0 + by).powf(random.unit() - 0.5)
 }
 
 /// Standard deviation of the logarithm between launches, and within one.

@@ -4,21 +4,22 @@
 //! Simpler than a run in two ways: no A/A pairs enlarge its errors, and each cell is held against
 //! another of its own, where those of a run share the baseline.
 
-use crate::ci::mean_interval;
+use crate::ci::{Interval, mean_interval};
 use crate::compare::verdict;
 use crate::random::Random;
-use crate::ratio::{PairedRatio, half_width_percent, paired_ratio};
+use crate::ratio::paired_ratio;
+use crate::simulate::{Shape, drifted};
 use schema::simulation::Stopped;
 
 /// By how much blocks differ for all cells alike, a fraction.
-pub const DRIFT: f64 = 0.2;
+const DRIFT: f64 = 0.2;
 
 /// A run that goes on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GoesOn {
     /// Cells that must all be narrow enough.
     pub cells: u32,
-    /// Each is held against another that ran in the same blocks, which differ by up to [`DRIFT`],
+    /// Each is held against another that ran in the same blocks, which differ by up to 20 %,
     /// and the interval is of the ratio; else it is of the mean.
     pub compared: bool,
     /// Blocks before the first look.
@@ -43,10 +44,9 @@ pub fn simulate_until(run: &GoesOn, experiments: u32, seed: u64) -> Option<Stopp
     let mut random = Random::new(seed ^ key(run));
     let truth = match run.compared {
         true => 1.0,
-        // The mean of a log-normal variable.
-        false => (run.spread.powi(2) / 2.0).exp(),
+        false => Shape::Spread(run.spread).truth(),
     };
-    let holds = |ci: (f64, f64)| ci.0 <= truth && truth <= ci.1;
+    let holds = |interval: &Interval| interval.low <= truth && truth <= interval.high;
     let mut stopped = Stopped {
         blocks: 0.0,
         gave_up: 0.0,
@@ -57,16 +57,16 @@ pub fn simulate_until(run: &GoesOn, experiments: u32, seed: u64) -> Option<Stopp
     let one = 1.0 / f64::from(experiments);
     let each = one / f64::from(run.cells);
     for _ in 0..experiments {
-        let (cells, gave_up) = go_on(run, &mut random)?;
-        let intervals: Option<Vec<Width>> = cells.iter().map(|c| width(run, c)).collect();
-        let intervals = intervals?;
-        let widest = intervals.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let share = |holds: bool, of: f64| if holds { of } else { 0.0 };
+        let (cells, intervals) = go_on(run, &mut random)?;
+        let wider = |a: &&Interval, b: &&Interval| {
+            a.half_width_percent().total_cmp(&b.half_width_percent())
+        };
+        let widest = intervals.iter().max_by(wider)?;
         stopped.blocks += one * cells.first()?.of.len() as f64;
-        stopped.gave_up += share(gave_up, one);
-        stopped.coverage_widest += share(holds(widest.1), one);
+        stopped.gave_up += one * f64::from(widest.half_width_percent() > run.percent);
+        stopped.coverage_widest += one * f64::from(holds(widest));
         for (interval, cell) in intervals.iter().zip(&cells) {
-            stopped.coverage += share(holds(interval.1), each);
+            stopped.coverage += each * f64::from(holds(interval));
             if let Some(power) = &mut stopped.power {
                 let apart = 1.0 + 2.0 * run.percent / 100.0;
                 let slower: Vec<f64> = cell.of.iter().map(|x| x * apart).collect();
@@ -74,19 +74,19 @@ pub fn simulate_until(run: &GoesOn, experiments: u32, seed: u64) -> Option<Stopp
                 let matters = 1.0 + run.percent / 200.0;
                 let found = paired_ratio(&slower, &cell.against)?;
                 let is_found = verdict(found.p, found.ci95, matters).is_difference();
-                *power += share(is_found, each);
+                *power += each * f64::from(is_found);
             }
         }
     }
     (experiments > 0).then_some(stopped)
 }
 
-/// One run to its end, and whether that was because more blocks were not allowed.
-fn go_on(run: &GoesOn, random: &mut Random) -> Option<(Vec<Launches>, bool)> {
+/// One run to its end: its cells, and their intervals.
+fn go_on(run: &GoesOn, random: &mut Random) -> Option<(Vec<Launches>, Vec<Interval>)> {
     let mut cells = vec![Launches::default(); run.cells as usize];
     for blocks in 1_u32.. {
         let block = match run.compared {
-            true => (1.0 + DRIFT).powf(random.unit() - 0.5),
+            true => drifted(DRIFT, random),
             false => 1.0,
         };
         let mut launch = || block * (run.spread * random.normal()).exp();
@@ -99,25 +99,21 @@ fn go_on(run: &GoesOn, random: &mut Random) -> Option<(Vec<Launches>, bool)> {
         if blocks < run.invocations {
             continue;
         }
-        let widths: Option<Vec<Width>> = cells.iter().map(|cell| width(run, cell)).collect();
-        let narrow = widths?.iter().all(|width| width.0 <= run.percent);
-        if narrow || blocks >= run.blocks_max {
-            return Some((cells, !narrow));
+        let intervals: Option<Vec<Interval>> = cells.iter().map(|c| interval(run, c)).collect();
+        let intervals = intervals?;
+        let is_narrow = |interval: &Interval| interval.half_width_percent() <= run.percent;
+        if intervals.iter().all(is_narrow) || blocks >= run.blocks_max {
+            return Some((cells, intervals));
         }
     }
     None
 }
 
-/// Half an interval's width in percent of the value, and the interval.
-type Width = (f64, (f64, f64));
-
-fn width(run: &GoesOn, cell: &Launches) -> Option<Width> {
-    if !run.compared {
-        let mean = mean_interval(&cell.of)?;
-        return Some((mean.half_width_percent(), (mean.low, mean.high)));
+fn interval(run: &GoesOn, cell: &Launches) -> Option<Interval> {
+    match run.compared {
+        true => paired_ratio(&cell.of, &cell.against)?.interval(),
+        false => mean_interval(&cell.of),
     }
-    let PairedRatio { ratio, ci95, .. } = paired_ratio(&cell.of, &cell.against)?;
-    Some((half_width_percent(ratio, ci95?), ci95?))
 }
 
 fn key(run: &GoesOn) -> u64 {

@@ -18,7 +18,6 @@ use schema::registry::Registry;
 use schema::run::Run;
 use stats::analysis::{Cell, Comparison, MetricId};
 use stats::metrics::leading_metric;
-use stats::ratio::half_width_percent;
 use std::collections::BTreeSet;
 
 /// The widest of the intervals that must be narrow.
@@ -117,7 +116,7 @@ fn widths(
         let case = (of.scenario.as_str(), of.case.as_str());
         compared.extend([(target, case), (against, case)]);
         if pairs.insert((target.min(against), target.max(against), case)) {
-            let percent = of.ci95.map(|ci95| half_width_percent(of.ratio, ci95));
+            let percent = of.interval().map(|i| i.half_width_percent());
             widths.push((
                 format!("{target} against {against}, {} {}", case.0, case.1),
                 percent.unwrap_or(f64::INFINITY),

@@ -271,7 +271,7 @@ impl<'a> Group<'a> {
 }
 
 /// How far the runs agree on what lies between targets; `None` where they have no pair in common.
-pub(super) fn agreement(agreement: &Agreement) -> Option<String> {
+fn agreement(agreement: &Agreement) -> Option<String> {
     let Agreement {
         pairs,
         decided,
@@ -297,15 +297,17 @@ pub(super) fn agreement(agreement: &Agreement) -> Option<String> {
 }
 
 /// What a reader must know to take the verdicts for what they are.
-pub(super) fn notes(changes: &[Change]) -> Vec<String> {
+pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
+    let changes = &comparison.changes;
     let tested = changes.iter().filter(|c| c.p_holm.is_some()).count();
     if tested == 0 {
         return Vec::new();
     }
-    let mut notes = vec![format!(
+    let mut notes: Vec<String> = agreement(&comparison.agreement).into_iter().collect();
+    notes.push(format!(
         "Ratios over 1 are in favour of B; intervals are 95 %, by Welch's t over invocations; verdicts are Holm-corrected over {}.",
         cells(tested)
-    )];
+    ));
     if changes.iter().all(|change| change.inflation.is_none()) {
         notes.push(
             "In neither run a target ran twice, so what all blocks of a run share looks like a change.".into(),

@@ -7,7 +7,7 @@
 //!
 //! The fields for programs are stable: scripts depend on them.
 
-use super::digest::{Row, agreement, around, gaps, notes, shown, verdict};
+use super::digest::{Row, around, gaps, notes, shown, verdict};
 use super::{Comparison, Subject};
 use anyhow::Result;
 use base::text::{aligned, code, line};
@@ -20,8 +20,8 @@ pub(super) fn text(comparison: &Comparison, all: bool) -> String {
         a,
         b,
         changes,
-        agreement: agree,
         environment,
+        ..
     } = comparison;
     let mut text = format!("{}\n", verdict(comparison));
     for (name, run) in [("A", a), ("B", b)] {
@@ -48,7 +48,7 @@ pub(super) fn text(comparison: &Comparison, all: bool) -> String {
     for difference in around(environment, all) {
         text += &format!("  {difference}\n");
     }
-    let notes: Vec<String> = agreement(agree).into_iter().chain(notes(changes)).collect();
+    let notes = notes(comparison);
     if !notes.is_empty() {
         text += &format!("\n{}\n", notes.join("\n"));
     }
@@ -153,8 +153,7 @@ fn tail(comparison: &Comparison) -> String {
             text += &format!("- {}\n", code(&difference, LINE_CHARS));
         }
     }
-    let notes = notes(&comparison.changes);
-    for note in agreement(&comparison.agreement).into_iter().chain(notes) {
+    for note in notes(comparison) {
         text += &format!("\n{note}\n");
     }
     text
