@@ -104,13 +104,16 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
             renders_equal(repo, pages.path())
         })?;
         // Alone: threads that spin while they wait for each other take eight times as long
-        // where a browser has one of the processors.
+        // where a browser has one of the processors, and requests come late.
         step(
             "the README's first command, with --profile smoke",
             &mut || readme.first(repo),
         )?;
+        step("the README's other commands that measure", &mut || {
+            readme.measuring(repo)
+        })?;
         // Both wait a good part of their time.
-        let both = "the site in a browser, and the README's other commands";
+        let both = "the site in a browser, and the rest of the README";
         step(both, &mut || {
             std::thread::scope(|scope| {
                 let browser = scope.spawn(|| browser(repo, pages.path()));

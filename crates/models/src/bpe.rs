@@ -6,7 +6,8 @@
 //! merges), which entry it pops first, and so the result, can change from run to run. This one
 //! breaks every tie by the pair's ids. Encoding is left to `tokenizers`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use anyhow::{Result, anyhow, ensure};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -53,13 +54,19 @@ pub fn train<'a>(
         }
     }
 
+    // The most frequent first, of equally frequent ones that of the lowest ids. An entry whose
+    // count has changed since stays until it is met, and is passed over then.
+    let mut queue: BinaryHeap<(i64, Reverse<Pair>)> = counts
+        .iter()
+        .map(|(&pair, &count)| (count, Reverse(pair)))
+        .collect();
+
     let mut merges = Vec::new();
     while tokens.len() < vocab_size {
-        // Total order, so the order of the hash map does not matter.
-        let best = counts
-            .iter()
-            .max_by_key(|&(&pair, &count)| (count, std::cmp::Reverse(pair)));
-        let (&pair, &count) = best.ok_or_else(|| anyhow!("no pairs left"))?;
+        let (count, Reverse(pair)) = queue.pop().ok_or_else(|| anyhow!("no pairs left"))?;
+        if counts.get(&pair) != Some(&count) {
+            continue;
+        }
         ensure!(
             count > 1,
             "the text is too poor for {vocab_size} tokens: {} so far",
@@ -75,6 +82,7 @@ pub fn train<'a>(
 
         let mut where_it_stands = places.remove(&pair).unwrap_or_default();
         where_it_stands.dedup();
+        let mut changed = Vec::new();
         for index in where_it_stands {
             let (word, count) = &mut words[index];
             let replaced = merge(word, pair, id);
@@ -84,6 +92,7 @@ pub fn train<'a>(
             for pair in pairs(word) {
                 *counts.entry(pair).or_default() -= *count as i64;
             }
+            changed.extend(pairs(word).chain(pairs(&replaced)));
             for pair in pairs(&replaced) {
                 *counts.entry(pair).or_default() += *count as i64;
                 // The list may name a word twice; the second visit finds nothing to merge.
@@ -94,9 +103,10 @@ pub fn train<'a>(
             *word = replaced;
         }
         counts.remove(&pair);
-        if merges.len() % 64 == 0 {
-            counts.retain(|_, count| *count > 0);
-        }
+        changed.sort_unstable();
+        changed.dedup();
+        let changed = changed.into_iter();
+        queue.extend(changed.filter_map(|pair| Some((*counts.get(&pair)?, Reverse(pair)))));
     }
     Ok(Bpe { tokens, merges })
 }

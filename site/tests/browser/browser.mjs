@@ -35,16 +35,33 @@ export function launch() {
   return chromium.launch({ executablePath: find(), args: FLAGS, chromiumSandbox: false });
 }
 
-// A page in a context of its own; `problems` gets what it says and asks for.
+// A tab in a context of its own. What its page says and asks for is noted in `problems`.
+export class Tab {
+  problems = [];
+
+  static async open(browser, options = {}) {
+    const tab = new Tab();
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+    tab.page = await context.newPage();
+    const note = (problem) => tab.problems.push(problem);
+    tab.page.on("console", (message) => note(`console: ${message.text()}`));
+    tab.page.on("pageerror", (error) => note(`error: ${error.message}`));
+    tab.page.on("request", (request) => {
+      if (!/^(file|data):/.test(request.url())) note(`request: ${request.url()}`);
+    });
+    tab.page.on("requestfailed", (request) => note(`failed: ${request.url()}`));
+    return tab;
+  }
+
+  async go(path, hash = "") {
+    await this.page.goto(pathToFileURL(path).href + hash, { waitUntil: "load" });
+  }
+}
+
+// A page in a tab of its own; `problems` gets what it says and asks for.
 export async function open(browser, path, problems, options = {}, hash = "") {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  const page = await context.newPage();
-  page.on("console", (message) => problems.push(`console: ${message.text()}`));
-  page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
-  page.on("request", (request) => {
-    if (!/^(file|data):/.test(request.url())) problems.push(`request: ${request.url()}`);
-  });
-  page.on("requestfailed", (request) => problems.push(`failed: ${request.url()}`));
-  await page.goto(pathToFileURL(path).href + hash, { waitUntil: "load" });
-  return page;
+  const tab = await Tab.open(browser, options);
+  tab.problems = problems;
+  await tab.go(path, hash);
+  return tab.page;
 }

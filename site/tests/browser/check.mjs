@@ -9,7 +9,7 @@
 import { readFileSync, readdirSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { FileSystemConfigLoader, HtmlValidate } from "html-validate";
-import { fail, launch } from "./browser.mjs";
+import { fail, launch, Tab } from "./browser.mjs";
 import { read } from "./read.mjs";
 import { use } from "./use.mjs";
 
@@ -54,8 +54,8 @@ async function validate(path) {
 const browser = await launch();
 let failed = 0;
 
-async function check(path) {
-  const problems = await read(browser, path, (other) => ids.get(other));
+async function check(tab, path) {
+  const problems = await read(tab, path, (other) => ids.get(other));
   problems.push(...(await validate(path)));
   const kilobytes = statSync(path).size / 1000;
   if (kilobytes > KILOBYTES_MAX) problems.push(`${kilobytes} kB`);
@@ -66,11 +66,12 @@ async function check(path) {
   console.log(problems.length ? `FAIL ${name}: ${problems.slice(0, 8).join("; ")}` : `ok   ${name}`);
 }
 
-// Each page is rendered by a process of its own, so two keep two processors busy, the largest
-// pages first: at the end neither waits long for the other.
+// Each tab has a process of its own, so two keep two processors busy, the largest pages first: at
+// the end neither waits long for the other.
 const left = [...pages].sort((a, b) => statSync(b).size - statSync(a).size).values();
 const worker = async () => {
-  for (const path of left) await check(path);
+  const tab = await Tab.open(browser);
+  for (const path of left) await check(tab, path);
 };
 await Promise.all([worker(), worker()]);
 await browser.close();

@@ -4,7 +4,6 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { open } from "./browser.mjs";
 
 const NARROW_PX = 360;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -61,31 +60,47 @@ function overflow() {
 
 export { inspect };
 
-// Runs in the page. Contrast is looked at where text first has its colours and size: to look at
-// every row of every table, whose colours are the same, took most of the time.
+// Runs in the page. Colours are looked at where text, or a link in text, first has its looks, with
+// nothing else on the page: to look at every row of every table took most of the time.
 async function complaints(everything) {
-  const looks = (element) => {
-    const own = getComputedStyle(element);
-    const grounds = [];
-    for (let at = element; at; at = at.parentElement) {
-      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(at);
-      grounds.push(backgroundColor, backgroundImage, opacity);
+  const colours = ["color-contrast", "link-in-text-block"];
+  const grounds = new Map([[null, []]]);
+  const groundsOf = (element) => {
+    if (!grounds.has(element)) {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element);
+      const own = [backgroundColor, backgroundImage, opacity];
+      const seen = own.filter((ground) => !["rgba(0, 0, 0, 0)", "none", "1"].includes(ground));
+      grounds.set(element, [...seen, ...groundsOf(element.parentElement)]);
     }
-    const seen = grounds.filter((ground) => !["rgba(0, 0, 0, 0)", "none", "1"].includes(ground));
-    return [own.color, own.fill, own.fontSize, own.fontWeight, ...seen].join();
+    return grounds.get(element);
+  };
+  const looks = (element) => {
+    const { color, fill, fontSize, fontWeight, textDecorationLine } = getComputedStyle(element);
+    return [color, fill, fontSize, fontWeight, textDecorationLine, ...groundsOf(element)].join();
   };
   const first = new Map();
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
     const element = texts.currentNode.parentElement;
     if (!texts.currentNode.data.trim() || element.getClientRects().length === 0) continue;
-    const key = looks(element);
-    if (!first.has(key)) first.set(key, element);
+    const link = element.closest("a");
+    // A link is told from the text around it by more than its colour.
+    const key = link ? [looks(element), looks(link), looks(link.parentElement)].join(" in ") : looks(element);
+    if (!first.has(key)) first.set(key, link ?? element);
   }
   const run = async (where, options) =>
     (await window.axe.run(where, { ...options, resultTypes: ["violations"], preload: false })).violations;
-  const violations = await run({ include: [...first.values()] }, { runOnly: ["color-contrast"] });
-  if (everything) violations.push(...(await run(document, { rules: { "color-contrast": { enabled: false } } })));
+  const include = [...new Set(first.values())];
+  const needed = new Set();
+  for (const element of include) {
+    for (let at = element; at && !needed.has(at); at = at.parentElement) needed.add(at);
+  }
+  const others = [...document.querySelectorAll("tr, li, p, dt, dd, svg, svg.chart *")].filter((e) => !needed.has(e));
+  for (const element of others) element.style.display = "none";
+  const violations = await run({ include }, { runOnly: colours });
+  for (const element of others) element.style.removeProperty("display");
+  const rules = Object.fromEntries(colours.map((rule) => [rule, { enabled: false }]));
+  if (everything) violations.push(...(await run(document, { rules })));
   return violations.map((v) => `axe ${v.id}: ${v.nodes.length} × ${v.nodes[0].html.slice(0, 120)}`);
 }
 
@@ -108,11 +123,13 @@ async function links(page, path, ids) {
   return problems;
 }
 
-// All problems of the page at `path`; `ids(path)` are those of any page.
-export async function read(browser, path, ids) {
-  const problems = [];
-  const page = await open(browser, path, problems);
-  problems.push(...(await links(page, path, ids)));
+// All problems of the page at `path`, looked at in `tab`; `ids(path)` are those of any page.
+export async function read(tab, path, ids) {
+  const { page } = tab;
+  tab.problems = [];
+  await page.emulateMedia({ colorScheme: "light" });
+  await tab.go(path);
+  const problems = await links(page, path, ids);
   await page.evaluate(AXE);
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
@@ -125,6 +142,5 @@ export async function read(browser, path, ids) {
       if (wide) problems.push(`overflow: ${wide}`);
     }
   }
-  await page.context().close();
-  return [...new Set(problems)];
+  return [...new Set([...tab.problems, ...problems])];
 }

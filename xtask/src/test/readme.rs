@@ -6,9 +6,10 @@ use std::time::Instant;
 use xshell::{Shell, cmd};
 
 /// Every `cargo xtask …` and engine command in a `sh` block of the README, in
-/// order, as a newcomer would type them: the first, and all others.
+/// order, as a newcomer would type them.
 pub struct Readme {
     first: String,
+    measuring: Vec<String>,
     others: Vec<String>,
 }
 
@@ -33,8 +34,12 @@ impl Readme {
             }
             _ => command,
         };
-        let others = tested.map(narrow).collect();
-        Ok(Self { first, others })
+        let (measuring, others) = tested.map(narrow).partition(|c| needs_quiet(c));
+        Ok(Self {
+            first,
+            measuring,
+            others,
+        })
     }
 
     /// The first command, which measures every target of the profile.
@@ -42,7 +47,12 @@ impl Readme {
         run(repo, std::slice::from_ref(&self.first))
     }
 
-    /// All others.
+    /// The others that need the machine for themselves.
+    pub fn measuring(&self, repo: &Repo) -> Result<()> {
+        run(repo, &self.measuring)
+    }
+
+    /// Those that don't.
     pub fn others(&self, repo: &Repo) -> Result<()> {
         run(repo, &self.others)
     }
@@ -72,6 +82,12 @@ fn run(repo: &Repo, commands: &[String]) -> Result<()> {
         eprintln!("   {:.0} s", began.elapsed().as_secs_f64());
     }
     Ok(())
+}
+
+/// Whether a command fails where something else runs beside it: requests that come late end a run
+/// with status 3.
+fn needs_quiet(command: &str) -> bool {
+    command.contains("cargo xtask bench-all") || command.starts_with("cargo xtask bench ")
 }
 
 /// The lines of all ```sh blocks, comments stripped, continuations joined.
@@ -149,7 +165,7 @@ fn as_tested(command: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{as_tested, commands};
+    use super::{as_tested, commands, needs_quiet};
 
     #[test]
     fn commands_come_from_sh_blocks_only() {
@@ -181,5 +197,8 @@ mod tests {
             as_tested("cargo xtask doctor").as_deref(),
             Some("cargo xtask doctor")
         );
+        assert!(needs_quiet(&own) && needs_quiet("cargo xtask bench --profile smoke"));
+        let calibrate = as_tested("cargo xtask calibrate").unwrap();
+        assert!(calibrate.ends_with("|| test $? -eq 3") && !needs_quiet(&calibrate));
     }
 }
