@@ -40,7 +40,12 @@ fn profile() -> String {
         let scenario = scenario.as_table_mut().expect("a table");
         let in_flight = scenario["concurrency"].as_array().expect("a list");
         let most = in_flight.iter().filter_map(Value::as_integer).max();
-        scenario.insert("requests".into(), most.unwrap_or(1).max(4).into());
+        // Where requests come by a clock, a share of them waits for it.
+        let requests = match scenario.contains_key("load_percent") {
+            true => 16,
+            false => most.unwrap_or(1).max(4),
+        };
+        scenario.insert("requests".into(), requests.into());
         scenario.insert("new_tokens".into(), 8.into());
         if scenario.contains_key("duration_s") {
             scenario.insert("duration_s".into(), 0.1.into());
