@@ -91,11 +91,21 @@ pub fn test(repo: &Repo, quick: bool, all_engines: bool) -> Result<()> {
             xtask(&["verify"])
         })?;
     }
-    step("the engines' Python tests", &mut || python_tests(repo))?;
+    // Much of the time is a Python program's start, on one processor.
+    let python = match quick {
+        true => "the engines' Python tests",
+        false => "the engines' Python tests, and a training, twice and after a kill",
+    };
+    step(python, &mut || {
+        std::thread::scope(|scope| {
+            let python = scope.spawn(|| python_tests(repo));
+            if !quick {
+                provision::build::test_trainer(repo, &repo.registry()?)?;
+            }
+            python.join().expect("the tests' thread returns")
+        })
+    })?;
     if !quick {
-        step("a training, twice and after a kill", &mut || {
-            provision::build::test_trainer(repo, &repo.registry()?)
-        })?;
         step("the gate sees every mutant", &mut || {
             xtask(&["verify", "--mutants"])
         })?;
@@ -152,12 +162,12 @@ fn build_what_tests_start(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// The harness's tests mostly wait for processes: three threads a CPU keep it busy.
+/// The harness's tests mostly wait for processes: four threads a CPU keep it busy.
 fn test_threads() -> Option<(&'static str, String)> {
     const NAME: &str = "RUST_TEST_THREADS";
     let chosen = std::env::var_os(NAME).is_some();
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-    (!chosen).then(|| (NAME, (3 * cpus).to_string()))
+    (!chosen).then(|| (NAME, (4 * cpus).to_string()))
 }
 
 fn run(command: &mut Command) -> Result<()> {

@@ -3,6 +3,7 @@
 //! And what holds for every page of any site: tags, links, numbers, sizes.
 #![allow(dead_code)] // Each test program uses its own part.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A start tag and its attributes, unescaped.
@@ -17,6 +18,7 @@ pub struct Page {
     pub tags: Vec<Tag>,
     /// All text between tags, unescaped.
     pub text: String,
+    ids: OnceCell<BTreeSet<String>>,
 }
 
 const VOID: [&str; 6] = ["meta", "link", "br", "img", "input", "hr"];
@@ -26,6 +28,7 @@ pub fn read(path: &str, html: &str) -> Page {
     let mut page = Page {
         tags: Vec::new(),
         text: String::new(),
+        ids: OnceCell::new(),
     };
     let mut open: Vec<String> = Vec::new();
     let mut rest = html;
@@ -126,12 +129,14 @@ pub fn unescape(text: &str) -> String {
 
 impl Page {
     /// All ids; panics where one stands twice.
-    pub fn ids(&self, path: &str) -> BTreeSet<&str> {
-        let mut ids = BTreeSet::new();
-        for id in self.tags.iter().filter_map(|tag| tag.attributes.get("id")) {
-            assert!(ids.insert(id.as_str()), "{path}: id {id:?} stands twice");
-        }
-        ids
+    pub fn ids(&self, path: &str) -> &BTreeSet<String> {
+        self.ids.get_or_init(|| {
+            let mut ids = BTreeSet::new();
+            for id in self.tags.iter().filter_map(|tag| tag.attributes.get("id")) {
+                assert!(ids.insert(id.clone()), "{path}: id {id:?} stands twice");
+            }
+            ids
+        })
     }
 
     /// All addresses in `href` and `src`.
