@@ -313,24 +313,9 @@ fn add(x: &mut [f32], y: &[f32]) {
     x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
 }
 
-/// The products of `x` with each of `rows`, each as [`dot`] computes it: with wider vectors where the
-/// processor has them, which changes no bit, as each sum is made of the same additions.
+/// The products of `x` with each of `rows`, each as [`dot`] computes it. Two at a time, because an
+/// addition of one row's sums waits for the one before.
 fn products(x: &[f32], rows: &[f32]) -> Vec<f32> {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        #[target_feature(enable = "avx2")]
-        fn with_avx2(x: &[f32], rows: &[f32]) -> Vec<f32> {
-            products_of(x, rows)
-        }
-        // SAFETY: the feature was just detected.
-        return unsafe { with_avx2(x, rows) };
-    }
-    products_of(x, rows)
-}
-
-/// Two rows at a time, because an addition of one row's sums waits for the one before.
-#[inline(always)]
-fn products_of(x: &[f32], rows: &[f32]) -> Vec<f32> {
     let cols = x.len();
     let mut out = Vec::with_capacity(rows.len() / cols);
     let mut pairs = rows.chunks_exact(2 * cols);
@@ -349,7 +334,6 @@ fn products_of(x: &[f32], rows: &[f32]) -> Vec<f32> {
     out
 }
 
-#[inline(always)]
 fn dot(x: &[f32], y: &[f32]) -> f32 {
     let mut sums = [0.0; 16];
     for (x, y) in x.as_chunks().0.iter().zip(y.as_chunks().0) {
@@ -359,7 +343,7 @@ fn dot(x: &[f32], y: &[f32]) -> f32 {
 }
 
 /// Sixteen partial sums, so that the compiler can use vectors.
-#[inline(always)]
+#[inline]
 fn add_products(sums: &mut [f32; 16], x: &[f32; 16], y: &[f32; 16]) {
     for i in 0..16 {
         sums[i] += x[i] * y[i];
