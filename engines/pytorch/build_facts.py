@@ -6,18 +6,23 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import platform
 import re
+import sys
 from importlib import metadata
 from pathlib import Path
 
 
 def environment(lock: Path) -> dict[str, str]:
-    """The Python that runs, and what its environment was made from."""
-    return {
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "lock_sha256": hashlib.sha256(lock.read_bytes()).hexdigest(),
-    }
+    """The Python that runs, and what its environment was made from: the lock, unless the user named
+    one that is taken as it stands."""
+    python = {"python": f"{platform.python_implementation()} {platform.python_version()}"}
+    named = os.environ.get("BENCH_VENV")
+    is_it = named and Path(named).resolve() == Path(sys.prefix).resolve()
+    if is_it and not os.environ.get("BENCH_NIX_SHELL"):
+        return {**python, "environment": f"named by BENCH_VENV, not made from {lock.name}"}
+    return {**python, "lock_sha256": hashlib.sha256(lock.read_bytes()).hexdigest()}
 
 
 def version_of(package: str) -> str:

@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import struct
+import sys
 import tempfile
 import unittest
 from contextlib import nullcontext
@@ -137,6 +138,14 @@ class Refusals(unittest.TestCase):
         hello = bench.PyTorch.hello(load_of(self.model_dir))
         self.assertEqual(hello.engine, "pytorch")
         self.assertEqual(len(hello.build["lock_sha256"]), 64)
+
+    def test_hello_says_where_its_environment_is_not_the_locks(self) -> None:
+        for named, shell in ((sys.prefix, ""), ("/another", ""), (sys.prefix, "cpu")):
+            with patch.dict(os.environ, BENCH_VENV=named, BENCH_NIX_SHELL=shell):
+                build = bench.PyTorch.hello(load_of(self.model_dir)).build
+            is_locks = (named, shell) != (sys.prefix, "")
+            self.assertEqual("lock_sha256" in build, is_locks, (named, shell))
+            self.assertEqual("environment" in build, not is_locks)
 
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")

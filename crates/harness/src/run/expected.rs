@@ -51,10 +51,7 @@ pub fn all_s(plan: &Plan, budget: Option<&Budget>, pending: &[Pending]) -> Optio
 /// Whether a launch starts a process of its own. It doesn't where an earlier launch of the same
 /// block and target, also still to be made, leaves its process for it.
 fn loads(plan: &Plan, item: &Launch, pending: &[Pending]) -> bool {
-    let target = plan.targets.iter().find(|t| t.id == original(&item.target));
-    let shares = |launch: &Launch| {
-        target.is_some_and(|target| shares(plan, scenario(plan, &launch.scenario), target))
-    };
+    let shares = |launch: &Launch| shares(plan, scenario(plan, &launch.scenario));
     let of_block = |launch: &&Launch| {
         (launch.invocation, &launch.target) == (item.invocation, &item.target) && shares(launch)
     };

@@ -146,7 +146,7 @@ impl<'a> Running<'a> {
             Err(fallen) => running.fallen = Some(fallen),
             Ok(session) => {
                 running.record.event(RecordEvent::Ready(session.ready()))?;
-                let shared = shares(context.plan, scenario, context.target);
+                let shared = shares(context.plan, scenario);
                 running.engine = Some(Engine::new(
                     session,
                     &context.target.backend,

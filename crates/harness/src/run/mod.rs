@@ -91,7 +91,7 @@ pub fn run(
             };
             let later = rounds[at + 1..].iter().flatten().copied();
             let context = Context {
-                stays: residents::is_needed_again(plan, target, item, later),
+                stays: residents::is_needed_again(plan, item, later),
                 plan,
                 run_dir,
                 model_dir,
@@ -149,9 +149,12 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
             break;
         }
         let scenario = scenario(context.plan, &item.launch.scenario);
-        let resident = residents::shares(context.plan, scenario, context.target)
+        let resident = residents::shares(context.plan, scenario)
             .then(|| residents.take(&item.launch.target))
             .flatten();
+        if gpu::is_used_by(&context.target.backend) {
+            residents.leave();
+        }
         let mut fits = resident.is_some() || memory::has_room(context, &all, residents);
         while !fits && residents.make_room() {
             fits = memory::has_room(context, &all, residents);

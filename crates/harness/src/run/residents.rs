@@ -1,11 +1,13 @@
 //! Processes that stay in memory between the launches of a block: a target is started once for
 //! all scenarios that don't need a fresh process. Between two launches it is stopped (SIGSTOP),
-//! so it takes no CPU time from the engine that is measured.
+//! so it takes no CPU time from the engine that is measured. On a GPU one stays only as long as no
+//! other process works there.
 
 use super::pending::Pending;
 use super::scenario;
 use crate::engine::session::Session;
 use crate::gpu;
+use schema::key::original;
 use schema::plan::{Case, Plan, PlannedScenario};
 use schema::registry::Target;
 
@@ -20,9 +22,14 @@ impl Residents {
     /// A block begins, or goes on: processes of another one end.
     pub(super) fn enter(&mut self, block: u32) {
         if self.block != block {
-            self.idle.drain(..).for_each(|(_, session)| end(session));
+            self.leave();
             self.block = block;
         }
+    }
+
+    /// All processes end: what they hold of a GPU's memory would be missing to the next.
+    pub(super) fn leave(&mut self) {
+        self.idle.drain(..).for_each(|(_, session)| end(session));
     }
 
     /// The process of `name`, if it stayed.
@@ -54,7 +61,7 @@ impl Residents {
 
 impl Drop for Residents {
     fn drop(&mut self) {
-        self.idle.drain(..).for_each(|(_, session)| end(session));
+        self.leave();
     }
 }
 
@@ -63,10 +70,31 @@ fn end(session: Session) {
     session.abort();
 }
 
-/// Whether launches of that scenario share a target's process with others of the block. On a
-/// GPU none does: what one holds in its memory is missing to the next.
-pub(super) fn shares(plan: &Plan, scenario: &PlannedScenario, target: &Target) -> bool {
-    plan.one_process && scenario.may_share_process() && !gpu::is_used_by(&target.backend)
+/// Whether launches of that scenario share a target's process with others of the block.
+pub(super) fn shares(plan: &Plan, scenario: &PlannedScenario) -> bool {
+    plan.one_process && scenario.may_share_process()
+}
+
+/// The launches in the order in which they are made: those that share a process on a GPU come last
+/// in their block, target by target as these first come, so that each process has the card to
+/// itself until it ends.
+pub(super) fn in_order(plan: &Plan, launches: Vec<Pending>) -> Vec<Pending> {
+    let shares_gpu = |item: &Pending| {
+        let target = plan.targets.iter();
+        let mut target = target.filter(|t| t.id == original(&item.launch.target));
+        shares(plan, scenario(plan, &item.launch.scenario))
+            && target.any(|target| gpu::is_used_by(&target.backend))
+    };
+    let mut all = Vec::with_capacity(launches.len());
+    for block in launches.chunk_by(|a, b| a.launch.invocation == b.launch.invocation) {
+        let (mut shared, mut others): (Vec<_>, Vec<_>) =
+            block.iter().cloned().partition(|item| shares_gpu(item));
+        let first: Vec<String> = shared.iter().map(|item| item.launch.target.clone()).collect();
+        shared.sort_by_key(|item| first.iter().position(|name| *name == item.launch.target));
+        all.append(&mut others);
+        all.append(&mut shared);
+    }
+    all
 }
 
 /// What a process of `target` must be loaded for that begins with a launch of the cases `own`
@@ -79,12 +107,12 @@ pub(super) fn serves<'a>(
     target: &Target,
     positions: u32,
 ) -> Vec<&'a Case> {
-    if !shares(plan, scenario, target) {
+    if !shares(plan, scenario) {
         return own;
     }
     let shared = plan.scenarios.iter();
     shared
-        .filter(|s| s.runs(&target.id) && shares(plan, s, target))
+        .filter(|s| s.runs(&target.id) && shares(plan, s))
         .flat_map(|s| &s.cases)
         .filter(|case| case.prompt_tokens + case.new_tokens <= positions)
         .collect()
@@ -94,16 +122,15 @@ pub(super) fn serves<'a>(
 /// those after it.
 pub(super) fn is_needed_again<'a>(
     plan: &Plan,
-    target: &Target,
     item: &Pending,
     later: impl IntoIterator<Item = &'a Pending>,
 ) -> bool {
     let mut later = later.into_iter();
-    shares(plan, scenario(plan, &item.launch.scenario), target)
+    shares(plan, scenario(plan, &item.launch.scenario))
         && later.any(|other| {
             (other.launch.invocation, &other.launch.target)
                 == (item.launch.invocation, &item.launch.target)
-                && shares(plan, scenario(plan, &other.launch.scenario), target)
+                && shares(plan, scenario(plan, &other.launch.scenario))
         })
 }
 
@@ -154,7 +181,6 @@ mod tests {
         };
         assert_eq!(users(&plan, 0, "cpu"), [1, 1, 8, 1]);
         assert_eq!(users(&plan, 2, "cpu"), [8], "a batch has its own");
-        assert_eq!(users(&plan, 0, "cuda"), [1], "nobody shares on a GPU");
         let short = &plan.scenarios[1];
         let own = vec![&short.cases[0]];
         let served = serves(&plan, short, own, &target("cpu"), 100);
@@ -172,7 +198,7 @@ mod tests {
         keeps.axis = schema::scenario::Axis::SharedPercent;
         plan.scenarios.push(keeps);
         let keeps = plan.scenarios.last().unwrap();
-        assert!(!shares(&plan, keeps, &target("cpu")));
+        assert!(!shares(&plan, keeps));
         let own = vec![&keeps.cases[0]];
         assert_eq!(serves(&plan, keeps, own, &target("cpu"), 1024).len(), 1);
         let single = &plan.scenarios[0];
@@ -180,20 +206,54 @@ mod tests {
         assert_eq!(served.len(), 4, "and the others do without it");
     }
 
-    #[test]
-    fn a_process_stays_for_a_later_launch_of_its_block() {
-        let plan = shared();
-        let item = |invocation, scenario: &str| Pending {
+    fn item(invocation: u32, target: &str, scenario: &str) -> Pending {
+        Pending {
             launch: Launch {
                 invocation,
-                target: "t".into(),
+                target: target.into(),
                 scenario: scenario.into(),
                 cases: vec!["p10".into()],
             },
             attempt: 0,
+        }
+    }
+
+    #[test]
+    fn on_a_gpu_a_process_has_all_of_its_launches_before_another_begins() {
+        let mut plan = shared();
+        let on_gpu = |id: &str| Target {
+            id: id.into(),
+            ..target("cuda")
         };
-        let needed =
-            |later: &[Pending]| is_needed_again(&plan, &target("cpu"), &item(0, "s"), later);
+        plan.targets = vec![target("cpu"), on_gpu("a"), on_gpu("b")];
+        let launches = [
+            (0, "b", "s"),
+            (0, "t", "s"),
+            (0, "a", "s"),
+            (0, "a", "memory"),
+            (0, "a", "users"),
+            (0, "a@twin", "users"),
+            (0, "t", "users"),
+            (0, "b", "users"),
+            (1, "a", "users"),
+        ];
+        let of = |pending: &[Pending]| -> Vec<(u32, String, String)> {
+            let launches = pending.iter().map(|item| item.launch.clone());
+            launches.map(|l| (l.invocation, l.target, l.scenario)).collect()
+        };
+        let pending: Vec<Pending> = launches.map(|(block, t, s)| item(block, t, s)).into();
+        let order = [1, 3, 6, 0, 7, 2, 4, 5, 8];
+        let wanted: Vec<Pending> = order.map(|at: usize| pending[at].clone()).into();
+        assert_eq!(of(&in_order(&plan, pending.clone())), of(&wanted));
+        plan.one_process = false;
+        assert_eq!(of(&in_order(&plan, pending.clone())), of(&pending));
+    }
+
+    #[test]
+    fn a_process_stays_for_a_later_launch_of_its_block() {
+        let plan = shared();
+        let item = |invocation, scenario| item(invocation, "t", scenario);
+        let needed = |later: &[Pending]| is_needed_again(&plan, &item(0, "s"), later);
         assert!(needed(&[item(0, "memory"), item(0, "users")]));
         assert!(!needed(&[item(0, "memory")]));
         assert!(!needed(&[item(1, "users")]));

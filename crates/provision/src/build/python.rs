@@ -51,8 +51,11 @@ impl Environment {
         }
     }
 
-    /// Whether it is there, made from these requirements.
+    /// Whether it is there, made from these requirements or taken as it stands.
     pub fn stands(&self) -> bool {
+        if let Some(own) = self.of_the_user() {
+            return own.is_ok();
+        }
         let stamp = std::fs::read_to_string(self.dir.join(STAMP)).unwrap_or_default();
         let made_from = stamp.split_whitespace().next().unwrap_or_default();
         std::fs::read(&self.requirements).is_ok_and(|text| sha256_hex(&text) == made_from)
@@ -60,6 +63,9 @@ impl Environment {
 
     /// Why it can't be had here, where that can be seen without making it.
     pub fn missing(&self) -> Option<String> {
+        if let Some(own) = self.of_the_user() {
+            return own.err().map(|failure| failure.reason);
+        }
         if let Some(shell) = shell() {
             let given = self.given(&shell);
             return given.err().map(|failure| failure.reason);
@@ -70,13 +76,21 @@ impl Environment {
         version(&python()).err().map(|failure| failure.reason)
     }
 
-    /// Where it is: the flake's inside of its shell, else one of our own making.
+    /// Where it is: the user's, the flake's inside of its shell, else one of our own making.
     fn provide(&self) -> Result<&Path, EngineFailure> {
-        match shell() {
-            Some(shell) => self.given(&shell)?,
-            None => environment_at(&self.dir, &self.requirements)?,
+        match (self.of_the_user(), shell()) {
+            (Some(own), _) => own?,
+            (None, Some(shell)) => self.given(&shell)?,
+            (None, None) => environment_at(&self.dir, &self.requirements)?,
         }
         Ok(&self.dir)
+    }
+
+    /// Whether the one that the user names has a Python; `None` where none is named, or this is
+    /// another than the one that brings libtorch.
+    fn of_the_user(&self) -> Option<Result<(), EngineFailure>> {
+        let dir = named_by_the_user().filter(|_| self.name == VENV)?;
+        Some(check_named(&dir))
     }
 
     /// Whether a shell brings it: the flake has wheels for one environment alone.
@@ -134,6 +148,25 @@ fn shell() -> Option<NixShell> {
     NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
 }
 
+/// An environment that the user names outside of the flake's shells: taken as it stands, whatever
+/// is in it.
+fn named_by_the_user() -> Option<PathBuf> {
+    let named = std::env::var_os(nix_shell::VENV).filter(|dir| !dir.is_empty());
+    let named = named.filter(|_| NixShell::current().is_none());
+    named.map(PathBuf::from)
+}
+
+fn check_named(dir: &Path) -> Result<(), EngineFailure> {
+    match dir.join("bin/python").exists() {
+        true => Ok(()),
+        false => Err(unavailable(format!(
+            "{}={}: there is no bin/python in it; it names a Python environment that has torch and transformers",
+            nix_shell::VENV,
+            dir.display()
+        ))),
+    }
+}
+
 /// Where the environment that brings libtorch is or will be.
 pub fn venv_dir(repo: &Repo) -> PathBuf {
     environment_dir(repo, VENV)
@@ -142,6 +175,7 @@ pub fn venv_dir(repo: &Repo) -> PathBuf {
 /// Where an environment is or will be.
 pub fn environment_dir(repo: &Repo, name: &str) -> PathBuf {
     let given = shell().and_then(|shell| shell.venv);
+    let given = given.or_else(named_by_the_user);
     let given = given.filter(|_| name == VENV);
     given.unwrap_or_else(|| repo.build_dir.join(name))
 }
@@ -355,6 +389,16 @@ mod tests {
         assert!(why.contains("leave the shell"), "{why}");
         std::fs::write(&lock, "torch==2").unwrap();
         assert!(refused(&shell).contains("was not made from"));
+    }
+
+    #[test]
+    fn an_environment_as_it_stands_needs_a_python_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let why = check_named(dir.path()).unwrap_err().reason;
+        assert!(why.starts_with("BENCH_VENV=") && why.contains("bin/python"), "{why}");
+        std::fs::create_dir(dir.path().join("bin")).unwrap();
+        std::fs::write(dir.path().join("bin/python"), "").unwrap();
+        assert!(check_named(dir.path()).is_ok());
     }
 
     /// A Python that makes environments of a shell script: `pip` is what stands in `does`.
