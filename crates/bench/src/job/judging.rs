@@ -6,6 +6,7 @@ use base::repo::Repo;
 use harness::programs::Programs;
 use harness::prompts::Prompts;
 use harness::run::check::{Judge, check};
+use harness::verify::judges;
 use schema::record::{Status, VerifyRecord};
 use schema::registry::{Registry, Target};
 use schema::run::Run;
@@ -18,11 +19,20 @@ pub(super) fn likely(
     verify: &BTreeMap<String, VerifyRecord>,
     programs: &Programs,
 ) -> String {
-    let judges = registry.judges();
-    let judge = judges
-        .iter()
-        .find(|target| is_usable(target, verify, programs));
-    judge.map(|target| target.id.clone()).unwrap_or_default()
+    let judge = judge(registry, verify, programs);
+    judge.map(|target| target.id).unwrap_or_default()
+}
+
+/// The reference, else who may stand in for it: each on a device where one is here, since a
+/// processor takes minutes over outputs of a large model that a GPU judges in seconds.
+fn judge(
+    registry: &Registry,
+    verify: &BTreeMap<String, VerifyRecord>,
+    programs: &Programs,
+) -> Option<Target> {
+    let candidates = judges::candidates(registry).into_iter().flatten();
+    let mut usable = candidates.filter(|target| is_usable(target, verify, programs));
+    usable.next()
 }
 
 /// Whether a target may judge: its program is there, and it wasn't found to be wrong.
@@ -45,12 +55,9 @@ pub(super) fn check_outputs(
     programs: &Programs,
     prompts: &Prompts,
 ) -> Result<()> {
-    let judges = registry.judges();
-    let judge = judges
-        .iter()
-        .find(|target| is_usable(target, &run.verify, programs));
+    let judge = judge(registry, &run.verify, programs);
     let model_dir = repo.model_dir(&run.header.plan.model);
-    let judge = judge.and_then(|target| {
+    let judge = judge.as_ref().and_then(|target| {
         let program = programs.get(target).ok()?;
         Some(Judge {
             target,

@@ -73,6 +73,7 @@ pub fn run(
     let mut lost = Lost::default();
     let canary = machine::canary(plan.threads);
     let mut residents = Residents::default();
+    let pending = residents::in_order(plan, pending);
     let rounds = rounds(plan, &pending);
     for (at, round) in rounds.iter().enumerate() {
         let mut contexts = Vec::new();

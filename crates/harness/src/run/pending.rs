@@ -1,7 +1,7 @@
 //! What is left to do: the plan less what is on disk. Pure, so that `--resume`
 //! is the same path as a fresh start.
 
-use super::{refusal, residents, scenario};
+use super::{refusal, scenario};
 use crate::twins;
 use schema::budget::Budget;
 use schema::capacity::{self, Capacity};
@@ -119,7 +119,7 @@ pub fn pending(
             attempt,
         });
     }
-    residents::in_order(plan, pending)
+    pending
 }
 
 #[cfg(test)]

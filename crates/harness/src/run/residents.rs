@@ -89,7 +89,10 @@ pub(super) fn in_order(plan: &Plan, launches: Vec<Pending>) -> Vec<Pending> {
     for block in launches.chunk_by(|a, b| a.launch.invocation == b.launch.invocation) {
         let (mut shared, mut others): (Vec<_>, Vec<_>) =
             block.iter().cloned().partition(|item| shares_gpu(item));
-        let first: Vec<String> = shared.iter().map(|item| item.launch.target.clone()).collect();
+        let first: Vec<String> = shared
+            .iter()
+            .map(|item| item.launch.target.clone())
+            .collect();
         shared.sort_by_key(|item| first.iter().position(|name| *name == item.launch.target));
         all.append(&mut others);
         all.append(&mut shared);
@@ -239,7 +242,9 @@ mod tests {
         ];
         let of = |pending: &[Pending]| -> Vec<(u32, String, String)> {
             let launches = pending.iter().map(|item| item.launch.clone());
-            launches.map(|l| (l.invocation, l.target, l.scenario)).collect()
+            launches
+                .map(|l| (l.invocation, l.target, l.scenario))
+                .collect()
         };
         let pending: Vec<Pending> = launches.map(|(block, t, s)| item(block, t, s)).into();
         let order = [1, 3, 6, 0, 7, 2, 4, 5, 8];

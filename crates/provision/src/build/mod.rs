@@ -10,6 +10,7 @@ mod cuda_driver;
 mod engine_tests;
 mod failure;
 mod libdevice;
+mod named_environment;
 mod needs;
 mod order;
 mod prebuilt;

@@ -2,7 +2,7 @@
 //! hash-locked requirements file and made again only when that file changes. What
 //! else comes as Python wheels is made in the same way, in a place of its own.
 
-use super::{failure, unavailable};
+use super::{failure, named_environment, unavailable};
 use base::nix_shell::{self, NixShell};
 use base::repo::Repo;
 use harness::engine::{EngineFailure, Program};
@@ -89,8 +89,8 @@ impl Environment {
     /// Whether the one that the user names has a Python; `None` where none is named, or this is
     /// another than the one that brings libtorch.
     fn of_the_user(&self) -> Option<Result<(), EngineFailure>> {
-        let dir = named_by_the_user().filter(|_| self.name == VENV)?;
-        Some(check_named(&dir))
+        let dir = named_environment::dir().filter(|_| self.name == VENV)?;
+        Some(named_environment::check(&dir))
     }
 
     /// Whether a shell brings it: the flake has wheels for one environment alone.
@@ -148,25 +148,6 @@ fn shell() -> Option<NixShell> {
     NixShell::current().filter(|_| std::env::var_os(PYTHON_ENV).is_none())
 }
 
-/// An environment that the user names outside of the flake's shells: taken as it stands, whatever
-/// is in it.
-fn named_by_the_user() -> Option<PathBuf> {
-    let named = std::env::var_os(nix_shell::VENV).filter(|dir| !dir.is_empty());
-    let named = named.filter(|_| NixShell::current().is_none());
-    named.map(PathBuf::from)
-}
-
-fn check_named(dir: &Path) -> Result<(), EngineFailure> {
-    match dir.join("bin/python").exists() {
-        true => Ok(()),
-        false => Err(unavailable(format!(
-            "{}={}: there is no bin/python in it; it names a Python environment that has torch and transformers",
-            nix_shell::VENV,
-            dir.display()
-        ))),
-    }
-}
-
 /// Where the environment that brings libtorch is or will be.
 pub fn venv_dir(repo: &Repo) -> PathBuf {
     environment_dir(repo, VENV)
@@ -175,7 +156,7 @@ pub fn venv_dir(repo: &Repo) -> PathBuf {
 /// Where an environment is or will be.
 pub fn environment_dir(repo: &Repo, name: &str) -> PathBuf {
     let given = shell().and_then(|shell| shell.venv);
-    let given = given.or_else(named_by_the_user);
+    let given = given.or_else(named_environment::dir);
     let given = given.filter(|_| name == VENV);
     given.unwrap_or_else(|| repo.build_dir.join(name))
 }
@@ -389,16 +370,6 @@ mod tests {
         assert!(why.contains("leave the shell"), "{why}");
         std::fs::write(&lock, "torch==2").unwrap();
         assert!(refused(&shell).contains("was not made from"));
-    }
-
-    #[test]
-    fn an_environment_as_it_stands_needs_a_python_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let why = check_named(dir.path()).unwrap_err().reason;
-        assert!(why.starts_with("BENCH_VENV=") && why.contains("bin/python"), "{why}");
-        std::fs::create_dir(dir.path().join("bin")).unwrap();
-        std::fs::write(dir.path().join("bin/python"), "").unwrap();
-        assert!(check_named(dir.path()).is_ok());
     }
 
     /// A Python that makes environments of a shell script: `pip` is what stands in `does`.
