@@ -2,6 +2,7 @@
 //! the backend that was asked for.
 
 use crate::backend::{self, Backend, Kind};
+use crate::captured::Captured;
 use crate::caught::caught;
 use crate::model::Llama;
 use crate::weights::Files;
@@ -20,9 +21,14 @@ pub(crate) const COMPUTES: Computes = Computes {
     biases: true,
 };
 
+/// The variant whose steps of one row are recorded.
+const GRAPH: &str = "graph";
+
 /// The engine.
 pub struct Burn {
     llama: Llama,
+    /// The variant `graph`: it decodes a batch of one row.
+    captured: Option<Captured>,
     vocabulary: usize,
     max_batch: usize,
     max_context: usize,
@@ -49,10 +55,17 @@ impl Burn {
             ));
         }
         let forward = || {
-            let logits = self.llama.forward(ids, rows, self.position);
+            let (logits, next) = match (&mut self.captured, ids) {
+                (Some(one), ids) if rows == 1 && self.position == 0 => one.prefill(ids),
+                (Some(one), [id]) if rows == 1 => one.decode(*id, self.position),
+                _ => {
+                    let logits = self.llama.forward(ids, rows, self.position);
+                    let next = logits.clone().argmax(1);
+                    (logits, next)
+                }
+            };
             // Reading the few ids back is what waits for a GPU to finish.
-            let next = logits.clone().argmax(1).try_into_vec_as::<i64>();
-            (logits, next)
+            (logits, next.try_into_vec_as::<i64>())
         };
         let (logits, next) = caught(forward).map_err(|said| EngineError::of_library(&said))?;
         let next = next.map_err(|err| EngineError::of_library(&err.to_string()))?;
@@ -82,9 +95,28 @@ impl Burn {
                 }
             }
         }
+        self.record()?;
         self.position = 0;
         self.logits = None;
         Ok(())
+    }
+
+    /// Record a step for each window of positions.
+    fn record(&mut self) -> Result<(), EngineError> {
+        let Some(one) = &mut self.captured else {
+            return Ok(());
+        };
+        let windows = || {
+            let mut last = 0;
+            for position in 0..self.max_context {
+                let visible = self.llama.visible_at(position);
+                if visible != last {
+                    one.decode(0, position);
+                    last = visible;
+                }
+            }
+        };
+        caught(windows).map_err(|said| EngineError::of_library(&said))
     }
 }
 
@@ -101,7 +133,7 @@ impl Engine for Burn {
                 parallel_score: false,
                 prefix_cache: false,
                 position_gap: None,
-                notes: notes(&load.backend),
+                notes: notes(load),
             },
         }
     }
@@ -116,6 +148,12 @@ impl Engine for Burn {
         let (max_batch, max_context) = (load.max_batch.max(1) as usize, load.max_context as usize);
         config.within_window(max_context)?;
         // Weights are cut into a batch of products: see `linear`.
+        if !["", GRAPH].contains(&load.variant.as_str()) {
+            return Err(EngineError::unsupported(format!(
+                "no variant {:?}; there is {GRAPH}",
+                load.variant
+            )));
+        }
         let backend = Backend::open(load, 1)?;
         let files = Files::map(dir, &load.weights)?;
         let tensors = files.tensors()?;
@@ -128,8 +166,10 @@ impl Engine for Burn {
         let vocabulary = config.vocabulary;
         let llama = caught(|| Llama::load(config, &tensors, &backend, max_context, max_batch))
             .map_err(|said| EngineError::of_library(&said))??;
+        let captured = (load.variant == GRAPH).then(|| Captured::new(&llama, &backend.device));
         let mut engine = Self {
             llama,
+            captured,
             vocabulary,
             max_batch,
             max_context,
@@ -137,6 +177,16 @@ impl Engine for Burn {
             logits: None,
         };
         engine.warm_up(backend.kind)?;
+        let is_plain = engine
+            .captured
+            .as_ref()
+            .is_some_and(|one| !one.is_recorded());
+        if is_plain && backend.kind == Kind::Cube {
+            return Err(EngineError::internal(
+                "Burn recorded no graph of a decode step on this device: the variant graph would be \
+                 the plain one",
+            ));
+        }
         Ok((engine, loaded))
     }
 
@@ -172,8 +222,8 @@ fn features() -> String {
     on.collect::<Vec<_>>().join(" ")
 }
 
-fn notes(backend: &str) -> Vec<String> {
-    let note = match backend {
+fn notes(load: &Load) -> Vec<String> {
+    let note = match load.backend.as_str() {
         "cpu" | "flex" => {
             "flex multiplies one row by a matrix on one thread; here each matrix is a batch of \
              column groups, which it spreads over all threads."
@@ -196,7 +246,16 @@ fn notes(backend: &str) -> Vec<String> {
         }
     };
     let llama = "A Llama of our own on Burn's public tensor operations; Burn itself brings none.";
-    vec![llama.to_string(), note.to_string()]
+    let mut notes = vec![llama.to_string(), note.to_string()];
+    if load.variant == GRAPH {
+        notes.push(
+            "graph: a decode step of one row is recorded while the model loads, once for each 64 \
+             positions, and replayed as one dispatch (CUDA graphs); batches run as in the plain \
+             variant."
+                .to_string(),
+        );
+    }
+    notes
 }
 
 /// Elements of all weights that a decode step reads: of an embedding that is not also the output

@@ -8,6 +8,7 @@
 //! attention) is measured by itself, and no model calls it.
 
 pub mod backend;
+pub mod captured;
 pub mod caught;
 pub mod engine;
 pub mod linear;

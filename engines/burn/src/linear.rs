@@ -16,13 +16,15 @@ const FEW_ROWS: usize = 16;
 /// Bytes of a part on flex: half of a common second-level cache.
 const PART_BYTES: usize = 1 << 20;
 
-/// A layer without an activation.
+/// A layer without an activation. A clone shares the weights.
+#[derive(Clone)]
 pub struct Linear {
     weight: Weight,
     bias: Option<Tensor<2>>, // 1 × out
     out: usize,
 }
 
+#[derive(Clone)]
 enum Weight {
     /// in × out
     Whole(Tensor<2>),

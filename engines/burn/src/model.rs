@@ -13,7 +13,7 @@ use crate::linear::{Linear, upload};
 use crate::weights::Tensors;
 use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
-use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData, activation};
+use burn::tensor::{Bool, DType, Device, IndexingUpdateOp, Int, Tensor, TensorData, activation};
 use protocol::engine::EngineError;
 use reader::Reader;
 use shape::Shape;
@@ -45,6 +45,7 @@ pub struct Llama {
     positions: usize,
 }
 
+#[derive(Clone)]
 struct Layer {
     attention_norm: Norm,
     qkv: Linear,
@@ -60,6 +61,7 @@ struct Layer {
     values: Option<Tensor<4>>,
 }
 
+#[derive(Clone)]
 struct Norm {
     weight: Tensor<2>, // 1 × hidden
     eps: f64,
@@ -81,12 +83,19 @@ fn normalised<const D: usize>(x: Tensor<D>, weight: &Tensor<D>, eps: f64) -> Ten
     narrow(normed, dtype) * weight.clone()
 }
 
+/// The position of a step's first token.
+enum Position {
+    /// Known here: a kernel is launched with it.
+    At(usize),
+    /// One number on the device, so that a launch which is recorded once serves every position.
+    OnDevice(Tensor<1, Int>),
+}
+
 /// Where the tokens of a step stand.
 struct Step {
     rows: usize,
     tokens: usize,
-    /// Position of the first.
-    start: usize,
+    first: Position,
     cos: Tensor<4>,
     sin: Tensor<4>,
     /// Cached positions that are looked at, and which of them to hide.
@@ -167,9 +176,75 @@ impl Llama {
         let step = self.step(rows, tokens, start);
         let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
         let ids = Tensor::<1, Int>::from_data(TensorData::new(ids, [rows * tokens]), &self.device);
+        self.run(ids, &step)
+    }
+
+    /// Feed one token a row (`ids`: rows) at `position` (one number), which is under `visible`; the
+    /// logits, `rows × vocabulary`. Nothing but `ids` and `position` depends on where that is.
+    pub fn decode_at(
+        &mut self,
+        ids: Tensor<1, Int>,
+        position: Tensor<1, Int>,
+        visible: usize,
+    ) -> Tensor<2> {
+        let columns = self.columns.clone().slice([0..1, 0..1, 0..1, 0..visible]);
+        let here = position
+            .clone()
+            .reshape([1, 1, 1, 1])
+            .expand([1, 1, 1, visible]);
+        let step = Step {
+            rows: ids.dims()[0],
+            tokens: 1,
+            cos: self.cos.clone().select(2, position.clone()),
+            sin: self.sin.clone().select(2, position.clone()),
+            visible,
+            hidden: Some(columns.greater(here)),
+            first: Position::OnDevice(position),
+        };
+        self.run(ids, &step)
+    }
+
+    /// Positions that a step at `position` looks at, where compiled kernels depend on it.
+    pub fn visible_at(&self, position: usize) -> usize {
+        (position + 1)
+            .next_multiple_of(CUBE_STEP)
+            .min(self.positions)
+    }
+
+    /// The same weights with a cache of its own, of `rows`.
+    pub fn with_own_cache(&self, rows: usize) -> Self {
+        let own = |cache: &Option<Tensor<4>>| {
+            let cache = cache
+                .as_ref()
+                .expect("the cache is put back after each write");
+            let [_, heads, positions, dim] = cache.dims();
+            let options = (&self.device, cache.dtype());
+            Some(Tensor::zeros([rows, heads, positions, dim], options))
+        };
+        let mut layers = self.layers.clone();
+        for layer in &mut layers {
+            (layer.keys, layer.values) = (own(&layer.keys), own(&layer.values));
+        }
+        Self {
+            embedding: self.embedding.clone(),
+            layers,
+            norm: self.norm.clone(),
+            head: self.head.clone(),
+            cos: self.cos.clone(),
+            sin: self.sin.clone(),
+            columns: self.columns.clone(),
+            config: self.config.clone(),
+            device: self.device.clone(),
+            kind: self.kind,
+            positions: self.positions,
+        }
+    }
+
+    fn run(&mut self, ids: Tensor<1, Int>, step: &Step) -> Tensor<2> {
+        let Step { rows, tokens, .. } = *step;
         let mut x = self.embedding.clone().select(0, ids);
         for layer in &mut self.layers {
-            x = layer.forward(x, &self.config, self.kind, &step);
+            x = layer.forward(x, &self.config, self.kind, step);
         }
         if tokens > 1 {
             let hidden = self.config.dim;
@@ -188,7 +263,7 @@ impl Llama {
             table.clone().slice([0..1, 0..1, start..end, 0..head_dim])
         };
         let visible = match self.kind {
-            Kind::Cube if tokens == 1 => end.next_multiple_of(CUBE_STEP).min(self.positions),
+            Kind::Cube if tokens == 1 => self.visible_at(start),
             _ => end,
         };
         let hidden = (visible > end).then(|| {
@@ -198,7 +273,7 @@ impl Llama {
         Step {
             rows,
             tokens,
-            start,
+            first: Position::At(start),
             cos: rotation(&self.cos),
             sin: rotation(&self.sin),
             visible,
@@ -220,12 +295,7 @@ impl Layer {
     }
 
     fn attention(&mut self, x: Tensor<2>, config: &Shape, kind: Kind, step: &Step) -> Tensor<2> {
-        let Step {
-            rows,
-            tokens,
-            start,
-            ..
-        } = *step;
+        let Step { rows, tokens, .. } = *step;
         let (heads, kv_heads, dim) = (config.heads, config.kv_heads, config.head_dim);
         let all = heads + 2 * kv_heads;
         let qkv = self.qkv.forward(x).reshape([rows, tokens, all, dim]);
@@ -241,8 +311,8 @@ impl Layer {
         let k = qk.slice([0..rows, heads..heads + kv_heads, 0..tokens, 0..dim]);
         let v = part(heads + kv_heads, all);
 
-        let keys = write(&mut self.keys, k, rows, start);
-        let values = write(&mut self.values, v, rows, start);
+        let keys = write(&mut self.keys, k, rows, &step.first);
+        let values = write(&mut self.values, v, rows, &step.first);
         let seen = [0..rows, 0..kv_heads, 0..step.visible, 0..dim];
         let (keys, values) = (keys.slice(seen.clone()), values.slice(seen));
         let out = match (tokens, kind) {
@@ -269,14 +339,23 @@ fn rotate(x: Tensor<4>, step: &Step) -> Tensor<4> {
     x * step.cos.clone() + swapped * step.sin.clone()
 }
 
-/// Write `new` (rows × kv_heads × tokens × dim) from `start` on; the whole cache.
-fn write(cache: &mut Option<Tensor<4>>, new: Tensor<4>, rows: usize, start: usize) -> Tensor<4> {
+/// Write `new` (rows × kv_heads × tokens × dim) from `first` on; the whole cache.
+fn write(
+    cache: &mut Option<Tensor<4>>,
+    new: Tensor<4>,
+    rows: usize,
+    first: &Position,
+) -> Tensor<4> {
     let [_, heads, tokens, dim] = new.dims();
-    let place = [0..rows, 0..heads, start..start + tokens, 0..dim];
     let old = cache
         .take()
         .expect("the cache is put back after each write");
-    let written = old.slice_assign(place, new);
+    let written = match first {
+        Position::At(start) => {
+            old.slice_assign([0..rows, 0..heads, *start..start + tokens, 0..dim], new)
+        }
+        Position::OnDevice(at) => old.select_assign(2, at.clone(), new, IndexingUpdateOp::Assign),
+    };
     *cache = Some(written.clone());
     written
 }

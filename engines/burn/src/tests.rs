@@ -133,6 +133,40 @@ fn rows_see_neither_each_other_nor_the_last_batch() {
     }
 }
 
+/// Where nothing can be recorded, the step's code runs again: positions that a kernel reads from a
+/// buffer, and the caches, are tried all the same.
+#[test]
+fn a_recorded_step_is_the_plain_one() {
+    let dir = Tiny::new(json!({"rope_scaling": llama3()})).write();
+    let prompts: [&[u32]; 2] = [&IDS[..6], &[7; 6]];
+    for backend in backends() {
+        let of = |variant: &str| {
+            let change = |load: &mut Load| {
+                load.backend = backend.to_string();
+                load.variant = variant.to_string();
+                load.max_context = 200;
+            };
+            load(dir.path(), change).unwrap().0
+        };
+        let (mut plain, mut graph) = (of(""), of("graph"));
+        // A row alone, a batch between, and a prompt shorter than what the cache still holds.
+        for (prompts, tokens) in [(&prompts[..1], 140), (&prompts[..], 4), (&prompts[1..], 70)] {
+            let mut next = plain.prefill(prompts).unwrap();
+            assert_eq!(graph.prefill(prompts).unwrap(), next);
+            for at in 0..tokens {
+                let choice = graph.decode(&next).unwrap();
+                next = plain.decode(&next).unwrap();
+                assert_eq!(choice, next, "{backend}, {} rows, {at}", prompts.len());
+            }
+            let (logits, wanted) = (graph.logits(0).unwrap(), plain.logits(0).unwrap());
+            let wanted: Vec<f64> = wanted.into_iter().map(f64::from).collect();
+            assert_close(&logits, &wanted, backend);
+        }
+    }
+    let err = refusal(dir.path(), |load| load.variant = "other".to_string());
+    assert_eq!(err.kind, FailureKind::Unsupported);
+}
+
 #[test]
 fn fused_sharded_and_rounded_files_are_the_same_model() {
     let tiny = Tiny::new(json!({})).rounded();

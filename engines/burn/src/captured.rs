@@ -1,0 +1,102 @@
+//! The variant `graph`: a decode step of one row, recorded once for each 64 positions and replayed
+//! at every token as one dispatch, where Burn can record (CUDA graphs, and lists of commands through
+//! wgpu). Otherwise a step is some hundred launches, and a small model waits for them.
+//!
+//! A recorded step reads and writes the very buffers that it was recorded with. So what changes from
+//! token to token, the id and its position, lies in two buffers that are written in place, and one row
+//! has a cache of its own, into which its prompt is read too.
+
+use crate::model::Llama;
+use burn::tensor::{Device, Graph, Int, Tensor, TensorData, capture};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Logits (1 × vocabulary) and the choice (1 × 1).
+type Output = (Tensor<2>, Tensor<2, Int>);
+type Recorded = Graph<Output, Box<dyn FnMut() -> Output>>;
+
+/// One row, decoded by recorded steps.
+pub struct Captured {
+    // Before the state whose buffers they replay into.
+    graphs: BTreeMap<usize, Recorded>,
+    state: Arc<Mutex<State>>,
+    device: Device,
+}
+
+/// What a recorded step reads and writes; alive as long as there are recorded steps.
+struct State {
+    llama: Llama,
+    id: Tensor<1, Int>,
+    position: Tensor<1, Int>,
+}
+
+impl State {
+    fn step(&mut self, visible: usize) -> Output {
+        let (id, position) = (self.id.clone(), self.position.clone());
+        let logits = self.llama.decode_at(id, position, visible);
+        let next = logits.clone().argmax(1);
+        (logits, next)
+    }
+}
+
+impl Captured {
+    /// One row of a model whose weights these are.
+    pub fn new(llama: &Llama, device: &Device) -> Self {
+        let state = State {
+            llama: llama.with_own_cache(1),
+            id: number(0, device),
+            position: number(0, device),
+        };
+        Self {
+            graphs: BTreeMap::new(),
+            state: Arc::new(Mutex::new(state)),
+            device: device.clone(),
+        }
+    }
+
+    /// Read a prompt; logits and choice after its last token.
+    pub fn prefill(&mut self, ids: &[u32]) -> Output {
+        let logits = locked(&self.state).llama.forward(ids, 1, 0);
+        let next = logits.clone().argmax(1);
+        (logits, next)
+    }
+
+    /// Feed the token at `position`; logits and choice, which the next step overwrites.
+    pub fn decode(&mut self, id: u32, position: usize) -> Output {
+        let visible = {
+            let mut state = locked(&self.state);
+            let (id, at) = (
+                number(id, &self.device),
+                number(position as u32, &self.device),
+            );
+            // In place: with one owner, a tensor is written where it lies.
+            state.id.inplace(|old| old.slice_assign([0..1], id));
+            state.position.inplace(|old| old.slice_assign([0..1], at));
+            state.llama.visible_at(position)
+        };
+        let (state, device) = (&self.state, &self.device);
+        let graph = self.graphs.entry(visible).or_insert_with(|| {
+            let state = Arc::clone(state);
+            // Recording runs the step several times, which writes the same into the same place.
+            let step: Box<dyn FnMut() -> Output> = Box::new(move || locked(&state).step(visible));
+            capture(device, step)
+        });
+        // SAFETY: what the step reads and writes lives in `self.state`, which outlives the graphs;
+        // this thread alone uses it, and its refreshes are queued on the stream that is replayed on.
+        let (logits, next) = unsafe { graph.replay() };
+        (logits.clone(), next.clone())
+    }
+
+    /// Whether every step so far is replayed by the device, and none by running its code again.
+    pub fn is_recorded(&self) -> bool {
+        self.graphs.values().all(Graph::is_hardware)
+    }
+}
+
+fn number(value: u32, device: &Device) -> Tensor<1, Int> {
+    Tensor::from_data(TensorData::new(vec![value as i32], [1]), device)
+}
+
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
