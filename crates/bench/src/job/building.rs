@@ -111,7 +111,7 @@ fn together<'a>(
 /// The judges that a run of this plan uses: those whose programs cost nothing more, being the
 /// plan's own or built before. For a large model the reference too, since a judge that scores a
 /// whole output in one pass saves more time than its download takes. Where that leaves none, the
-/// cross-check.
+/// cross-check. On a device too, where the same program or another that costs nothing runs there.
 fn judges(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Vec<Target>> {
     let planned = plan.targets.iter().map(|t| registry.program_id(t));
     let planned: BTreeSet<Option<String>> = planned.collect();
@@ -124,18 +124,46 @@ fn judges(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Vec<Target>> 
     };
     let wants_reference = is_large || is_free(&reference);
     let wants_cross_check = is_free(&cross_check) || !wants_reference;
+    let places = verify::judges::candidates(registry);
     let judges = [
         (reference, wants_reference),
         (cross_check, wants_cross_check),
     ];
-    let wanted = judges.into_iter().filter(|(_, is_wanted)| *is_wanted);
-    Ok(wanted.map(|(judge, _)| judge).collect())
+    let mut all = Vec::new();
+    for ((judge, is_wanted), places) in judges.into_iter().zip(places) {
+        let serves = |place: &Target| {
+            registry.program_id(place) == registry.program_id(&judge) || is_free(place)
+        };
+        all.extend(
+            places
+                .into_iter()
+                .filter(|place| is_wanted && serves(place)),
+        );
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use schema::record::Status;
+
+    #[test]
+    fn a_judge_serves_on_a_device_where_that_costs_no_further_program() {
+        let registry = Repo::find().unwrap().registry().unwrap();
+        let all = registry.targets();
+        for judge in registry.judges() {
+            let is_place = |t: &&Target| {
+                t.engine == judge.engine && t.precision == judge.precision && t.variant.is_empty()
+            };
+            let places: Vec<Target> = all.iter().filter(is_place).cloned().collect();
+            assert_eq!(places.len(), 2, "a processor and a GPU");
+            let one_program = registry.program_id(&places[0]) == registry.program_id(&places[1]);
+            let served = |is_free| serving(&registry, &judge, places.clone(), |_| is_free).len();
+            assert_eq!(served(true), 2);
+            assert_eq!(served(false), 1 + usize::from(one_program));
+        }
+    }
 
     #[test]
     fn what_lacks_the_same_is_said_together() {
