@@ -131,16 +131,23 @@ fn judges(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Vec<Target>> 
     ];
     let mut all = Vec::new();
     for ((judge, is_wanted), places) in judges.into_iter().zip(places) {
-        let serves = |place: &Target| {
-            registry.program_id(place) == registry.program_id(&judge) || is_free(place)
-        };
-        all.extend(
-            places
-                .into_iter()
-                .filter(|place| is_wanted && serves(place)),
-        );
+        if is_wanted {
+            all.extend(serving(registry, &judge, places, is_free));
+        }
     }
     Ok(all)
+}
+
+/// Where `judge` may run without a further program, or with one that is free.
+fn serving(
+    registry: &Registry,
+    judge: &Target,
+    places: Vec<Target>,
+    is_free: impl Fn(&Target) -> bool,
+) -> Vec<Target> {
+    let own = registry.program_id(judge);
+    let serves = |place: &Target| registry.program_id(place) == own || is_free(place);
+    places.into_iter().filter(serves).collect()
 }
 
 #[cfg(test)]
