@@ -7,11 +7,7 @@ use xshell::{Shell, cmd};
 
 /// Every `cargo xtask …` and engine command in a `sh` block of the README, in
 /// order, as a newcomer would type them.
-pub struct Readme {
-    first: String,
-    measuring: Vec<String>,
-    others: Vec<String>,
-}
+pub struct Readme(Vec<String>);
 
 impl Readme {
     /// What it says. Benchmarks have the smoke profile.
@@ -20,76 +16,55 @@ impl Readme {
             .context("README.md can't be read")?;
         let handicaps = repo.registry()?.handicaps;
         let one = handicaps.first().map(|handicap| handicap.of.as_str());
-        let mut tested = commands(&text).into_iter().filter_map(|c| as_tested(&c));
-        let first = tested
-            .next()
-            .context("README.md has no command in a ```sh block")?;
+        let mut commands: Vec<String> = commands(&text)
+            .iter()
+            .filter_map(|command| as_tested(command))
+            .collect();
+        let Some((first, later)) = commands.split_first_mut() else {
+            bail!("README.md has no command in a ```sh block");
+        };
         if !first.ends_with("--profile smoke") {
             bail!("README.md begins with `{first}`, which measures nothing");
         }
         // It measures all targets. After that, what a command does with one shows that it works.
-        let narrow = |command: String| match one {
-            Some(target) if command.ends_with("--profile smoke") => {
-                format!("{command} --engines {target}")
+        for command in later {
+            if let Some(target) = one
+                && command.ends_with("--profile smoke")
+            {
+                *command += &format!(" --engines {target}");
             }
-            _ => command,
-        };
-        let (measuring, others) = tested.map(narrow).partition(|c| needs_quiet(c));
-        Ok(Self {
-            first,
-            measuring,
-            others,
-        })
+        }
+        Ok(Self(commands))
     }
 
-    /// The first command, which measures every target of the profile.
-    pub fn first(&self, repo: &Repo) -> Result<()> {
-        run(repo, std::slice::from_ref(&self.first))
-    }
-
-    /// The others that need the machine for themselves.
-    pub fn measuring(&self, repo: &Repo) -> Result<()> {
-        run(repo, &self.measuring)
-    }
-
-    /// Those that don't.
-    pub fn others(&self, repo: &Repo) -> Result<()> {
-        run(repo, &self.others)
+    /// One after another, in the README's order.
+    pub fn run(&self, repo: &Repo) -> Result<()> {
+        self.0.iter().try_for_each(|command| run(repo, command))
     }
 }
 
-fn run(repo: &Repo, commands: &[String]) -> Result<()> {
-    for command in commands {
-        eprintln!("   $ {command}");
-        // The binaries' directory on PATH, as the README tells the reader to have it.
-        let path = format!(
-            "{}:{}",
-            repo.build_dir.join("release").display(),
-            std::env::var("PATH").unwrap_or_default()
-        );
-        let began = Instant::now();
-        let shell = Shell::new()?;
-        let _dir = shell.push_dir(&repo.root);
-        let bash = cmd!(shell, "bash -euo pipefail -c {command}").env("PATH", path);
-        // As from a reader's shell.
-        let bash = provision::build::package_variables()
-            .into_iter()
-            .fold(bash, |bash, name| bash.env_remove(name));
-        bash.ignore_stdout()
-            .quiet()
-            .run()
-            .with_context(|| format!("README.md says `{command}`"))?;
-        eprintln!("   {:.0} s", began.elapsed().as_secs_f64());
-    }
+fn run(repo: &Repo, command: &str) -> Result<()> {
+    eprintln!("   $ {command}");
+    // The binaries' directory on PATH, as the README tells the reader to have it.
+    let path = format!(
+        "{}:{}",
+        repo.build_dir.join("release").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let began = Instant::now();
+    let shell = Shell::new()?;
+    let _dir = shell.push_dir(&repo.root);
+    let bash = cmd!(shell, "bash -euo pipefail -c {command}").env("PATH", path);
+    // As from a reader's shell.
+    let bash = provision::build::package_variables()
+        .into_iter()
+        .fold(bash, |bash, name| bash.env_remove(name));
+    bash.ignore_stdout()
+        .quiet()
+        .run()
+        .with_context(|| format!("README.md says `{command}`"))?;
+    eprintln!("   {:.0} s", began.elapsed().as_secs_f64());
     Ok(())
-}
-
-/// Whether a command shouldn't share the machine: requests that come late end a run with status 3,
-/// and what measures verdicts takes twice as long.
-fn needs_quiet(command: &str) -> bool {
-    command.contains("cargo xtask bench-all")
-        || command.starts_with("cargo xtask bench ")
-        || command.contains(" --verdicts")
 }
 
 /// The lines of all ```sh blocks, comments stripped, continuations joined.
@@ -167,7 +142,7 @@ fn as_tested(command: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{as_tested, commands, needs_quiet};
+    use super::{as_tested, commands};
 
     #[test]
     fn commands_come_from_sh_blocks_only() {
@@ -199,8 +174,7 @@ mod tests {
             as_tested("cargo xtask doctor").as_deref(),
             Some("cargo xtask doctor")
         );
-        assert!(needs_quiet(&own) && needs_quiet("cargo xtask bench --profile smoke"));
         let calibrate = as_tested("cargo xtask calibrate").unwrap();
-        assert!(calibrate.ends_with("|| test $? -eq 3") && !needs_quiet(&calibrate));
+        assert!(calibrate.ends_with("|| test $? -eq 3"));
     }
 }
