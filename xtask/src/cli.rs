@@ -323,10 +323,7 @@ impl Cli {
                 watching::command(&repo, options.pairs, options.json)
             }
             Verb::Calibrate(options) => calibrate::instrument(&repo, options.quick, options.json),
-            Verb::Verify(args) => {
-                devices::name_in_full(&args.engines);
-                watch::session(args.tui, || verify::run(&repo, &args.options()))
-            }
+            Verb::Verify(args) => watch::session(args.tui, || verify::run(&repo, &args.options())),
             Verb::Fetch(options) => fetch::command(&repo, &options).map(done),
             Verb::Build {
                 engines,
@@ -383,7 +380,6 @@ impl Cli {
 }
 
 fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
-    devices::name_in_full(&args.engines);
     watch::session(args.tui, || job::bench(repo, &args.options(site)))
 }
 

@@ -14,7 +14,7 @@ mod reopening;
 mod until;
 
 pub use opening::planned;
-pub(crate) use opening::{Planned, begin, create};
+pub(crate) use opening::{Decided, Planned, begin, create};
 pub(crate) use reopening::{Purpose, reopen};
 
 use anyhow::{Context, Result};

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use base::exclusive;
 use base::names::{self, UnknownName};
 use base::repo::Repo;
+use harness::devices::Named;
 use harness::environment::{self, Difference, Kind};
 use harness::prompts::Prompts;
 use provision::fetch;
@@ -77,8 +78,13 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         let command = then.pins.command(then.git_revision.as_deref());
         eprintln!("the record's environment is had again by `{command}`");
     }
-    let budget = original.budget.clone();
-    let opened = job::begin(repo, &registry, results.dir(), plan, origin, budget, None)?;
+    let decided = job::Decided {
+        plan,
+        origin,
+        budget: original.budget.clone(),
+        named: Named::default(),
+    };
+    let opened = job::begin(repo, &registry, results.dir(), decided, None)?;
     let run_dir = opened.run_dir.clone();
     let again = job::measure(repo, &registry, &opened)?;
     let comparison = Comparison::of(original, again, &scenarios, None);

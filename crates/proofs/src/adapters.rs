@@ -10,6 +10,7 @@ use base::exclusive;
 use base::files::{is_on_path, write_json};
 use base::names::{self, Kind};
 use base::repo::Repo;
+use harness::devices::Named;
 use harness::engine::Program;
 use harness::engine::start::launch;
 use harness::machine;
@@ -193,7 +194,7 @@ fn pair<'a>(
                 direct.weights
             )
         })?;
-    let programs = build::build(repo, registry, [&target])?;
+    let programs = build::build(repo, registry, [&target], &Named::default())?;
     let adapter = programs.get(&target).map_err(Clone::clone);
     let both = adapter.and_then(|adapter| {
         let direct = build::direct(repo, registry, engine, direct)?;

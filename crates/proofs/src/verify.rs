@@ -6,6 +6,7 @@ mod mutants;
 use anyhow::Result;
 use base::files::write_whole;
 use base::repo::Repo;
+use harness::devices::Named;
 use harness::plan::profile_targets;
 use harness::programs::Programs;
 use harness::verify::question::{BATCHES, Question, default_patience, limit, threads};
@@ -70,7 +71,12 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         true => judges::to_build(&registry),
         false => Vec::new(),
     };
-    let programs = build::build(repo, &registry, targets.iter().chain(&judges))?;
+    let programs = build::build(
+        repo,
+        &registry,
+        targets.iter().chain(&judges),
+        &Named::of(&options.engines),
+    )?;
     let mut failed = 0;
     watch::stage(Stage::Gate);
     for model in &models {

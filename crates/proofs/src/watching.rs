@@ -9,6 +9,7 @@
 use anyhow::{Context, Result, bail};
 use base::exclusive;
 use base::repo::Repo;
+use harness::devices::Named;
 use harness::engine::Program;
 use harness::engine::session::{Patience, Session};
 use harness::prompts::Prompts;
@@ -42,7 +43,7 @@ pub fn command(repo: &Repo, pairs: u32, json: bool) -> Result<ExitCode> {
     let target = target.with_context(|| format!("no target is called {}", handicap.of))?;
     let _only_one = exclusive::machine()?;
     fetch::ensure_for(repo, MODEL, std::slice::from_ref(&target))?;
-    let programs = build::build(repo, &registry, [&target])?;
+    let programs = build::build(repo, &registry, [&target], &Named::default())?;
     let program = programs.get(&target).map_err(Clone::clone)?;
     let pair = Pair::of(repo, &target, program)?;
     let mut logs = Vec::new();

@@ -4,6 +4,7 @@
 use super::first_look::FirstLook;
 use anyhow::Result;
 use base::repo::Repo;
+use harness::devices::Named;
 use harness::engine::EngineFailure;
 use harness::micro::MicroPrograms;
 use harness::programs::Programs;
@@ -29,15 +30,16 @@ pub(super) struct Building<'a> {
 }
 
 impl<'a> Building<'a> {
-    /// For a plan.
+    /// For a plan. What is `named` is built whatever is missing here.
     pub(super) fn of(
         repo: &'a Repo,
         registry: &'a Registry,
         plan: &Plan,
         look: Option<&'a FirstLook>,
+        named: &Named,
     ) -> Result<Self> {
         let mut micro = MicroPrograms::default();
-        let wanted = micro.wanted(repo, registry, &plan.micro)?;
+        let wanted = micro.wanted(repo, registry, &plan.micro, named)?;
         let mut targets = plan.targets.clone();
         if !targets.is_empty() {
             targets.extend(judges(repo, registry, plan)?);
@@ -47,7 +49,7 @@ impl<'a> Building<'a> {
             }
         }
         let first = look.map_or(&[][..], |look| &look.targets);
-        let stage = build::Stage::new(repo, registry, &targets, &wanted, first)?;
+        let stage = build::Stage::new(repo, registry, &targets, &wanted, first, named)?;
         Ok(Self { stage, micro, look })
     }
 

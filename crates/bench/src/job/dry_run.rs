@@ -8,8 +8,9 @@ use super::opening::{Planned, headline};
 use super::{Asked, Options, forecast, preflight};
 use anyhow::{Context, Result};
 use base::repo::Repo;
+use harness::devices::Named;
+use harness::micro;
 use harness::run::pending;
-use harness::{devices, micro};
 use provision::fetch;
 use runs::shard;
 use schema::key::CellKey;
@@ -53,7 +54,8 @@ fn new(
     let launches = plan.launches.iter().filter(|l| ours(l.invocation));
     let launches: Vec<&Launch> = launches.collect();
     let mut text = headline(plan) + "\n";
-    text += &Building::of(repo, registry, plan, look.as_ref())?.report();
+    let named = Named::of(&options.choice.engines);
+    text += &Building::of(repo, registry, plan, look.as_ref(), &named)?.report();
     text += &model(repo, plan)?;
     text += &preflight::of(repo, registry, plan)?.report();
     text += &prompts(plan);
@@ -77,7 +79,7 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
     let run = Run::load(run_dir)?;
     let (header, plan) = (&run.header, &run.header.plan);
     shard::refuse_merged(header)?;
-    devices::name_in_full(&header.argv);
+    let named = Named::of(&header.argv);
     let ours = |block| header.origin.has(block);
     let launches = plan.launches.iter().filter(|l| ours(l.invocation));
     let launches: Vec<&Launch> = launches.collect();
@@ -86,7 +88,7 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
         header.id,
         headline(plan)
     );
-    text += &Building::of(repo, registry, plan, None)?.report();
+    text += &Building::of(repo, registry, plan, None, &named)?.report();
     text += &model(repo, plan)?;
     text += &prompts(plan);
     text += &match run.verify.is_empty() {

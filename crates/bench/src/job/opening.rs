@@ -8,6 +8,7 @@ use anyhow::{Context, Error, Result, bail};
 use base::files::write_json;
 use base::repo::Repo;
 use base::{exclusive, names};
+use harness::devices::Named;
 use harness::prompts::Prompts;
 use harness::verify::goldens;
 use harness::verify::question::threads;
@@ -157,15 +158,13 @@ pub(crate) fn create(
         budget_from: decided.as_ref().map(|(from, _)| from.clone()),
         ..Origin::default()
     };
-    begin(
-        repo,
-        registry,
-        runs_dir,
+    let decided = Decided {
         plan,
         origin,
-        decided.map(|(_, budget)| budget),
-        look.as_ref(),
-    )
+        budget: decided.map(|(_, budget)| budget),
+        named: Named::of(&options.choice.engines),
+    };
+    begin(repo, registry, runs_dir, decided, look.as_ref())
 }
 
 /// A seed of its own for the prompts that are generated, so that no engine can have prepared for
@@ -178,23 +177,31 @@ fn prompt_seed(plan: &Plan, options: &Options) -> Option<u64> {
     is_drawn.then(|| RandomState::new().hash_one(std::process::id()) >> 32)
 }
 
-/// Write down everything that is decided, before anything is measured. `budget`:
-/// what there is time for, where that is decided too. `look`: what is measured and shown
-/// while the rest compiles.
+/// What a run is to be, before any of it is built or measured.
+pub(crate) struct Decided {
+    pub plan: Plan,
+    pub origin: Origin,
+    /// What there is time for, where that is decided too.
+    pub budget: Option<Budget>,
+    /// What is built whatever is missing here.
+    pub named: Named,
+}
+
+/// Write down everything that is decided, before anything is measured. `look`: what is measured
+/// and shown while the rest compiles.
 pub(crate) fn begin(
     repo: &Repo,
     registry: &Registry,
     runs_dir: &Path,
-    plan: Plan,
-    origin: Origin,
-    budget: Option<Budget>,
+    decided: Decided,
     look: Option<&FirstLook>,
 ) -> Result<Opened> {
+    let (plan, origin) = (decided.plan, decided.origin);
     preflight::of(repo, registry, &plan)?.refuse()?;
     eprintln!("{}", headline(&plan));
     tell_prompts(&plan);
     watch::emit(Event::Title(title(&plan)));
-    let building = Building::of(repo, registry, &plan, look)?;
+    let building = Building::of(repo, registry, &plan, look, &decided.named)?;
     eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
     fetch::ensure_for(repo, &plan.model, &plan.targets)?;
@@ -241,7 +248,7 @@ pub(crate) fn begin(
     std::fs::create_dir(&run_dir)
         .with_context(|| format!("{} can't be made", run_dir.display()))?;
     let held = exclusive::run(&run_dir)?;
-    if let Some(budget) = &budget {
+    if let Some(budget) = &decided.budget {
         write_json(&run_dir.join("budget.json"), &budget)?;
     }
     write_json(&run_dir.join("run.json"), &header)?;

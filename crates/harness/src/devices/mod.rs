@@ -12,51 +12,51 @@ use schema::record::Status;
 use schema::registry::Device;
 use schema::registry::Registry;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
-/// The words of the command line that this run began with.
-static NAMED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Targets and variants that the user named in full: they are compiled whatever is missing here.
+#[derive(Clone, Debug, Default)]
+pub struct Named(Vec<String>);
 
-/// Compile what one of these words names in full, whatever is missing here. Words are
-/// targets and variants, or the arguments that hold them: a resumed run has those alone.
-pub fn name_in_full(words: &[String]) {
-    let ids = words.iter().flat_map(|word| word.split([',', '=']));
-    let mut named = NAMED.lock().unwrap_or_else(|e| e.into_inner());
-    named.extend(ids.map(str::to_owned));
-}
-
-fn is_named(id: &str) -> bool {
-    let named = NAMED.lock().unwrap_or_else(|e| e.into_inner());
-    named.iter().any(|name| name == id)
-}
-
-/// Why nothing is to be compiled for `id`, a target or variant on `backend`; `None` where
-/// it can run here, or where the user named it.
-fn lacking(registry: &Registry, backend: &str, id: &str) -> Option<EngineFailure> {
-    if is_named(id) {
-        return None;
+impl Named {
+    /// What these words name: ids, or the arguments that hold them (a resumed run has those alone).
+    pub fn of(words: &[String]) -> Self {
+        let ids = words.iter().flat_map(|word| word.split([',', '=']));
+        Self(ids.map(str::to_owned).collect())
     }
-    let why = on_backend(registry, backend)?.err()?;
-    Some(EngineFailure::new(
-        Status::Unavailable,
-        format!(
-            "the backend {backend} has nothing to run on here ({why}), so nothing was compiled for it: install its device's driver, or name {id} in full to compile it all the same"
-        ),
-    ))
-}
 
-/// Keep in `all`, under `key`, why nothing is to be compiled for `id`; whether that is so.
-pub fn keep_lacking<K: Ord>(
-    all: &mut BTreeMap<K, EngineFailure>,
-    key: K,
-    registry: &Registry,
-    (backend, id): (&str, &str),
-) -> bool {
-    let Some(failure) = lacking(registry, backend, id) else {
-        return false;
-    };
-    all.insert(key, failure);
-    true
+    fn has(&self, id: &str) -> bool {
+        self.0.iter().any(|name| name == id)
+    }
+
+    /// Why nothing is to be compiled for `id`, a target or variant on `backend`; `None` where
+    /// it can run here, or where the user named it.
+    fn lacking(&self, registry: &Registry, backend: &str, id: &str) -> Option<EngineFailure> {
+        if self.has(id) {
+            return None;
+        }
+        let why = on_backend(registry, backend)?.err()?;
+        Some(EngineFailure::new(
+            Status::Unavailable,
+            format!(
+                "the backend {backend} has nothing to run on here ({why}), so nothing was compiled for it: install its device's driver, or name {id} in full to compile it all the same"
+            ),
+        ))
+    }
+
+    /// Keep in `all`, under `key`, why nothing is to be compiled for `id`; whether that is so.
+    pub fn keep_lacking<K: Ord>(
+        &self,
+        all: &mut BTreeMap<K, EngineFailure>,
+        key: K,
+        registry: &Registry,
+        (backend, id): (&str, &str),
+    ) -> bool {
+        let Some(failure) = self.lacking(registry, backend, id) else {
+            return false;
+        };
+        all.insert(key, failure);
+        true
+    }
 }
 
 /// What a backend finds here to run on, or why there is nothing; `None` for one that needs
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn what_is_named_in_full_is_compiled() {
-        assert!(!is_named("a.cuda.f32"));
-        name_in_full(&["bench".into(), "--engines=a.cuda.f32,b".into()]);
-        assert!(is_named("a.cuda.f32") && is_named("b") && !is_named("b.cuda.f32"));
+        assert!(!Named::default().has("a.cuda.f32"));
+        let named = Named::of(&["bench".into(), "--engines=a.cuda.f32,b".into()]);
+        assert!(named.has("a.cuda.f32") && named.has("b") && !named.has("b.cuda.f32"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The programs of the micro suites that a run plans, or why there is none.
 
-use crate::devices;
+use crate::devices::Named;
 use crate::engine::{self, EngineFailure};
 use anyhow::Result;
 use base::repo::Repo;
@@ -23,18 +23,19 @@ fn key(variant: &Variant) -> (String, String) {
 
 impl MicroPrograms {
     /// The programs that a plan names, each once, in its order, but for what has nothing to run
-    /// on here. One that `engines/micro.toml` doesn't know is noted as missing.
+    /// on here and isn't `named`. One that `engines/micro.toml` doesn't know is noted as missing.
     pub fn wanted(
         &mut self,
         repo: &Repo,
         registry: &Registry,
         plan: &MicroPlan,
+        named: &Named,
     ) -> Result<Vec<Program>> {
         let known = repo.micro_registry()?;
         let mut wanted: Vec<Program> = Vec::new();
         for variant in plan.suites.iter().flat_map(of_suite) {
             let of = (variant.backend.as_str(), variant.id.as_str());
-            if devices::keep_lacking(&mut self.lacking, key(variant), registry, of) {
+            if named.keep_lacking(&mut self.lacking, key(variant), registry, of) {
                 continue;
             }
             let id = &variant.program;

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use base::exclusive;
 use base::files::write_json;
 use base::repo::Repo;
+use harness::devices::Named;
 use harness::engine::Program;
 use provision::build;
 use schema::calibration::{Calibration, LatencyError};
@@ -141,7 +142,7 @@ impl<'a> Instrument<'a> {
         let target = targets
             .find(|target| target.id == known.target)
             .expect("`load` refuses a registry without it");
-        let programs = build::build(repo, registry, [&target])?;
+        let programs = build::build(repo, registry, [&target], &Named::default())?;
         // Calibrating needs no model.
         let target = Target {
             weights: "none".into(),

@@ -5,6 +5,7 @@
 
 use anyhow::{Result, bail};
 use base::repo::Repo;
+use harness::devices::Named;
 use harness::engine::Program;
 use harness::engine::session::Session;
 use harness::run::audit::Audit;
@@ -31,7 +32,12 @@ pub fn run(repo: &Repo, registry: &Registry) -> Result<ExitCode> {
         true => Vec::new(),
         false => judges::to_build(registry),
     };
-    let programs = build::build(repo, registry, mutants.iter().chain(&judges))?;
+    let programs = build::build(
+        repo,
+        registry,
+        mutants.iter().chain(&judges),
+        &Named::default(),
+    )?;
     let maker = Maker {
         repo,
         registry,
@@ -95,7 +101,7 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
     };
     let mut targets = registry.targets();
     targets.retain(|target| target.id == instrument.target);
-    let programs = build::build(repo, registry, &targets)?;
+    let programs = build::build(repo, registry, &targets, &Named::default())?;
     let mut wrong = 0;
     for target in &targets {
         let program = programs.get(target);

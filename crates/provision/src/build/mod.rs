@@ -36,7 +36,7 @@ pub use tracer::{tracer, tracer_file};
 use anyhow::{Result, bail};
 use base::names;
 use base::repo::Repo;
-use harness::devices;
+use harness::devices::Named;
 use harness::engine::{EngineFailure, Program, isa};
 use harness::programs::{Made, Programs};
 use schema::adoption::Built;
@@ -46,17 +46,19 @@ use schema::train::TrainBackend;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-/// Build the programs of `targets`, each once, but for what has nothing to run on here.
+/// Build the programs of `targets`, each once, but for what has nothing to run on here
+/// and isn't `named`.
 pub fn build<'a>(
     repo: &Repo,
     registry: &Registry,
     targets: impl IntoIterator<Item = &'a Target>,
+    named: &Named,
 ) -> Result<Programs> {
     let mut lacking = BTreeMap::new();
     let mut runnable = Vec::new();
     for target in targets {
         let of = (target.backend.as_str(), target.id.as_str());
-        if !devices::keep_lacking(&mut lacking, target.id.clone(), registry, of) {
+        if !named.keep_lacking(&mut lacking, target.id.clone(), registry, of) {
             runnable.push(target);
         }
     }

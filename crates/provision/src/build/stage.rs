@@ -7,7 +7,7 @@ use super::python::{self, Environment};
 use super::{EngineFailure, Program, cargo, make};
 use anyhow::{Result, bail};
 use base::repo::Repo;
-use harness::devices;
+use harness::devices::Named;
 use harness::programs::{Made, Programs};
 use schema::adoption::Built;
 use schema::registry::{Build, Registry, Target};
@@ -36,13 +36,15 @@ pub struct Stage<'a> {
 type Outcome = Result<(Program, Option<Built>), EngineFailure>;
 
 impl<'a> Stage<'a> {
-    /// The programs of `targets` and of micro suites, `first` those of these targets.
+    /// The programs of `targets` and of micro suites, `first` those of these targets, but for what
+    /// has nothing to run on here and isn't `named`.
     pub fn new(
         repo: &'a Repo,
         registry: &'a Registry,
         targets: &[Target],
         micro: &[schema::micro::Program],
         first: &[Target],
+        named: &Named,
     ) -> Result<Self> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let mut programs = Programs::default();
@@ -56,7 +58,7 @@ impl<'a> Stage<'a> {
         for target in targets {
             let of = (target.backend.as_str(), target.id.as_str());
             let lacking = &mut programs.lacking;
-            if devices::keep_lacking(lacking, target.id.clone(), registry, of) {
+            if named.keep_lacking(lacking, target.id.clone(), registry, of) {
                 continue;
             }
             let Some(engine) = registry.engine(&target.engine) else {
@@ -403,7 +405,7 @@ build = { kind = "cargo", package = "l", bin = "l-micro" }"#,
         let look = [targets[2].clone(), targets[3].clone()];
         let stage = || {
             let micro = std::slice::from_ref(&micro);
-            Stage::new(&repo, &registry, &targets, micro, &look).unwrap()
+            Stage::new(&repo, &registry, &targets, micro, &look, &Named::default()).unwrap()
         };
         let said = stage().announcement(6);
         let lines: Vec<&str> = said.lines().collect();
