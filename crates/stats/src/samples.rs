@@ -104,7 +104,7 @@ fn of_counters(metric: MetricId, attempt: &Attempt, window: &Steady) -> Option<f
     let telemetry = &attempt.log.telemetry;
     let readings = Readings::within(telemetry, window.start_ns, window.end_ns);
     let cores = |of: fn(&Telemetry) -> Option<u64>| Some(readings.growth(of)?.per_ns());
-    // Between the readings of a turn lies its untimed request, too.
+    // Between the readings of a turn lie its untimed requests, too.
     let tokens = match readings.are_of_turns() {
         true => {
             let tokens = all(attempt).into_iter().flat_map(|r| &r.token_ns);

@@ -6,7 +6,7 @@
 
 use super::load::{CasePrompts, Open, Sink, Stop, Window};
 use crate::engine::session::Session;
-use base::pace::WARM_NS;
+use base::pace::{WAKE_NS, WAKE_REQUESTS_MAX, WARM_NS};
 use protocol::clock::now_ns;
 use schema::plan::Case;
 use schema::record::{RecordEvent, RequestRecord};
@@ -207,7 +207,8 @@ impl<'a> Serial<'a> {
         Ok(())
     }
 
-    /// Make a request that isn't timed, of at most this many prompt and new tokens.
+    /// Make requests that aren't timed at the beginning of a turn: one of at most this many prompt
+    /// and new tokens, then whole ones until they have taken [`WAKE_NS`] together.
     pub(super) fn wake(
         &mut self,
         session: &mut Session,
@@ -219,8 +220,17 @@ impl<'a> Serial<'a> {
             ids.truncate(prompt_max);
         }
         let new_tokens = new_max.min(self.case.new_tokens);
-        self.request(session, next, new_tokens, true, sink)
-            .map(drop)
+        let short = self.request(session, next, new_tokens, true, sink)?;
+        let mut busy_ns = short.took_ns();
+        for _ in 1..WAKE_REQUESTS_MAX {
+            if busy_ns >= WAKE_NS {
+                break;
+            }
+            let next = self.prompts.untimed.rotate();
+            let whole = self.request(session, next, self.case.new_tokens, true, sink)?;
+            busy_ns += whole.took_ns();
+        }
+        Ok(())
     }
 
     /// The next that is; how long it took (ns). There is one as long as it isn't done.

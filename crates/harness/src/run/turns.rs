@@ -9,7 +9,7 @@
 //!
 //! A stopped process takes no CPU time, so threads that spin while they wait disturb no other.
 //! While it is stopped, its threads fall asleep and other processes fill the caches. So each turn
-//! begins with a short request that isn't timed.
+//! begins with a short request that isn't timed, and with whole ones where it is over too soon.
 
 use super::closed_loop::Serial;
 use super::launch::{Running, kept};
@@ -21,7 +21,7 @@ use base::random::{self, SplitMix64};
 use schema::plan::{Case, Launch, Plan};
 use watch::control;
 
-/// Most prompt and output tokens of the untimed request: a short prefill and a few steps touch
+/// Most prompt and output tokens of the first untimed request: a short prefill and a few steps touch
 /// every weight.
 const WAKE: (usize, u32) = (64, 4);
 
