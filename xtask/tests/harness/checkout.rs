@@ -64,7 +64,8 @@ fn fake() -> &'static Path {
         let targets = registry.targets();
         let fake = targets.iter().find(|target| target.engine == "fake");
         let fake = fake.expect("fake is in the registry");
-        let programs = provision::build::build(&repo, &registry, [fake], &Named::default()).expect("it is known");
+        let programs = provision::build::build(&repo, &registry, [fake], &Named::default())
+            .expect("it is known");
         programs.get(fake).expect("fake can be built").files[0].clone()
     })
 }
