@@ -366,7 +366,7 @@ target = [{ backend = "cpu", precision = "f32", weights = "w" }]
             models_dir: dir.path().join("models"),
         };
         let targets = registry.targets();
-        let programs = build(&repo, &registry, &targets[..3]).unwrap();
+        let programs = build(&repo, &registry, &targets[..3], &Named::default()).unwrap();
         let why = &programs.get(&targets[2]).unwrap_err().reason;
         assert!(
             why.contains("no Mac") && why.contains("name a.cuda.f32 in full"),
