@@ -178,14 +178,12 @@
     }
   };
 
-  // Unlike `innerText` it needs no layout.
-  const label = (element) => element.textContent.replace(/\s+/g, " ").trim();
-
   const prepare = (table, number) => {
     table.were = [...table.tBodies].map((body) => [...body.rows]);
     const rows = table.were.flat().length;
     if (rows < 3) return;
-    const of = ": " + label(table.caption);
+    // Not `innerText`, which needs a layout.
+    const of = ": " + table.caption.textContent.trim();
     const tools = make("div", "", { class: "tools" });
     if (rows > 7) {
       table.find = make("input", "", { type: "search", placeholder: "Filter", "aria-label": "Filter" + of });
@@ -203,7 +201,7 @@
         const now = view.get("s" + number);
         set("s" + number, now === column + "d" ? "" : now === column + "" ? column + "d" : column + "");
       };
-      head.append(button("↕", act, { class: "by", "aria-label": "Sort by " + label(head) }));
+      head.append(button("↕", act, { class: "by", "aria-label": "Sort by " + head.textContent.trim() }));
     });
   };
 
