@@ -178,12 +178,14 @@
     }
   };
 
+  // Unlike `innerText` it needs no layout.
+  const label = (element) => element.textContent.replace(/\s+/g, " ").trim();
+
   const prepare = (table, number) => {
     table.were = [...table.tBodies].map((body) => [...body.rows]);
     const rows = table.were.flat().length;
     if (rows < 3) return;
-    // Not `innerText`, which needs a layout.
-    const of = ": " + table.caption.textContent.trim();
+    const of = ": " + label(table.caption);
     const tools = make("div", "", { class: "tools" });
     if (rows > 7) {
       table.find = make("input", "", { type: "search", placeholder: "Filter", "aria-label": "Filter" + of });
@@ -201,7 +203,7 @@
         const now = view.get("s" + number);
         set("s" + number, now === column + "d" ? "" : now === column + "" ? column + "d" : column + "");
       };
-      head.append(button("↕", act, { class: "by", "aria-label": "Sort by " + head.textContent.trim() }));
+      head.append(button("↕", act, { class: "by", "aria-label": "Sort by " + label(head) }));
     });
   };
 
