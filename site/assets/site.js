@@ -81,13 +81,12 @@
     }
   };
 
-  // The names beside a plot, in their order and none over another. Which are seen is asked of
-  // every plot before any is changed: each question after a change lays out the whole page.
+  // The names beside a plot, in their order and none over another.
   const place = (svg) => {
     const keys = svg.querySelector(".ky");
     if (!keys) return;
     const [right, top, low] = keys.dataset.r.split(" ").map(Number);
-    const names = svg.names;
+    const names = all(".ky>g", svg).filter(seen);
     for (const g of names) g.at = g.end ? g.end[1] : +g.dataset.w;
     names.sort((a, b) => a.at - b.at);
     const bottom = Math.max(low, top + 16 * (names.length - 1));
@@ -178,14 +177,11 @@
     }
   };
 
-  // Unlike `innerText` it needs no layout.
-  const label = (element) => element.textContent.replace(/\s+/g, " ").trim();
-
   const prepare = (table, number) => {
     table.were = [...table.tBodies].map((body) => [...body.rows]);
     const rows = table.were.flat().length;
     if (rows < 3) return;
-    const of = ": " + label(table.caption);
+    const of = ": " + words(table.caption);
     const tools = make("div", "", { class: "tools" });
     if (rows > 7) {
       table.find = make("input", "", { type: "search", placeholder: "Filter", "aria-label": "Filter" + of });
@@ -203,7 +199,7 @@
         const now = view.get("s" + number);
         set("s" + number, now === column + "d" ? "" : now === column + "" ? column + "d" : column + "");
       };
-      head.append(button("↕", act, { class: "by", "aria-label": "Sort by " + label(head) }));
+      head.append(button("↕", act, { class: "by", "aria-label": "Sort by " + words(head) }));
     });
   };
 
@@ -223,8 +219,7 @@
       const cell = (row) => key(row.cells[parseInt(sort)] || row);
       const order = (a, b) => group(b) - group(a) || compare(cell(a), cell(b), down ? -1 : 1);
       if (sort) rows.sort(order);
-      if (sort || body.sorted) body.append(...rows);
-      body.sorted = sort;
+      body.append(...rows);
       const asked = find.toLowerCase().split(/\s+/);
       const found = (text) => asked.every((word) => text.includes(word));
       for (const row of rows) row.hidden = !group(row) && !found(row.textContent.toLowerCase());
@@ -245,9 +240,8 @@
       if (svg.plot) flip(svg, on);
       const then = svg.flip && svg.querySelector(on ? ".now" : ".then").textContent;
       if (then) svg.flip.textContent = `Show on a ${then.includes("log scale") ? "log" : "linear"} scale`;
+      place(svg);
     }
-    for (const svg of charts) svg.names = all(".ky>g", svg).filter(seen);
-    charts.forEach(place);
     tables.forEach(arrange);
   };
 
