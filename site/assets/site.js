@@ -86,7 +86,7 @@
     const keys = svg.querySelector(".ky");
     if (!keys) return;
     const [right, top, low] = keys.dataset.r.split(" ").map(Number);
-    const names = all(".ky>g", svg).filter(seen);
+    const { names } = svg;
     for (const g of names) g.at = g.end ? g.end[1] : +g.dataset.w;
     names.sort((a, b) => a.at - b.at);
     const bottom = Math.max(low, top + 16 * (names.length - 1));
@@ -123,7 +123,7 @@
       current?.classList.remove("hi");
       current = mark;
       current?.classList.add("hi");
-      says.textContent = current ? current.textContent : "";
+      says.textContent = current?.textContent || "";
     };
     svg.onpointermove = (event) => {
       const away = (mark) => {
@@ -132,8 +132,7 @@
         const y = Math.max(box.top - event.clientY, 0, event.clientY - box.bottom);
         return Math.hypot(x, y);
       };
-      let best;
-      let least = 30;
+      let best, least = 30;
       for (const mark of marks()) {
         const far = away(mark);
         if (far < least) [best, least] = [mark, far];
@@ -181,7 +180,8 @@
     table.were = [...table.tBodies].map((body) => [...body.rows]);
     const rows = table.were.flat().length;
     if (rows < 3) return;
-    const of = ": " + words(table.caption);
+    // Not `words`: what is shown needs a layout.
+    const of = ": " + table.caption.textContent.trim();
     const tools = make("div", "", { class: "tools" });
     if (rows > 7) {
       table.find = make("input", "", { type: "search", placeholder: "Filter", "aria-label": "Filter" + of });
@@ -199,7 +199,7 @@
         const now = view.get("s" + number);
         set("s" + number, now === column + "d" ? "" : now === column + "" ? column + "d" : column + "");
       };
-      head.append(button("↕", act, { class: "by", "aria-label": "Sort by " + words(head) }));
+      head.append(button("↕", act, { class: "by", "aria-label": "Sort by " + head.textContent.trim() }));
     });
   };
 
@@ -219,7 +219,8 @@
       const cell = (row) => key(row.cells[parseInt(sort)] || row);
       const order = (a, b) => group(b) - group(a) || compare(cell(a), cell(b), down ? -1 : 1);
       if (sort) rows.sort(order);
-      body.append(...rows);
+      if (sort || body.moved) body.append(...rows);
+      body.moved = sort;
       const asked = find.toLowerCase().split(/\s+/);
       const found = (text) => asked.every((word) => text.includes(word));
       for (const row of rows) row.hidden = !group(row) && !found(row.textContent.toLowerCase());
@@ -240,8 +241,10 @@
       if (svg.plot) flip(svg, on);
       const then = svg.flip && svg.querySelector(on ? ".now" : ".then").textContent;
       if (then) svg.flip.textContent = `Show on a ${then.includes("log scale") ? "log" : "linear"} scale`;
-      place(svg);
     }
+    // Asked of every plot before any is changed: to ask after a change styles the page anew.
+    for (const svg of charts) svg.names = all(".ky>g", svg).filter((g) => getComputedStyle(g).display !== "none");
+    charts.forEach(place);
     tables.forEach(arrange);
   };
 

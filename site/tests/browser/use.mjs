@@ -9,8 +9,12 @@ const expect = (holds, what) => {
   if (!holds) throw new Error(what);
 };
 const hash = (page) => page.evaluate(() => location.hash);
+// What a closed `details` holds is not counted: it has boxes only once a layout was asked for.
 const count = (page, selector) =>
-  page.evaluate((s) => [...document.querySelectorAll(s)].filter((e) => e.getClientRects().length).length, selector);
+  page.evaluate((s) => {
+    const drawn = (e) => e.getClientRects().length && e.checkVisibility();
+    return [...document.querySelectorAll(s)].filter(drawn).length;
+  }, selector);
 
 async function engines(page) {
   // The baseline has no ratio to itself, so it need not be drawn.
