@@ -1,26 +1,25 @@
 //! The command line: every verb, its options and an example. What a verb does
 //! is its module's.
 
+mod args;
 mod help;
 #[cfg(test)]
 mod predictions;
 
 use crate::{test, tidy};
 use anyhow::Result;
+use args::{BenchArgs, LoudnessArgs, VerifyArgs};
 use base::repo::Repo;
 use base::say;
 use bench::{beside, handicap, job, list, reproduce, trace};
-use clap::{Args, Parser, Subcommand};
-use harness::{devices, plan};
+use clap::{Parser, Subcommand};
+use harness::devices;
 use proofs::{adapters, calibrate, simulate, verify, watching};
 use provision::{dist, doctor, fetch, train};
 use runs::results::Results;
 use runs::{compare, export, merge, page, publish, submit};
-use schema::origin::Shard;
-use schema::plan::Until;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// The benchmark that Rust teams trust when they choose an LLM inference engine.
 #[derive(Parser)]
@@ -34,6 +33,8 @@ use std::time::Duration;
 pub struct Cli {
     #[command(subcommand)]
     verb: Verb,
+    #[command(flatten)]
+    loudness: LoudnessArgs,
 }
 
 #[derive(Subcommand)]
@@ -215,102 +216,10 @@ enum Verb {
     ProbeVulkan,
 }
 
-#[derive(Args)]
-struct BenchArgs {
-    /// How much is measured (`cargo xtask list profiles`); by default gpu where a GPU is found,
-    /// else cpu.
-    #[arg(long, conflicts_with = "resume")]
-    profile: Option<String>,
-    /// Engine or target ids, comma-separated; by default all of the profile's backends.
-    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
-    engines: Vec<String>,
-    /// Scenario ids, comma-separated; by default all. `micro/*`: the micro suites.
-    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
-    scenarios: Vec<String>,
-    /// Another model than the profile's: an id (`cargo xtask list models`), `hf:org/repo[@revision]`
-    /// or a directory with config.json, tokenizer.json and safetensors.
-    #[arg(long, conflicts_with = "resume")]
-    model: Option<String>,
-    /// Measure the prompts of this file, a JSON object a line: `{"text": "…"}`, or `{"messages":
-    /// [{"role": "user", "content": "…"}]}` for the model's chat template. The run, and so a
-    /// published one, holds them. Alone it measures nothing else; `--scenarios` adds others.
-    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
-    prompts: Option<PathBuf>,
-    /// Measure in N blocks instead of the profile's number: every target is launched once in each,
-    /// and more blocks find smaller differences.
-    #[arg(long, value_name = "N", conflicts_with = "resume")]
-    invocations: Option<u32>,
-    /// Measure further blocks until every target's ratio to the baseline and to the best is known
-    /// to ± this many percent (of a target alone, its own value).
-    #[arg(long, value_name = "PERCENT", value_parser = Until::parse_percent, conflicts_with_all = ["resume", "shard"])]
-    until: Option<f64>,
-    /// The number of blocks after which --until gives up.
-    #[arg(long, value_name = "BLOCKS", default_value_t = 40, requires = "until")]
-    at_most: u32,
-    /// Complete an interrupted run: its id, or `latest`.
-    #[arg(long, value_name = "RUN")]
-    resume: Option<String>,
-    /// Measure the i-th of n parts of the plan (whole blocks), to be merged with the others. Shards
-    /// ask prompts of the profile's seed; a whole run draws a new one.
-    #[arg(long, value_name = "I/N", conflicts_with = "resume")]
-    shard: Option<Shard>,
-    /// Make no pilot, but measure the cells that this run of the same plan had time for.
-    #[arg(long, value_name = "RUN", conflicts_with = "resume")]
-    budget_from: Option<String>,
-    /// Begin nothing new after this many minutes: the exit status is 4, and --resume goes on.
-    #[arg(long, value_name = "MINUTES")]
-    stop_after: Option<u32>,
-    /// Record into this directory instead of runs.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Show a dashboard; without a terminal, plain progress all the same.
-    #[arg(long)]
-    tui: bool,
-    /// Begin a run of more than an hour without asking on the terminal first.
-    #[arg(long, conflicts_with = "resume")]
-    yes: bool,
-    /// Give the finished run a name, for `compare NAME`.
-    #[arg(long, value_name = "NAME")]
-    save: Option<String>,
-    /// Say what would be built, fetched and measured, and do nothing.
-    #[arg(long, conflicts_with = "tui")]
-    dry_run: bool,
-}
-
-#[derive(Args)]
-struct VerifyArgs {
-    /// Models, comma-separated: ids, `hf:org/repo[@revision]` or directories; by default the tiny
-    /// ones.
-    #[arg(long, value_delimiter = ',')]
-    model: Vec<String>,
-    /// Engine or target ids, comma-separated; by default all of the profile's.
-    #[arg(long, value_delimiter = ',')]
-    engines: Vec<String>,
-    /// The profile whose targets are verified: see `cargo xtask list`.
-    #[arg(long, default_value = "cpu")]
-    profile: String,
-    /// Test the checks themselves: mutants must fail the gate, and forged stamps must fail the
-    /// audit.
-    #[arg(long, conflicts_with_all = ["model", "engines", "profile", "bless", "context"])]
-    mutants: bool,
-    /// Make the goldens anew from the reference first.
-    #[arg(long)]
-    bless: bool,
-    /// Verify contexts of these lengths too (tokens, comma-separated). Beyond 1 024 the golden is
-    /// extended to reach them.
-    #[arg(long, value_name = "TOKENS", value_delimiter = ',')]
-    context: Vec<u32>,
-    /// Print records instead of a table.
-    #[arg(long)]
-    json: bool,
-    /// Show a dashboard; without a terminal, plain progress all the same.
-    #[arg(long)]
-    tui: bool,
-}
-
 impl Cli {
     /// Do what was asked.
     pub fn run(self) -> Result<ExitCode> {
+        watch::log::install(self.loudness.loudness());
         let repo = Repo::find()?;
         let done = |()| ExitCode::SUCCESS;
         match self.verb {
@@ -391,50 +300,5 @@ fn judged(verdict: Result<ExitCode>) -> Result<ExitCode> {
             Ok(ExitCode::from(2))
         }
         verdict => verdict,
-    }
-}
-
-impl BenchArgs {
-    fn options(self, site: bool) -> job::Options {
-        job::Options {
-            profile: self.profile,
-            choice: plan::Choice {
-                engines: self.engines,
-                scenarios: self.scenarios,
-                model: self.model,
-                prompts: None,
-            },
-            prompts: self.prompts,
-            invocations: self.invocations,
-            out: self.out,
-            resume: self.resume,
-            until: self.until.map(|percent| Until {
-                percent,
-                blocks_max: self.at_most,
-            }),
-            shard: self.shard,
-            budget_from: self.budget_from,
-            stop_after: self
-                .stop_after
-                .map(|min| Duration::from_secs(60 * u64::from(min))),
-            site,
-            yes: self.yes,
-            save: self.save,
-            dry_run: self.dry_run,
-        }
-    }
-}
-
-impl VerifyArgs {
-    fn options(self) -> verify::Options {
-        verify::Options {
-            models: self.model,
-            profile: self.profile,
-            engines: self.engines,
-            mutants: self.mutants,
-            bless: self.bless,
-            contexts: self.context,
-            json: self.json,
-        }
     }
 }

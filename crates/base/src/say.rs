@@ -10,6 +10,7 @@
 use std::fmt::Arguments;
 use std::io::{Error, ErrorKind, Result, Write, stderr, stdout};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Print a line on stdout.
 #[macro_export]
@@ -24,13 +25,13 @@ macro_rules! print {
     ($($what:tt)*) => { $crate::say::out(cfg!(test), format_args!($($what)*)) };
 }
 
-/// Print a line on stderr.
+/// Print a line of progress on stderr, unless `-q` asks for none.
 #[macro_export]
 macro_rules! eprintln {
     ($($what:tt)*) => { $crate::say::err(cfg!(test), format_args!("{}\n", format_args!($($what)*))) };
 }
 
-/// Print on stderr.
+/// Print progress on stderr, unless `-q` asks for none.
 #[macro_export]
 macro_rules! eprint {
     ($($what:tt)*) => { $crate::say::err(cfg!(test), format_args!($($what)*)) };
@@ -54,8 +55,29 @@ pub fn bytes(bytes: &[u8]) {
     keep(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
-/// Print on stderr. A failure is ignored, because there is no place left to report it.
+/// Whether progress isn't printed.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Print no progress from now on; warnings and errors all the same.
+pub fn quiet(wanted: bool) {
+    QUIET.store(wanted, Ordering::Relaxed);
+}
+
+/// Whether progress isn't printed.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Print progress on stderr.
 pub fn err(in_test: bool, text: Arguments) {
+    if !is_quiet() {
+        always(in_test, text);
+    }
+}
+
+/// Print on stderr, also where `-q` asks for silence: a warning or an error. A failure is ignored,
+/// because there is no place left to report it.
+pub fn always(in_test: bool, text: Arguments) {
     match in_test {
         true => std::eprint!("{text}"),
         false => drop(stderr().write_all(text.to_string().as_bytes())),

@@ -45,6 +45,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use watch::event::{Event, Stage};
+use watch::log::Beside;
 
 /// Exit status of a run that `--stop-after` ended: resume it.
 pub const TIME_IS_UP: u8 = 4;
@@ -339,4 +340,6 @@ pub(crate) struct Opened {
     pub(crate) prompts: Prompts,
     /// The lock of the run's directory: while it is held, no other process writes there.
     _held: File,
+    /// What is logged goes into the run's file.
+    _log: Beside,
 }

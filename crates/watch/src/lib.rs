@@ -5,7 +5,8 @@
 //! one observer for the whole process, as there is one terminal. An event is handed
 //! over and nothing more: the dashboard draws on a thread of its own (`dashboard`),
 //! from a state (`state`, `tree`, `live`) by a renderer (`view`) that are both pure.
-//! Every error and warning also goes to the file that the user named (`error_log`).
+//! Every error and warning also goes to the file that the user named (`error_log`). `log` is the detail
+//! that nobody sees who doesn't ask.
 //!
 //! Nothing told here is a record, and no number of a record comes from here.
 
@@ -19,6 +20,7 @@ pub mod error_log;
 pub mod eta;
 pub mod event;
 pub mod live;
+pub mod log;
 mod plain;
 pub mod plan;
 mod screen;
@@ -84,6 +86,7 @@ pub fn is_live() -> bool {
 
 /// A stage begins.
 pub fn stage(stage: Stage) {
+    log::stage(stage);
     emit(Event::Stage(stage));
 }
 
@@ -102,6 +105,7 @@ fn alert(severity: Severity, text: String) {
     let text = base::text::plain(&text);
     let alert = Alert { severity, text };
     keep(&alert);
+    log::alert(&alert);
     emit(Event::Alert(alert));
 }
 
@@ -120,7 +124,11 @@ fn keep(alert: &Alert) {
     let mut failed = FAILED.lock().unwrap_or_else(|lock| lock.into_inner());
     if let (Err(error), false) = (result, *failed) {
         *failed = true;
-        eprintln!("{} can't be appended to: {error}", path.display());
+        let path = path.display();
+        say::always(
+            cfg!(test),
+            format_args!("{path} can't be appended to: {error}\n"),
+        );
     }
 }
 
@@ -192,6 +200,7 @@ pub fn conclude(result: Result<ExitCode>) -> ExitCode {
             }
         }
     };
+    log::over();
     emit(Event::Over);
     code
 }

@@ -6,6 +6,7 @@ use super::Observer;
 use super::event::{Event, Stage};
 use super::state::State;
 use super::words::eta;
+use base::say;
 use indicatif::{ProgressBar, ProgressStyle};
 use protocol::clock::now_ns;
 use std::io::IsTerminal;
@@ -32,7 +33,7 @@ impl Plain {
     pub fn stderr() -> Self {
         Self {
             state: State::new("", now_ns()),
-            terminal: std::io::stderr().is_terminal(),
+            terminal: std::io::stderr().is_terminal() && !say::is_quiet(),
             bar: None,
             began_ns: 0,
             ended: 0,
@@ -42,9 +43,15 @@ impl Plain {
     }
 
     fn say(&self, line: &str) {
+        if !say::is_quiet() {
+            self.say_always(line);
+        }
+    }
+
+    fn say_always(&self, line: &str) {
         match &self.bar {
             Some(bar) if self.terminal => bar.println(line),
-            _ => eprintln!("{line}"),
+            _ => say::always(cfg!(test), format_args!("{line}\n")),
         }
     }
 
@@ -131,9 +138,10 @@ impl Observer for Plain {
             }
             Event::End { .. } | Event::Drop { .. } => self.ended += 1,
             Event::Alert(alert) => {
-                self.say(&format!("{}: {}", alert.severity.word(), alert.text));
+                self.say_always(&format!("{}: {}", alert.severity.word(), alert.text));
             }
-            Event::Line(line) | Event::Farewell(line) => self.say(line),
+            Event::Farewell(line) => self.say_always(line),
+            Event::Line(line) => self.say(line),
             _ => {}
         }
         let (began, seldom) = match &event {

@@ -125,3 +125,61 @@ fn every_format_of_an_export_has_every_row() {
         "{ttft}"
     );
 }
+
+/// The log that lies beside the newest run's records.
+fn log(checkout: &Checkout) -> String {
+    let run_dir = checkout.latest_dir().expect("there is a run");
+    std::fs::read_to_string(watch::log::path(&run_dir)).expect("it has a log")
+}
+
+#[test]
+fn a_run_has_a_log_that_says_where_each_launch_was() {
+    let checkout = Checkout::with(&["crash"]);
+    let output = checkout.xtask(&["bench", "--profile", "test", "-q"], &[]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    // Nothing but what went wrong, and the summary on stdout.
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("error: fake+crash.cpu.f32"), "{stderr}");
+    let is_alert = |line: &str| line.starts_with("error: ") || line.starts_with("warning: ");
+    assert!(stderr.lines().all(is_alert), "{stderr}");
+    let log = log(&checkout);
+    let launch =
+        r#"stage{name="measuring"}:launch{target=fake.cpu.f32 scenario=single_request block=1}"#;
+    let lines = |words: &[&str]| {
+        let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
+        log.lines().filter(has_all).count()
+    };
+    assert_eq!(lines(&[launch, "loaded pid="]), 1, "{log}");
+    assert_eq!(lines(&[launch, "over status="]), 1, "{log}");
+    assert!(lines(&[launch, ":case{id=", "over took_ms="]) > 0, "{log}");
+    assert!(lines(&["process started", "pid=", "argv="]) > 0, "{log}");
+    assert!(
+        lines(&["ERROR", "alert", "fake+crash.cpu.f32"]) > 0,
+        "{log}"
+    );
+    assert_eq!(lines(&["prompt_ids"]), 0, "the protocol's lines are many");
+}
+
+#[test]
+fn what_is_logged_is_shown_as_far_as_one_asks() {
+    let checkout = Checkout::with(&[]);
+    let shown = |arguments: &[&str], rust_log: &str| {
+        let arguments = [&["bench", "--profile", "test"], arguments].concat();
+        let output = checkout.xtask(&arguments, &[("RUST_LOG", rust_log)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let asked = r#""generate""#;
+    let none = shown(&[], "");
+    assert!(!none.contains("stage{"), "{none}");
+    let launches = shown(&["-v"], "off");
+    assert!(launches.contains("loaded pid=") && !launches.contains("process started"));
+    let lines = shown(&[], "harness=trace");
+    assert!(
+        lines.contains("answered pid=") && lines.contains(asked),
+        "{lines}"
+    );
+    let wrong = shown(&[], "harness=loud");
+    assert!(wrong.contains("warning: RUST_LOG is ignored"), "{wrong}");
+}

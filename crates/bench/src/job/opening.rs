@@ -29,6 +29,7 @@ use site::words::plural;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use watch::event::{Event, Stage};
+use watch::log::Beside;
 
 /// A new run as it is asked for: decided, while nothing is locked, built or written yet.
 pub struct Planned {
@@ -248,6 +249,7 @@ pub(crate) fn begin(
     std::fs::create_dir(&run_dir)
         .with_context(|| format!("{} can't be made", run_dir.display()))?;
     let held = exclusive::run(&run_dir)?;
+    let log = Beside::of(&run_dir);
     if let Some(budget) = &decided.budget {
         write_json(&run_dir.join("budget.json"), &budget)?;
     }
@@ -258,6 +260,7 @@ pub(crate) fn begin(
         programs,
         prompts,
         _held: held,
+        _log: log,
     })
 }
 

@@ -20,6 +20,7 @@ use schema::run::{Run, RunHeader};
 use schema::run_files::RunFiles;
 use std::path::Path;
 use watch::event::{Event, Stage};
+use watch::log::Beside;
 
 /// Whether nothing of a run is left to measure, so that no program of now changes a time of it.
 fn is_measured(run: &Run) -> bool {
@@ -72,6 +73,7 @@ pub(crate) fn reopen(
         );
     }
     let held = exclusive::run(run_dir)?;
+    let log = Beside::of(run_dir);
     let run = Run::read(&files)?;
     let is_only_judged = purpose == Purpose::Finish && is_measured(&run);
     let header = run.header;
@@ -106,5 +108,6 @@ pub(crate) fn reopen(
         programs,
         prompts,
         _held: held,
+        _log: log,
     })
 }

@@ -41,6 +41,7 @@ pub(super) fn event_before<E: DeserializeOwned>(
         let step = deadline.min(Instant::now() + Duration::from_millis(200));
         match process.read(step) {
             Some(Output::Line { read_ns, bytes }) => {
+                tracing::trace!(pid = process.pid(), line = %excerpt(&bytes), "answered");
                 return match serde_json::from_slice(&bytes) {
                     Ok(event) => Ok(Some((event, read_ns))),
                     Err(error) => Err(EngineFailure::new(

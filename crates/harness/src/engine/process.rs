@@ -60,6 +60,7 @@ impl Process {
             .process_group(0);
         let start_ns = now_ns();
         let mut child = launch(command)?;
+        tracing::debug!(pid = child.id(), argv = ?program.argv, "process started");
         let stdin = child.stdin.take().expect("stdin is piped");
         widen_pipe(&stdin);
         let stdout = child.stdout.take().expect("stdout is piped");
@@ -102,7 +103,9 @@ impl Process {
         let mut bytes = Vec::with_capacity(line.len() + 1);
         bytes.extend_from_slice(line.as_bytes());
         bytes.push(b'\n');
-        stdin.write(&bytes)
+        let written_ns = stdin.write(&bytes)?;
+        tracing::trace!(pid = self.child.id(), %line, "asked");
+        Ok(written_ns)
     }
 
     /// Take the way in, to write from another thread while answers are read here.

@@ -115,6 +115,7 @@ fn run(
         Err((failure, tail)) => return Ok((Some(failure), tail)),
         Ok(session) => session,
     };
+    tracing::info!(pid = session.pid(), "loaded");
     record.event(MicroEvent::Ready(MicroReady {
         version: session.hello.version.clone(),
         build: session.hello.build.clone(),
@@ -130,6 +131,7 @@ fn run(
         // measured once is within the budget.
         let look = variant.id != wanted.suite.baseline && !wanted.measured.contains(id);
         let cell = (variant, case, look);
+        let _case = told::span(id).entered();
         told::case(wanted.suite, id);
         match measure(context, wanted.suite, cell, &mut session, references) {
             Ok(sample) => {

@@ -177,7 +177,7 @@ fn one(
         return Ok(made);
     }
     base::interrupt::next_piece(at_least(suite, &cases))?;
-    told::begin(launch);
+    let _inside = told::begin(launch).entered();
     loop {
         base::interrupt::check()?;
         let patience = Patience::of(context.plan);

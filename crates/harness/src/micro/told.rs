@@ -5,6 +5,7 @@ use schema::key::CellKey;
 use schema::micro::{MicroLaunch, MicroLog, MicroSample, PlannedSuite, scenario_id};
 use schema::record::{End, Status};
 use std::collections::BTreeSet;
+use tracing::{Span, info_span};
 use watch::emit;
 use watch::event::{Begin, Event, Expected, Group, MICRO_METERS, Mark, Sample};
 use watch::plan::{self, Fate, Planned};
@@ -52,8 +53,10 @@ pub(super) fn groups(
     groups
 }
 
-/// A launch begins.
-pub(super) fn begin(launch: &MicroLaunch) {
+/// A launch begins; where in the log it is.
+pub(super) fn begin(launch: &MicroLaunch) -> Span {
+    let (scenario, block) = (scenario_id(&launch.suite), launch.invocation + 1);
+    let span = info_span!("launch", target = %launch.variant, %scenario, block);
     emit(Event::Begin(Begin {
         group: scenario_id(&launch.suite),
         item: launch.variant.clone(),
@@ -61,6 +64,12 @@ pub(super) fn begin(launch: &MicroLaunch) {
         meters: &MICRO_METERS,
         skippable: false,
     }));
+    span
+}
+
+/// Where in the log a case is, of the launch that is entered.
+pub(super) fn span(case: &str) -> Span {
+    info_span!("case", id = case)
 }
 
 /// A case of the launch begins.
@@ -83,6 +92,8 @@ pub(super) fn timed(sample: &MicroSample) {
             work: sample.calls as f64,
         }));
     }
+    let took_ms = sample.end_ns.saturating_sub(sample.start_ns) / 1_000_000;
+    tracing::debug!(took_ms, start_ns = sample.start_ns, "over");
     emit(Event::PartEnd);
 }
 
@@ -104,6 +115,7 @@ pub(super) fn failed(launch: &MicroLaunch, case: &str, status: Status, reason: &
 
 /// A launch ended.
 pub(super) fn end(end: &End) {
+    tracing::info!(status = end.status.id(), reason = end.reason, "over");
     emit(Event::ended(end.status, &end.reason));
 }
 

@@ -160,7 +160,10 @@ impl Progress {
         let style = ProgressStyle::with_template("{bar:24} {pos}/{len} outputs judged {wide_msg}")
             .expect("the template is valid");
         Self {
-            bar: ProgressBar::new(distinct as u64).with_style(style),
+            bar: match base::say::is_quiet() {
+                true => ProgressBar::hidden(),
+                false => ProgressBar::new(distinct as u64).with_style(style),
+            },
             said: Instant::now(),
         }
     }

@@ -32,6 +32,7 @@ use schema::registry::Target;
 use schema::scenario::LoadShape;
 use std::collections::VecDeque;
 use std::path::Path;
+use tracing::Span;
 
 /// Readings written as one line.
 const READINGS_PER_LINE: usize = 512;
@@ -79,6 +80,8 @@ pub(super) struct Running<'a> {
     skipped: bool,
     /// The process that goes on to another launch.
     stays: Option<Session>,
+    /// Where in the log it is.
+    span: Span,
 }
 
 impl<'a> Running<'a> {
@@ -90,6 +93,8 @@ impl<'a> Running<'a> {
         resident: Option<Session>,
     ) -> Result<Self> {
         let launch = &pending.launch;
+        let span = told::begin(launch);
+        let inside = span.clone().entered();
         let scenario = scenario(context.plan, &launch.scenario);
         let per_case = scenario.load == LoadShape::Batch;
         let named = |attempt| launch_file(context.run_dir, launch, per_case, attempt);
@@ -112,6 +117,7 @@ impl<'a> Running<'a> {
                 ))
             })
             .collect::<Result<VecDeque<_>>>()?;
+        let reused = resident.is_some();
         record.event(RecordEvent::Launch(LaunchRecord {
             target: launch.target.clone(),
             scenario: launch.scenario.clone(),
@@ -121,7 +127,7 @@ impl<'a> Running<'a> {
             argv: context.program.argv_recorded.clone(),
             isa_limit: context.program.isa_limit().cloned(),
             start_ns: resident.as_ref().map_or_else(now_ns, Session::start_ns),
-            reused: resident.is_some(),
+            reused,
         }))?;
         let mut running = Self {
             context,
@@ -134,6 +140,7 @@ impl<'a> Running<'a> {
             end: None,
             skipped: false,
             stays: None,
+            span,
         };
         let opened = match resident {
             Some(session) => Ok(session),
@@ -145,6 +152,8 @@ impl<'a> Running<'a> {
         match opened {
             Err(fallen) => running.fallen = Some(fallen),
             Ok(session) => {
+                let (loaded_ms, reused) = (session.loaded.load_ns / 1_000_000, reused);
+                tracing::info!(pid = session.pid(), loaded_ms, reused, "loaded");
                 running.record.event(RecordEvent::Ready(session.ready()))?;
                 let shared = shares(context.plan, scenario);
                 running.engine = Some(Engine::new(
@@ -155,11 +164,13 @@ impl<'a> Running<'a> {
                 ));
             }
         }
+        drop(inside);
         Ok(running)
     }
 
     /// Make all of its cases while no other engine is at work.
     pub(super) fn alone(&mut self) -> Result<()> {
+        let _inside = self.span.clone().entered();
         if let Some(engine) = &self.engine {
             engine.session.resume();
         }
@@ -179,6 +190,11 @@ impl<'a> Running<'a> {
     /// All that was recorded of it.
     pub(super) fn into_log(self) -> Result<LaunchLog> {
         self.record.into_log()
+    }
+
+    /// Where in the log it is.
+    pub(super) fn span(&self) -> &Span {
+        &self.span
     }
 
     /// What was planned.
@@ -226,6 +242,7 @@ impl<'a> Running<'a> {
             let Some((engine, record)) = self.at_work() else {
                 return Ok(());
             };
+            let _case = told::span(case).entered();
             engine.begin(case, context.canary);
             told::case(case);
             let result = issue(
@@ -272,12 +289,11 @@ impl<'a> Running<'a> {
             witnessed,
             canary: std::mem::take(&mut engine.canary),
         };
+        told::case_end(&end);
         self.record
             .event(RecordEvent::CaseEnd(end))
             .and_then(|()| self.record.sync())
-            .map_err(Stop::Record)?;
-        told::case_end();
-        Ok(())
+            .map_err(Stop::Record)
     }
 
     /// It failed: its process goes at once.
@@ -293,6 +309,7 @@ impl<'a> Running<'a> {
         if let Some(end) = &self.end {
             return Ok(end.clone());
         }
+        let _inside = self.span.clone().entered();
         if let Some(Engine {
             session, sampler, ..
         }) = self.engine.take()

@@ -163,7 +163,6 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         if !fits && !all.is_empty() {
             break;
         }
-        told::begin(&item.launch);
         let running = Running::begin(context, item, resident)?;
         if running.was_skipped() {
             control::skippable(); // the others may go on

@@ -7,8 +7,9 @@ use schema::budget::Budget;
 use schema::key::original;
 use schema::launch_log::LaunchLog;
 use schema::plan::{Case, Launch, Plan};
-use schema::record::{CheckRecord, End, RequestRecord, Status, VerifyRecord};
+use schema::record::{CaseEnd, CheckRecord, End, RequestRecord, Status, VerifyRecord};
 use std::collections::BTreeMap;
+use tracing::{Span, info_span};
 use watch::event::{Begin, Event, Group, Item, Mark, REQUEST_METERS, Sample};
 use watch::plan::{Fate, Planned};
 use watch::{emit, error, plan};
@@ -80,8 +81,10 @@ fn is_of(a: &Launch, b: &Launch) -> bool {
         && a.cases.iter().any(|case| b.cases.contains(case))
 }
 
-/// A launch begins.
-pub(super) fn begin(launch: &Launch) {
+/// A launch begins; where in the log it is.
+pub(super) fn begin(launch: &Launch) -> Span {
+    let (target, block) = (&launch.target, launch.invocation + 1);
+    let span = info_span!("launch", %target, scenario = %launch.scenario, block);
     emit(Event::Begin(Begin {
         group: launch.scenario.clone(),
         item: launch.target.clone(),
@@ -89,6 +92,7 @@ pub(super) fn begin(launch: &Launch) {
         meters: &REQUEST_METERS,
         skippable: true,
     }));
+    span
 }
 
 /// Launches take turns, and it is this one's.
@@ -96,6 +100,11 @@ pub(super) fn turn(launch: &Launch) {
     emit(Event::Turn {
         item: launch.target.clone(),
     });
+}
+
+/// Where in the log a case is, of the launch that is entered.
+pub(super) fn span(case: &Case) -> Span {
+    info_span!("case", id = %case.id)
 }
 
 /// A case of the launch begins.
@@ -125,12 +134,16 @@ pub(super) fn request(request: &RequestRecord) {
 }
 
 /// The case is over, and complete.
-pub(super) fn case_end() {
+pub(super) fn case_end(end: &CaseEnd) {
+    let took_ms = end.end_ns.saturating_sub(end.start_ns) / 1_000_000;
+    let peak_rss_bytes = end.peak_rss_bytes;
+    tracing::debug!(took_ms, start_ns = end.start_ns, peak_rss_bytes, "over");
     emit(Event::PartEnd);
 }
 
 /// A launch ended. A failure is an error; what was skipped or interrupted is none.
 pub(super) fn end(launch: &Launch, end: &End) {
+    tracing::info!(status = end.status.id(), reason = end.reason, "over");
     let event = Event::ended(end.status, &end.reason);
     if let Event::End { mark, reason } = &event
         && *mark == Mark::Failed

@@ -19,6 +19,7 @@ use anyhow::Result;
 use base::pace::{TURN_NS, TURN_REQUESTS_MIN};
 use base::random::{self, SplitMix64};
 use schema::plan::{Case, Launch, Plan};
+use tracing::Span;
 use watch::control;
 
 /// Most prompt and output tokens of the first untimed request: a short prefill and a few steps touch
@@ -59,12 +60,15 @@ struct Player<'r, 'a> {
     case: &'a Case,
     serial: Serial<'a>,
     turns: u32,
+    /// Where in the log it is.
+    span: Span,
 }
 
 impl<'r, 'a> Player<'r, 'a> {
     /// `None` where it hasn't that case, or has failed.
     fn of(running: &'r mut Running<'a>, id: &str) -> Option<Self> {
         let (case, prompts) = running.take_case(id)?;
+        let span = running.span().in_scope(|| told::span(case));
         let (engine, _) = running.at_work()?;
         engine.begin_turns(case);
         Some(Self {
@@ -72,11 +76,13 @@ impl<'r, 'a> Player<'r, 'a> {
             case,
             serial: Serial::new(case, prompts),
             turns: 0,
+            span,
         })
     }
 
     /// The untimed requests of the case, before any turn.
     fn warm_up(&mut self, requests: u32) -> Result<(), Stop> {
+        let _inside = self.span.clone().entered();
         told::turn(self.running.launch());
         told::case(self.case);
         let Some((engine, record)) = self.running.at_work() else {
@@ -91,6 +97,7 @@ impl<'r, 'a> Player<'r, 'a> {
     }
 
     fn turn(&mut self) -> Result<(), Stop> {
+        let _inside = self.span.clone().entered();
         told::turn(self.running.launch());
         let canary = self.running.context().canary;
         let Some((engine, record)) = self.running.at_work() else {
@@ -119,6 +126,7 @@ impl<'r, 'a> Player<'r, 'a> {
 
     /// The case is over for it. What the engine failed at ends its launch.
     fn over(self, result: Result<Window, Stop>) -> Result<()> {
+        let _inside = self.span.entered();
         match self.running.case_over(self.case, result) {
             Ok(()) => Ok(()),
             Err(Stop::Engine(failure)) => {

@@ -3,6 +3,7 @@
 use super::surroundings::Surroundings;
 use super::{failure, needs, stale, unavailable};
 use base::repo::Repo;
+use base::say;
 use harness::engine::{EngineFailure, Program};
 use schema::adoption::Built;
 use schema::registry::{Need, Registry};
@@ -118,7 +119,7 @@ fn run(
         // otherwise find the root's above itself.
         command.env("BENCH_LOCKFILE", manifest.with_file_name("Cargo.lock"));
     }
-    if io::stderr().is_terminal() {
+    if io::stderr().is_terminal() && !say::is_quiet() {
         command
             .env("CARGO_TERM_COLOR", "always")
             .env("CARGO_TERM_PROGRESS_WHEN", "always")
@@ -126,7 +127,11 @@ fn run(
     }
     let no_start = |error| unavailable(format!("cargo can't be started: {error}"));
     let mut child = command.spawn().map_err(no_start)?;
-    let (said, first_crate) = tee(child.stderr.take().expect("stderr is piped"), io::stderr());
+    let stderr = child.stderr.take().expect("stderr is piped");
+    let (said, first_crate) = match say::is_quiet() {
+        true => tee(stderr, io::sink()),
+        false => tee(stderr, io::stderr()),
+    };
     let status = child.wait().map_err(no_start)?;
     if status.success() {
         // Waiting for another build's lock is no building.

@@ -304,7 +304,7 @@ fn install(venv: &Path, requirements: &Path, packages: usize) -> Result<(), Engi
         .map_err(|error| unavailable(format!("pip can't be started: {error}")))?;
     let stderr = child.stderr.take().expect("stderr is piped");
     let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
-    let bar = match BESIDE.get() {
+    let bar = match BESIDE.get() || base::say::is_quiet() {
         true => ProgressBar::hidden(),
         false => ProgressBar::new(packages as u64),
     };

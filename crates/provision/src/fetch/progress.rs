@@ -57,7 +57,7 @@ impl Bar {
     /// A bar for this process's stderr.
     pub fn stderr() -> Self {
         Self {
-            draws: console::user_attended_stderr(),
+            draws: console::user_attended_stderr() && !base::say::is_quiet(),
             told: None,
             percent: 0,
             bar: None,
