@@ -20,6 +20,9 @@ pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue; // no part of a run
+        }
         if path.is_dir() {
             all.extend(files(&path));
         } else {
