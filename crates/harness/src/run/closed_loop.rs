@@ -195,42 +195,32 @@ impl<'a> Serial<'a> {
         most: u32,
         sink: Sink,
     ) -> Result<(), Stop> {
+        self.untimed(session, most, WARM_NS, sink)
+    }
+
+    /// Make `most` requests that aren't timed, or fewer that take `enough_ns` together.
+    fn untimed(
+        &mut self,
+        session: &mut Session,
+        most: u32,
+        enough_ns: u64,
+        sink: Sink,
+    ) -> Result<(), Stop> {
         let mut busy_ns = 0;
         for _ in 0..most {
             let next = self.prompts.untimed.rotate();
             let request = self.request(session, next, self.case.new_tokens, true, sink)?;
             busy_ns += request.took_ns();
-            if busy_ns >= WARM_NS {
+            if busy_ns >= enough_ns {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Make requests that aren't timed at the beginning of a turn: one of at most this many prompt
-    /// and new tokens, then whole ones until they have taken [`WAKE_NS`] together.
-    pub(super) fn wake(
-        &mut self,
-        session: &mut Session,
-        (prompt_max, new_max): (usize, u32),
-        sink: Sink,
-    ) -> Result<(), Stop> {
-        let mut next = self.prompts.untimed.rotate();
-        if let Some((_, ids)) = &mut next {
-            ids.truncate(prompt_max);
-        }
-        let new_tokens = new_max.min(self.case.new_tokens);
-        let short = self.request(session, next, new_tokens, true, sink)?;
-        let mut busy_ns = short.took_ns();
-        for _ in 1..WAKE_REQUESTS_MAX {
-            if busy_ns >= WAKE_NS {
-                break;
-            }
-            let next = self.prompts.untimed.rotate();
-            let whole = self.request(session, next, self.case.new_tokens, true, sink)?;
-            busy_ns += whole.took_ns();
-        }
-        Ok(())
+    /// The requests of a turn before any that is timed.
+    pub(super) fn wake(&mut self, session: &mut Session, sink: Sink) -> Result<(), Stop> {
+        self.untimed(session, WAKE_REQUESTS_MAX, WAKE_NS, sink)
     }
 
     /// The next that is; how long it took (ns). There is one as long as it isn't done.

@@ -9,7 +9,7 @@
 //!
 //! A stopped process takes no CPU time, so threads that spin while they wait disturb no other.
 //! While it is stopped, its threads fall asleep and other processes fill the caches. So each turn
-//! begins with a short request that isn't timed, and with whole ones where it is over too soon.
+//! begins with a request that isn't timed, and with more of them where it is over too soon.
 
 use super::closed_loop::Serial;
 use super::launch::{Running, kept};
@@ -21,10 +21,6 @@ use base::random::{self, SplitMix64};
 use schema::plan::{Case, Launch, Plan};
 use tracing::Span;
 use watch::control;
-
-/// Most prompt and output tokens of the first untimed request: a short prefill and a few steps touch
-/// every weight.
-const WAKE: (usize, u32) = (64, 4);
 
 /// Make the launches of one round, loaded and stopped. `Err` only where a record can't be
 /// written.
@@ -111,7 +107,7 @@ impl<'r, 'a> Player<'r, 'a> {
         let mut sink = kept(record, &mut engine.audit);
         let session = &mut engine.session;
         session.resume();
-        self.serial.wake(session, WAKE, &mut sink)?;
+        self.serial.wake(session, &mut sink)?;
         let (mut requests, mut busy_ns) = (0, 0);
         while !self.serial.is_done() && (requests < TURN_REQUESTS_MIN || busy_ns < TURN_NS) {
             busy_ns += self.serial.timed(session, &mut sink)?;
