@@ -21,6 +21,7 @@ use provision::fetch;
 use provision::fetch::brought;
 use provision::provenance;
 use schema::adapters::{AdapterCost, AdapterCosts, Work};
+use schema::processor;
 use schema::registry::{Direct, Registry, Target};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -149,7 +150,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let mut ours = rows.iter().filter(|row| row.tool.is_none());
     let is_dear = ours.any(|row| most(row) < RATIO_MIN);
     let mut costs = AdapterCosts {
-        cpu_model: machine::facts(&repo.root).remove("cpu_model"),
+        cpu_model: processor::in_words(&machine::facts(&repo.root)),
         model,
         rows,
     };

@@ -9,7 +9,7 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterCosts {
-    /// Name of the processor, where known.
+    /// The processor in words, where known.
     pub cpu_model: Option<String>,
     /// Id of the model.
     pub model: String,

@@ -28,6 +28,7 @@ pub mod own_prompts;
 pub mod pins;
 pub mod plan;
 pub mod prices;
+pub mod processor;
 pub mod profile;
 pub mod provenance;
 pub mod record;

@@ -1,7 +1,8 @@
 //! From run to run: how far each engine's best target was from the baseline in the
-//! runs that compare, which are those of one model and profile. The ratio is drawn
+//! runs that compare, which are those of one machine, model and profile. The ratio is drawn
 //! and not the value, because a machine that was slower on a day was so for both.
 
+use super::place::machine;
 use super::primary::primary;
 use super::{Shown, case_label};
 use crate::chart::lines::{Lines, Point, Series};
@@ -36,7 +37,8 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
                     && s.cases.contains(case)
                     && own_prompts(other, s) == own_prompts(newest, scenario)
             });
-            of.model == plan.model && of.profile == plan.profile && same
+            let here = machine(other.run) == machine(newest.run);
+            here && of.model == plan.model && of.profile == plan.profile && same
         })
         .collect();
     runs.reverse();
@@ -114,7 +116,7 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
                 newest.baseline()
             ),
             about: format!(
-                "Runs of one model and profile, the oldest first: {}. Engines, machine and harness may have changed between them; the runs’ own pages say what each was.",
+                "Runs of one machine, model and profile, the oldest first: {}. Engines and harness may have changed between them; the runs’ own pages say what each was.",
                 list.join(", ")
             ),
             x_label: "run".into(),

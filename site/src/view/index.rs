@@ -10,6 +10,7 @@ use super::history::history;
 use super::maturity::Other;
 use super::nav::engines_of;
 use super::paths::{ENGINES, INDEX, chart_prefix, engine_path, run_path, scenario_path};
+use super::place::machine;
 use super::primary::{LegendEntry, legend};
 use super::tables::target_path;
 use super::{Shown, case_label, maturity, standing};
@@ -148,8 +149,6 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         (false, false) => (lead, sentence(shown, &answers)),
     };
     let model = input.models.get(&plan.model);
-    let fact = |key: &str| provenance.facts.get(key).cloned();
-    let machine: Vec<String> = ["gpu", "cpu_model"].into_iter().filter_map(fact).collect();
     let baseline_precision = shown
         .targets()
         .iter()
@@ -172,11 +171,7 @@ pub fn index(shown: &Shown, all: &[Shown], guide: &GuidePage) -> Index {
         answers,
         baseline: shown.baseline().into(),
         baseline_precision: baseline_precision.unwrap_or_default(),
-        machine: if machine.is_empty() {
-            "a machine whose processor could not be read".into()
-        } else {
-            machine.join(", ")
-        },
+        machine: machine(shown.run),
         model: model.map_or(plan.model.clone(), |model| model.name.clone()),
         model_about: model.map(|model| model.about.clone()).unwrap_or_default(),
         profile: plan.profile.clone(),

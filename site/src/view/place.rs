@@ -10,6 +10,7 @@ use crate::words::plural;
 use crate::{Input, fmt};
 use schema::key::CaseKey;
 use schema::micro::{PlannedSuite, scenario_id};
+use schema::processor;
 use schema::record::Status;
 use schema::run::Run;
 use serde::Serialize;
@@ -96,7 +97,7 @@ pub fn run_lines(
     shown.iter().map(line).collect()
 }
 
-/// `AMD EPYC, 2 CPUs, with Tiny Llama, profile cpu`.
+/// `AMD EPYC (AVX2), 2 CPUs with Tiny Llama, profile cpu`.
 pub fn place(shown: &Shown) -> String {
     format!("{}, profile {}", machine_and_model(shown), profile(shown))
 }
@@ -106,13 +107,11 @@ pub fn machine_and_model(shown: &Shown) -> String {
     format!("{} with {}", machine(shown.run), model(shown))
 }
 
-/// The machine in words.
+/// The machine in words: a GPU, the processor, and how many CPUs of it.
 pub fn machine(run: &Run) -> String {
     let facts = &run.header.provenance.facts;
-    let mut words: Vec<String> = ["gpu", "cpu_model"]
-        .into_iter()
-        .filter_map(|key| facts.get(key).cloned())
-        .collect();
+    let gpu = facts.get("gpu").cloned();
+    let mut words: Vec<String> = gpu.into_iter().chain(processor::in_words(facts)).collect();
     if let Some(n) = facts.get("cpus").and_then(|cpus| cpus.parse().ok()) {
         words.push(plural(n, "CPU", "CPUs"));
     }

@@ -94,8 +94,12 @@ fn runs_that_compare_have_a_history_and_one_run_has_none() {
     );
     let mut older = run("cpu", 5, 22);
     older.header.id = "20980102-030405-cpu-older".into();
-    let both = page(vec![run("cpu", 5, 22), older], "index.html");
+    let both = page(vec![run("cpu", 5, 22), older.clone()], "index.html");
     assert!(both.contains("fig-history") && both.contains("20980102-030405-cpu-older"));
+    let facts = &mut older.header.provenance.facts;
+    facts.insert("cpu_flags".into(), "avx2".into());
+    let elsewhere = page(vec![run("cpu", 5, 22), older], "index.html");
+    assert!(!elsewhere.contains("fig-history"), "on another machine");
 }
 
 #[test]

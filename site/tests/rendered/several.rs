@@ -240,6 +240,19 @@ fn of_the_same_machine_model_and_profile_only_the_broadest_run_speaks() {
 }
 
 #[test]
+fn processors_of_one_name_that_differ_in_what_they_can_do_are_two_machines() {
+    let mut world = world(vec![run("cpu", 5, 22), named(run("cpu", 5, 22), "avx2")]);
+    large(&mut world, 0);
+    large(&mut world, 1);
+    let facts = &mut world.runs[1].header.provenance.facts;
+    facts.insert("cpu_flags".into(), "avx avx2 fma".into());
+    let guide = &pages(&world)["guide.html"];
+    assert!(guide.contains("id=\"batch-avx2\""), "{guide}");
+    assert_eq!(guide.matches("id=\"batch-").count(), 2);
+    assert!(guide.contains("synthetic data, no machine (AVX2), 2 CPUs"));
+}
+
+#[test]
 fn work_that_the_broadest_run_lacks_is_taken_from_another_of_its_kind() {
     let mut world = world(vec![run("cpu", 5, 22), named(run("cpu", 5, 22), "older")]);
     large(&mut world, 0);
@@ -274,7 +287,9 @@ fn predictions_are_judged_by_interval_and_labelled_with_where() {
     );
     assert!(pages["hypotheses.html"].contains("✕ refuted"));
     assert!(pages["hypotheses.html"].contains("scenario/single_request.html#p10"));
-    assert!(text.contains("synthetic data, no machine, 2 CPUs with Tiny Llama (synthetic)"));
+    assert!(text.contains(
+        "synthetic data, no machine (AVX-512, VNNI, AMX), 2 CPUs with Tiny Llama (synthetic)"
+    ));
     let gpu = part(
         &text,
         "Synthetic prediction gpu.",

@@ -22,6 +22,7 @@ use schema::hash::sha256_hex;
 use schema::micro::MicroRegistry;
 use schema::origin::Origin;
 use schema::plan::{Plan, Until};
+use schema::processor;
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
 use schema::run::{FORMAT, RunHeader};
@@ -219,7 +220,7 @@ pub(crate) fn begin(
     let host = sha256_hex(
         format!(
             "{:?}{:?}",
-            provenance.facts.get("cpu_model"),
+            processor::in_words(&provenance.facts),
             provenance.facts.get("gpu")
         )
         .as_bytes(),

@@ -36,6 +36,8 @@ const FLAGS: &[&str] = &[
 pub struct Cpu {
     /// Marketing name.
     pub model: Option<String>,
+    /// Which processor it is, in the vendor's numbers: a hypervisor may hide the name.
+    pub signature: Option<String>,
     /// Rust's name of the architecture.
     pub arch: String,
     /// Logical processors that are online.
@@ -86,6 +88,7 @@ impl Cpu {
     pub(super) fn add_facts(&self, facts: &mut BTreeMap<String, String>) {
         put(facts, "arch", Some(&self.arch));
         put(facts, "cpu_model", self.model.as_ref());
+        put(facts, "cpu_signature", self.signature.as_ref());
         put(facts, "cpus", Some(self.threads_usable));
         put(facts, "cpu_cores", self.cores);
         let flags = (!self.flags.is_empty()).then(|| self.flags.join(" "));
@@ -105,6 +108,7 @@ fn parse_cpuinfo(text: &str) -> Cpu {
     let mut logical = 0;
     let mut cores = BTreeSet::new();
     let (mut package, mut core_ids) = (String::new(), 0);
+    let mut signature: Vec<String> = Vec::new();
     for line in text.lines() {
         let Some((key, value)) = line.split_once(':') else {
             continue;
@@ -114,6 +118,11 @@ fn parse_cpuinfo(text: &str) -> Cpu {
             "processor" => logical += 1,
             "model name" | "Model" if cpu.model.is_none() && !value.is_empty() => {
                 cpu.model = Some(value.split_whitespace().collect::<Vec<_>>().join(" "));
+            }
+            "cpu family" | "model" | "stepping" | "CPU implementer" | "CPU part"
+                if logical <= 1 =>
+            {
+                signature.push(format!("{} {value}", key.trim().trim_start_matches("cpu ")));
             }
             "physical id" => package = value.to_owned(),
             "core id" => {
@@ -129,6 +138,7 @@ fn parse_cpuinfo(text: &str) -> Cpu {
             _ => {}
         }
     }
+    cpu.signature = (!signature.is_empty()).then(|| signature.join(", "));
     cpu.logical = (logical > 0).then_some(logical);
     // Only where every processor says which core it is on.
     cpu.cores = (core_ids == logical && !cores.is_empty()).then_some(cores.len());
@@ -193,7 +203,7 @@ mod tests {
     fn cpuinfo_of_a_hyperthreaded_xeon() {
         let one = |processor: u32, core: u32| {
             format!(
-                "processor\t: {processor}\nmodel name\t: Intel(R) Xeon(R)  Platinum 8481C CPU @ 2.70GHz\n\
+                "processor\t: {processor}\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Intel(R) Xeon(R)  Platinum 8481C CPU @ 2.70GHz\n\
                  physical id\t: 0\ncore id\t\t: {core}\n\
                  flags\t\t: fpu sse2 hypervisor avx avx2 fma avx512f avx512_vnni amx_tile amx_int8 amx_bf16 nonsense\n\n"
             )
@@ -203,6 +213,7 @@ mod tests {
             cpu.model.as_deref(),
             Some("Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz")
         );
+        assert_eq!(cpu.signature.as_deref(), Some("family 6, model 143"));
         assert_eq!((cpu.logical, cpu.cores), (Some(4), Some(2)));
         assert!(cpu.hypervisor_flag);
         assert_eq!(
@@ -218,6 +229,10 @@ mod tests {
                     CPU implementer\t: 0x41\nCPU part\t: 0xd4f\n";
         let cpu = parse_cpuinfo(text);
         assert_eq!((cpu.model, cpu.cores, cpu.logical), (None, None, Some(1)));
+        assert_eq!(
+            cpu.signature.as_deref(),
+            Some("CPU implementer 0x41, CPU part 0xd4f")
+        );
         assert_eq!(
             cpu.flags,
             ["asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve"]

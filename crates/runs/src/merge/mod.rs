@@ -19,6 +19,7 @@ use ceilings::Ceilings;
 use schema::hash::sha256_hex;
 use schema::origin::{Origin, Source};
 use schema::pins::Pins;
+use schema::processor;
 use schema::provenance::Provenance;
 use schema::run::{FORMAT, Run, RunHeader};
 use schema::run_files::{HEADER, RunFiles};
@@ -187,7 +188,10 @@ fn ceilings(parts: &[&Provenance]) -> BTreeMap<String, String> {
         let largest = measured.into_iter().reduce(f64::max)?;
         Some(format!("{largest:.0}"))
     };
-    let kind = |part: &Provenance| ["cpu_model", "gpu"].map(|name| part.facts.get(name).cloned());
+    let kind = |part: &Provenance| {
+        let gpu = part.facts.get("gpu").cloned();
+        (processor::in_words(&part.facts), gpu)
+    };
     if parts.iter().any(|part| kind(part) != kind(parts[0])) {
         return BTreeMap::new();
     }

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 /// Longest value of a table.
 const CHARS_MAX: usize = 200;
 /// Facts of the machine that the text shows, and their names there.
-const FACTS: [(&str, &str); 5] = [
+const FACTS: [(&str, &str); 6] = [
     ("gpu", "GPU"),
     ("cpu_model", "processor"),
+    ("cpu_flags", "instruction sets"),
     ("cpus", "CPUs"),
     ("memory_bytes", "memory (bytes)"),
     ("kernel", "kernel"),
