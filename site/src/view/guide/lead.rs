@@ -4,23 +4,44 @@ use super::{Recommendation, WorkloadView};
 use crate::view::Shown;
 use crate::words::{join, plural};
 
-/// What to take for each kind of work: a sentence a place, in which each place is named once. How
-/// far ahead and how sure stands in the table below it.
+/// What to take for each kind of work, place by place: the targets, each with the work it is for.
+/// How far ahead and how sure stands in the table below it.
 pub(super) fn lead(workloads: &[WorkloadView]) -> String {
-    let taken = |work: &WorkloadView, r: &Recommendation| {
-        let whose = match r.choice_of_others.as_str() {
-            _ if !r.is_ours => String::new(),
-            "" => " (this project’s own engine)".into(),
-            others => format!(" (this project’s own engine; otherwise {others})"),
-        };
-        format!("{}: {}{whose}", work.title.to_lowercase(), r.choice)
-    };
-    let places = by_place(workloads, taken);
-    let sentences: Vec<String> = places
-        .into_iter()
-        .map(|(place, taken)| format!("On {place}, take for {}.", taken.join("; for ")))
+    let places = by_place(workloads, |work, r| (work.title.to_lowercase(), r));
+    let sentences = places.into_iter().map(|(place, taken)| {
+        let chosen = taken.iter().map(|(work, r)| {
+            let whose = match r.is_ours {
+                true => " (this project’s own engine)",
+                false => "",
+            };
+            (format!("{}{whose}", r.choice), work.clone())
+        });
+        let mut said = format!("On {place}, take {}.", grouped(chosen));
+        let by_others = taken.iter().filter(|(_, r)| !r.choice_of_others.is_empty());
+        let by_others =
+            grouped(by_others.map(|(work, r)| (r.choice_of_others.clone(), work.clone())));
+        if !by_others.is_empty() {
+            said.push_str(&format!(" Of engines that others maintain: {by_others}."));
+        }
+        said
+    });
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+/// `a for interactive and batch; b for little memory`, from targets and the work each is taken for.
+fn grouped(taken: impl Iterator<Item = (String, String)>) -> String {
+    let mut targets: Vec<(String, Vec<String>)> = Vec::new();
+    for (target, work) in taken {
+        match targets.iter_mut().find(|(known, _)| *known == target) {
+            Some((_, works)) => works.push(work),
+            None => targets.push((target, vec![work])),
+        }
+    }
+    let each = targets.iter();
+    let each: Vec<String> = each
+        .map(|(target, works)| format!("{target} for {}", join(works)))
         .collect();
-    sentences.join(" ")
+    each.join("; ")
 }
 
 /// The sentence at the top of the guide. `fit`: how many of the runs may carry a recommendation.
@@ -59,11 +80,11 @@ pub(super) fn answer(shown: &[Shown], fit: u64, workloads: &[WorkloadView]) -> S
 }
 
 /// Place → what is said of each recommendation there, in the page's order.
-fn by_place(
-    workloads: &[WorkloadView],
-    said: impl Fn(&WorkloadView, &Recommendation) -> String,
-) -> Vec<(&str, Vec<String>)> {
-    let mut places: Vec<(&str, Vec<String>)> = Vec::new();
+fn by_place<'w, T>(
+    workloads: &'w [WorkloadView],
+    said: impl Fn(&'w WorkloadView, &'w Recommendation) -> T,
+) -> Vec<(&'w str, Vec<T>)> {
+    let mut places: Vec<(&str, Vec<T>)> = Vec::new();
     for work in workloads {
         for r in &work.recommendations {
             let said = said(work, r);
@@ -74,4 +95,19 @@ fn by_place(
         }
     }
     places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_named_once_with_all_the_work_that_it_is_taken_for() {
+        let taken = [("a", "interactive"), ("b", "batch"), ("a", "many users")];
+        let taken = taken.map(|(target, work)| (target.to_owned(), work.to_owned()));
+        assert_eq!(
+            grouped(taken.into_iter()),
+            "a for interactive and many users; b for batch"
+        );
+    }
 }
