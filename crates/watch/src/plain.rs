@@ -56,7 +56,7 @@ impl Plain {
     }
 
     fn begin_stage(&mut self, stage: Stage, t_ns: u64) {
-        if self.end_stage() {
+        if self.end_stage() && self.state.stage.is_some_and(is_measuring) {
             let s = t_ns.saturating_sub(self.began_ns) / 1_000_000_000;
             let failed = match self.state.tree.failed(self.state.stage) {
                 0 => String::new(),
@@ -65,8 +65,10 @@ impl Plain {
             let (ended, lasted) = (self.ended, base::text::lasted(s));
             self.say(&format!("Measured {ended} launches in {lasted}{failed}"));
         }
-        if matches!(stage, Stage::Measure | Stage::Micro | Stage::Train) {
+        if is_measuring(stage) || stage == Stage::Gate {
             (self.began_ns, self.ended) = (t_ns, 0);
+            // With a small model the gate is passed before a line is due.
+            self.line_ns = (stage == Stage::Gate).then_some(t_ns);
             self.bar = Some(match self.terminal {
                 true => ProgressBar::new(0).with_style(style()),
                 false => ProgressBar::hidden(),
@@ -93,15 +95,34 @@ impl Plain {
         eta(self.state.eta_ns(), self.state.later_ns())
     }
 
+    /// What is asked in the gate, where a target can take minutes: nothing estimates how many.
+    fn question(&self) -> Option<String> {
+        let running = self.state.running.as_ref()?;
+        let part = running.part.clone()?;
+        Some(match running.share {
+            None => part,
+            Some(share) => format!("{part}, {:.0} %", 100.0 * share),
+        })
+    }
+
     fn line(&mut self, t_ns: u64) {
         let due = self.line_ns.is_none_or(|line_ns| t_ns >= line_ns + LINE_NS);
         if self.terminal || self.bar.is_none() || !due {
             return;
         }
         self.line_ns = Some(t_ns);
+        eprintln!("{}", self.progress());
+    }
+
+    /// `[3/6] candle.cpu.q8_0 · parity on tiny-llama, requests in company`.
+    fn progress(&self) -> String {
         let (behind, all) = self.state.tree.count(self.state.stage);
-        let (title, eta) = (self.title(), self.eta());
-        eprintln!("[{}/{all}] {title}, {eta}", behind + 1);
+        let rest = match self.state.stage {
+            Some(Stage::Gate) => self.question(),
+            _ => Some(self.eta()),
+        };
+        let words: Vec<String> = [Some(self.title()), rest].into_iter().flatten().collect();
+        format!("[{}/{all}] {}", behind + 1, words.join(", "))
     }
 
     fn draw(&mut self, t_ns: u64) {
@@ -123,7 +144,10 @@ impl Plain {
                 let last = *running.live.values(meter).last()?;
                 Some(format!("{name} {last:.1} {unit}"))
             });
-        let words = [Some(self.title()), part, last, Some(self.eta())];
+        let words = match self.state.stage {
+            Some(Stage::Gate) => [Some(self.title()), self.question(), None, None],
+            _ => [Some(self.title()), part, last, Some(self.eta())],
+        };
         let words: Vec<String> = words.into_iter().flatten().collect();
         bar.set_message(words.join(" · "));
     }
@@ -144,13 +168,15 @@ impl Observer for Plain {
             Event::Line(line) => self.say(line),
             _ => {}
         }
+        let is_asked = matches!(event, Event::Part { .. } | Event::Share(_));
         let (began, seldom) = match &event {
             Event::Begin(_) => (true, false),
             Event::Sample(_) | Event::Reading(_) | Event::Share(_) => (false, true),
             _ => (false, false),
         };
         self.state.apply(t_ns, event);
-        if began {
+        let is_gate = self.state.stage == Some(Stage::Gate);
+        if began || (is_gate && is_asked) {
             self.line(t_ns);
         }
         if !seldom || t_ns >= self.drawn_ns + DRAW_NS {
@@ -164,7 +190,53 @@ impl Observer for Plain {
     }
 }
 
+/// Whether launches are what a stage counts.
+fn is_measuring(stage: Stage) -> bool {
+    matches!(stage, Stage::Measure | Stage::Micro | Stage::Train)
+}
+
 fn style() -> ProgressStyle {
     ProgressStyle::with_template("{bar:24} {pos}/{len} [{elapsed_precise}] {wide_msg}")
         .expect("the template is valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Begin, Group, Item, NO_METERS};
+
+    #[test]
+    fn the_gate_says_whom_it_asks_what() {
+        let mut plain = Plain::stderr();
+        let group = "parity on tiny-llama";
+        let part = |name: &str| Event::Part {
+            name: name.into(),
+            samples: 0,
+        };
+        let events = [
+            Event::Stage(Stage::Gate),
+            Event::Group(Group {
+                name: group.into(),
+                items: vec![Item::waiting("a.cpu.f32", 1), Item::waiting("b.cpu.f32", 1)],
+            }),
+            Event::Begin(Begin {
+                group: group.into(),
+                item: "a.cpu.f32".into(),
+                detail: String::new(),
+                meters: &NO_METERS,
+                skippable: true,
+            }),
+        ];
+        for event in events {
+            plain.see(0, event);
+        }
+        assert_eq!(plain.progress(), "[1/2] a.cpu.f32 · parity on tiny-llama");
+        plain.see(1, part("prompts of every length"));
+        plain.see(2, Event::Share(0.25));
+        let said = "[1/2] a.cpu.f32 · parity on tiny-llama, prompts of every length, 25 %";
+        assert_eq!(plain.progress(), said);
+        plain.see(3, part("requests in company"));
+        let said = "[1/2] a.cpu.f32 · parity on tiny-llama, requests in company";
+        assert_eq!(plain.progress(), said, "a share is of one part");
+    }
 }

@@ -16,6 +16,7 @@ use super::gate::{JUDGED_MIN, PromptJudgement, judge_scores};
 use super::output;
 use super::output::Output;
 use super::question::{Question, judge, load_request};
+use super::told;
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
 use schema::golden::{GoldenPrompt, Limit};
@@ -50,7 +51,9 @@ pub fn check(
         kl_nats_max: SLACK * question.limit.kl_nats_max,
         ..question.limit.clone()
     };
-    for taken in 0..golden.output_ids.len() {
+    let lengths = golden.output_ids.len();
+    for taken in 0..lengths {
+        told::share(taken as f64 / lengths as f64);
         let prompt = longer_by(golden, taken, positions);
         if prompt.context_tokens() > verified_positions {
             break;
@@ -136,6 +139,7 @@ pub(super) fn ask(
             }
         };
         for prompt in prompts {
+            told::part(format!("a context of {} tokens", prompt.context_tokens()));
             match judge(&mut session, question, tokenizer, prompt) {
                 // Of an output that leaves the reference at once, at a tie, nothing is known.
                 Ok(judgement) if judgement.failure.is_empty() && judgement.judged < JUDGED_MIN => {

@@ -6,7 +6,7 @@
 use super::gate::{JUDGED_MIN, PromptJudgement, Scope};
 use super::output::Output;
 use super::question::{Question, judge, load_request};
-use super::{batch, gate, lengths, prefix, repeats};
+use super::{batch, gate, lengths, prefix, repeats, told};
 use crate::engine::session::Session;
 use crate::engine::{EngineFailure, Program};
 use schema::golden::GoldenPrompt;
@@ -122,6 +122,7 @@ fn ask(
     };
     let (_, _) = session.close();
     if let (None, Some(alone)) = (&answers.failure, &answers.alone) {
+        told::part("prompts that begin alike");
         match prefix::check(target, program, question, &tokenizer, alone) {
             Ok(failure) => {
                 answers.prefix_cache = failure.is_none();
@@ -176,6 +177,7 @@ fn questions(
 ) -> Result<Answers, EngineFailure> {
     let mut judgements = Vec::new();
     for prompt in prompts {
+        told::part(format!("a context of {} tokens", prompt.context_tokens()));
         judgements.push(judge(session, question, tokenizer, prompt)?);
     }
     judgements.sort_by_key(|judgement| judgement.context_tokens);
@@ -184,11 +186,14 @@ fn questions(
     let mut repeat_ratio = None;
     let failure = match scope {
         Scope::Whole(positions) | Scope::Limited(positions) => {
+            told::part("prompts of every length");
             let mut failure = lengths::check(session, question, tokenizer, positions)?;
             if failure.is_none() {
+                told::part("requests in company");
                 failure = batch::check(session, question, tokenizer, positions)?;
             }
             if failure.is_none() {
+                told::part("prompts asked twice");
                 repeat_ratio = repeats::ratio(session, question, positions)?;
                 failure = repeat_ratio.and_then(repeats::failure);
             }

@@ -39,6 +39,19 @@ pub fn begin(model: &str, target: &Target) {
     }));
 }
 
+/// What it is asked now, in a few words.
+pub fn part(name: impl Into<String>) {
+    emit(Event::Part {
+        name: name.into(),
+        samples: 0,
+    });
+}
+
+/// How much of that it has answered, 0 to 1.
+pub fn share(share: f64) {
+    emit(Event::Share(share));
+}
+
 /// The user doesn't want it asked.
 pub fn skipped() {
     emit(Event::End {
