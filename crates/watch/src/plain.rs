@@ -1,4 +1,4 @@
-//! Progress without a dashboard: while something is measured a bar with what runs,
+//! Progress without a dashboard: while something is measured, or asked in the gate, a bar with what runs,
 //! what came out last and when it will be done; on a stream that is no terminal, a
 //! plain line now and then.
 
@@ -91,18 +91,14 @@ impl Plain {
         })
     }
 
-    fn eta(&self) -> String {
-        eta(self.state.eta_ns(), self.state.later_ns())
+    /// `None` in the gate: nothing estimates how long a target's answers take.
+    fn eta(&self) -> Option<String> {
+        let is_estimated = !self.is_gate();
+        is_estimated.then(|| eta(self.state.eta_ns(), self.state.later_ns()))
     }
 
-    /// What is asked in the gate, where a target can take minutes: nothing estimates how many.
-    fn question(&self) -> Option<String> {
-        let running = self.state.running.as_ref()?;
-        let part = running.part.clone()?;
-        Some(match running.share {
-            None => part,
-            Some(share) => format!("{part}, {:.0} %", 100.0 * share),
-        })
+    fn is_gate(&self) -> bool {
+        self.state.stage == Some(Stage::Gate)
     }
 
     fn line(&mut self, t_ns: u64) {
@@ -117,11 +113,10 @@ impl Plain {
     /// `[3/6] candle.cpu.q8_0 · parity on tiny-llama, requests in company`.
     fn progress(&self) -> String {
         let (behind, all) = self.state.tree.count(self.state.stage);
-        let rest = match self.state.stage {
-            Some(Stage::Gate) => self.question(),
-            _ => Some(self.eta()),
-        };
-        let words: Vec<String> = [Some(self.title()), rest].into_iter().flatten().collect();
+        let running = self.state.running.as_ref().filter(|_| self.is_gate());
+        let part = running.and_then(|running| running.part.clone());
+        let words = [Some(self.title()), part, self.eta()];
+        let words: Vec<String> = words.into_iter().flatten().collect();
         format!("[{}/{all}] {}", behind + 1, words.join(", "))
     }
 
@@ -144,10 +139,7 @@ impl Plain {
                 let last = *running.live.values(meter).last()?;
                 Some(format!("{name} {last:.1} {unit}"))
             });
-        let words = match self.state.stage {
-            Some(Stage::Gate) => [Some(self.title()), self.question(), None, None],
-            _ => [Some(self.title()), part, last, Some(self.eta())],
-        };
+        let words = [Some(self.title()), part, last, self.eta()];
         let words: Vec<String> = words.into_iter().flatten().collect();
         bar.set_message(words.join(" · "));
     }
@@ -168,15 +160,15 @@ impl Observer for Plain {
             Event::Line(line) => self.say(line),
             _ => {}
         }
-        let is_asked = matches!(event, Event::Part { .. } | Event::Share(_));
         let (began, seldom) = match &event {
             Event::Begin(_) => (true, false),
+            // In the gate a target can take minutes, question after question.
+            Event::Part { .. } => (self.is_gate(), false),
             Event::Sample(_) | Event::Reading(_) | Event::Share(_) => (false, true),
             _ => (false, false),
         };
         self.state.apply(t_ns, event);
-        let is_gate = self.state.stage == Some(Stage::Gate);
-        if began || (is_gate && is_asked) {
+        if began {
             self.line(t_ns);
         }
         if !seldom || t_ns >= self.drawn_ns + DRAW_NS {
@@ -231,12 +223,11 @@ mod tests {
             plain.see(0, event);
         }
         assert_eq!(plain.progress(), "[1/2] a.cpu.f32 · parity on tiny-llama");
-        plain.see(1, part("prompts of every length"));
-        plain.see(2, Event::Share(0.25));
-        let said = "[1/2] a.cpu.f32 · parity on tiny-llama, prompts of every length, 25 %";
+        plain.see(1, part("a context of 17 tokens"));
+        let said = "[1/2] a.cpu.f32 · parity on tiny-llama, a context of 17 tokens";
         assert_eq!(plain.progress(), said);
-        plain.see(3, part("requests in company"));
+        plain.see(2, part("requests in company"));
         let said = "[1/2] a.cpu.f32 · parity on tiny-llama, requests in company";
-        assert_eq!(plain.progress(), said, "a share is of one part");
+        assert_eq!(plain.progress(), said);
     }
 }

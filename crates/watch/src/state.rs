@@ -212,7 +212,6 @@ impl State {
             Event::Part { name, samples } => {
                 if let Some(running) = &mut self.running {
                     running.part = Some(name);
-                    running.share = None;
                     running.samples = samples;
                     running.live = Live::new(running.begin.meters);
                 }

@@ -2,7 +2,7 @@
 //! runs that compare, which are those of one machine, model and profile. The ratio is drawn
 //! and not the value, because a machine that was slower on a day was so for both.
 
-use super::place::machine;
+use super::place::place;
 use super::primary::primary;
 use super::{Shown, case_label};
 use crate::chart::lines::{Lines, Point, Series};
@@ -21,24 +21,22 @@ fn own_prompts<'a>(shown: &Shown<'a>, scenario: &PlannedScenario) -> Option<&'a 
 /// fewer than two runs that compare.
 pub fn history(all: &[Shown]) -> Option<Figure> {
     let newest = all.first()?;
-    let plan = &newest.run.header.plan;
     let scenario = newest
         .scenarios()
         .iter()
         .find(|scenario| newest.leading(scenario).is_some() && !scenario.has_own_loads())?;
     let case = newest.headline(scenario)?;
+    let here = place(newest);
     let mut runs: Vec<&Shown> = all
         .iter()
         .filter(|other| {
-            let of = &other.run.header.plan;
             let same = other.scenarios().iter().any(|s| {
                 s.id == scenario.id
                     && s.version == scenario.version
                     && s.cases.contains(case)
                     && own_prompts(other, s) == own_prompts(newest, scenario)
             });
-            let here = machine(other.run) == machine(newest.run);
-            here && of.model == plan.model && of.profile == plan.profile && same
+            same && place(other) == here
         })
         .collect();
     runs.reverse();

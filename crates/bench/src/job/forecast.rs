@@ -31,7 +31,7 @@ pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
     let Some(takes_s) = measures_s(profile) else {
         return Ok(());
     };
-    eprintln!("{}", opening_words(profile, takes_s, narrows));
+    eprint!("{}", in_words(profile));
     if takes_s > LONG_S && !(options.yes || narrows || options.shard.is_some()) && can_ask {
         bail!(
             "profile {} takes long: say `--yes` to begin all the same; what is interrupted goes on with `--resume latest`",
@@ -39,18 +39,6 @@ pub(super) fn consent(profile: &Profile, options: &Options) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// What is said of a run's length before anything is built. A part of a profile is estimated by the
-/// pilot alone, since targets differ too much in speed.
-fn opening_words(profile: &Profile, takes_s: f64, narrows: bool) -> String {
-    let (id, takes) = (&profile.id, about(takes_s));
-    match narrows {
-        true => format!(
-            "All of profile {id} would measure for about {takes}; how long this part of it takes is said once everything is built"
-        ),
-        false => format!("Profile {id} measures for about {takes} once everything is built"),
-    }
 }
 
 /// What a profile's measuring takes about, or at most, where that is known (s).
@@ -233,12 +221,6 @@ mod tests {
             in_words(&profile),
             "All of profile smoke measures for about 5 min, at most 10 min, once everything is built\n"
         );
-        let said = |narrows| opening_words(&profile, 300.0, narrows);
-        assert_eq!(
-            said(false),
-            "Profile smoke measures for about 5 min once everything is built"
-        );
-        assert!(said(true).starts_with("All of profile smoke would measure for about 5 min; how"));
         // A test has no terminal to ask on, so the run may begin.
         assert!(consent(&profile, &Options::default()).is_ok());
     }

@@ -51,13 +51,12 @@ pub fn check(
         kl_nats_max: SLACK * question.limit.kl_nats_max,
         ..question.limit.clone()
     };
-    let lengths = golden.output_ids.len();
-    for taken in 0..lengths {
-        told::share(taken as f64 / lengths as f64);
+    for taken in 0..golden.output_ids.len() {
         let prompt = longer_by(golden, taken, positions);
         if prompt.context_tokens() > verified_positions {
             break;
         }
+        told::context(&prompt);
         let failure = if scores {
             let scored = session.score(prompt.forced_ids(), prompt.top_ids.clone(), 0, false)?;
             judge_scores(&prompt, &scored, &limit).failure
@@ -139,7 +138,7 @@ pub(super) fn ask(
             }
         };
         for prompt in prompts {
-            told::part(format!("a context of {} tokens", prompt.context_tokens()));
+            told::context(prompt);
             match judge(&mut session, question, tokenizer, prompt) {
                 // Of an output that leaves the reference at once, at a tie, nothing is known.
                 Ok(judgement) if judgement.failure.is_empty() && judgement.judged < JUDGED_MIN => {

@@ -177,7 +177,7 @@ fn questions(
 ) -> Result<Answers, EngineFailure> {
     let mut judgements = Vec::new();
     for prompt in prompts {
-        told::part(format!("a context of {} tokens", prompt.context_tokens()));
+        told::context(prompt);
         judgements.push(judge(session, question, tokenizer, prompt)?);
     }
     judgements.sort_by_key(|judgement| judgement.context_tokens);
@@ -186,7 +186,6 @@ fn questions(
     let mut repeat_ratio = None;
     let failure = match scope {
         Scope::Whole(positions) | Scope::Limited(positions) => {
-            told::part("prompts of every length");
             let mut failure = lengths::check(session, question, tokenizer, positions)?;
             if failure.is_none() {
                 told::part("requests in company");

@@ -1,5 +1,6 @@
 //! What the gate tells whoever looks: a group a model, an item a target.
 
+use schema::golden::GoldenPrompt;
 use schema::record::{Status, VerifyRecord};
 use schema::registry::Target;
 use watch::event::{Begin, Event, Group, Item, Mark, NO_METERS};
@@ -40,16 +41,16 @@ pub fn begin(model: &str, target: &Target) {
 }
 
 /// What it is asked now, in a few words.
-pub fn part(name: impl Into<String>) {
+pub fn part(name: &str) {
     emit(Event::Part {
         name: name.into(),
         samples: 0,
     });
 }
 
-/// How much of that it has answered, 0 to 1.
-pub fn share(share: f64) {
-    emit(Event::Share(share));
+/// It is asked about a prompt and what follows it.
+pub fn context(prompt: &GoldenPrompt) {
+    part(&format!("a context of {} tokens", prompt.context_tokens()));
 }
 
 /// The user doesn't want it asked.
