@@ -112,12 +112,24 @@ async function tables(page, path, browser, problems) {
     expect((await count(page, "tbody tr")) === rows, "rows stay hidden without a filter");
   }
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-  for (const [name, sign] of [["Copy Markdown", /^\| .* \|\n\| --- \|/], ["Copy CSV", /^"[^"]*",/]]) {
-    const press = page.getByRole("button", { name: new RegExp(`^${name}`) }).filter({ visible: true }).first();
-    await press.click();
-    const text = await page.evaluate(() => navigator.clipboard.readText());
-    expect(sign.test(text), `${name} gives ${JSON.stringify(text.slice(0, 60))}`);
-  }
+  await withClipboard(async () => {
+    for (const [name, sign] of [["Copy Markdown", /^\| .* \|\n\| --- \|/], ["Copy CSV", /^"[^"]*",/]]) {
+      const press = page.getByRole("button", { name: new RegExp(`^${name}`) }).filter({ visible: true }).first();
+      await press.click();
+      const text = await page.evaluate(() => navigator.clipboard.readText());
+      expect(sign.test(text), `${name} gives ${JSON.stringify(text.slice(0, 60))}`);
+    }
+  });
+}
+
+// One clipboard serves the whole browser, and two pages are checked at a time: without taking turns
+// one reads what the other copied.
+let clipboard = Promise.resolve();
+
+function withClipboard(step) {
+  const done = clipboard.then(step);
+  clipboard = done.catch(() => {});
+  return done;
 }
 
 async function keyboard(page) {
