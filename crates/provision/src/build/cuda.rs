@@ -3,7 +3,7 @@
 //! which running needs, is the machine's and never ours.
 
 use super::surroundings::Surroundings;
-use super::{cuda_driver, python, unavailable};
+use super::{lazy_library, python, unavailable};
 use base::nix_shell::NixShell;
 use base::repo::Repo;
 use harness::engine::EngineFailure;
@@ -28,6 +28,10 @@ const HOME_VARIABLES: [&str; 4] = [
     "CUDA_ROOT",
     "CUDA_TOOLKIT_ROOT_DIR",
 ];
+/// Where build scripts look for the toolkit's libraries that find no other variable.
+const LIBRARY_VARIABLE: &str = "CUDA_LIBRARY_PATH";
+/// What CMake compiles kernels for: of one card no other's, which would take as long again.
+const ARCHITECTURES_VARIABLE: &str = "CMAKE_CUDA_ARCHITECTURES";
 /// Compute capability where there is no GPU to ask: 9.0, a Hopper.
 const COMPUTE_CAP: &str = "90";
 
@@ -47,14 +51,23 @@ pub fn provide(repo: &Repo, program: &str, all: &mut Surroundings) -> Result<(),
             all.variables.push((name, home.clone().into()));
         }
     }
+    if variable(LIBRARY_VARIABLE).is_none() {
+        all.variables.push((LIBRARY_VARIABLE, home.clone().into()));
+    }
     let device = gpu.devices.first();
     let device = device.and_then(|device| device.compute_capability.as_deref());
     let said = variable("CUDA_COMPUTE_CAP").filter(|_| shell.is_none() || device.is_none());
-    if said.is_none() {
-        // The flake's shell names one for machines without a GPU: one that is here knows better.
+    // The flake's shell names one for machines without a GPU: one that is here knows better.
+    let cap = said.unwrap_or_else(|| {
         let cap = device.map_or(COMPUTE_CAP.into(), |cap| cap.replace('.', ""));
-        all.variables.push(("CUDA_COMPUTE_CAP", cap.into()));
+        cap.into()
+    });
+    if variable(ARCHITECTURES_VARIABLE).is_none() {
+        let mut only = cap.clone();
+        only.push("-real");
+        all.variables.push((ARCHITECTURES_VARIABLE, only));
     }
+    all.variables.push(("CUDA_COMPUTE_CAP", cap));
     all.programs.push(home.join("bin"));
     let libraries = ["lib64", "lib"].map(|lib| home.join(lib));
     all.libraries
@@ -138,7 +151,7 @@ fn provision(
     link_usual_names(&home).map_err(|error| {
         unavailable(format!("{}: links can't be made: {error}", home.display()))
     })?;
-    cuda_driver::make_link_library(&home).map_err(|why| {
+    lazy_library::make_link_libraries(&home).map_err(|why| {
         unavailable(format!(
             "{none}, and the project's own can't be finished: {why}"
         ))
