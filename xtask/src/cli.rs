@@ -3,8 +3,6 @@
 
 mod args;
 mod help;
-#[cfg(test)]
-mod predictions;
 
 use crate::{test, tidy};
 use anyhow::Result;
@@ -217,6 +215,14 @@ enum Verb {
 }
 
 impl Cli {
+    /// What the main job was asked; `None` for another verb.
+    pub fn bench_all(self) -> Option<job::Options> {
+        match self.verb {
+            Verb::BenchAll(args) => Some(args.options(true)),
+            _ => None,
+        }
+    }
+
     /// Do what was asked.
     pub fn run(self) -> Result<ExitCode> {
         watch::log::install(self.loudness.loudness());

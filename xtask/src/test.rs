@@ -3,7 +3,7 @@
 
 mod readme;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use base::files::is_on_path;
 use base::repo::Repo;
 use harness::engine::isa;
@@ -266,21 +266,14 @@ fn renders_equal(repo: &Repo, pages: &Path) -> Result<()> {
     };
     let elsewhere = tempfile::tempdir()?;
     let (first, second) = (render(elsewhere.path())?, render(pages)?);
-    for (path, bytes) in &first {
-        if second.get(path) != Some(bytes) {
-            bail!(
-                "{} differs between two renders of the same records",
-                path.display()
-            );
-        }
-    }
-    if first.len() != second.len() || first.is_empty() {
+    let mut paths = first.keys().chain(second.keys());
+    if let Some(path) = paths.find(|path| first.get(*path) != second.get(*path)) {
         bail!(
-            "{} files in the first render, {} in the second",
-            first.len(),
-            second.len()
+            "{} differs between two renders of the same records",
+            path.display()
         );
     }
+    ensure!(!first.is_empty(), "no page is rendered");
     Ok(())
 }
 

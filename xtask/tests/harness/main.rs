@@ -22,6 +22,7 @@ mod micro;
 mod open_loop;
 mod own_model;
 mod own_prompts;
+mod predictions;
 mod printing;
 mod programs;
 mod rented;

@@ -1,7 +1,6 @@
-//! That the command which each prediction names would settle it: its plan holds what the prediction
-//! speaks of. A test; what it asks for is nothing that a command line does.
+//! The command that each prediction names would settle it: its plan holds what the prediction
+//! speaks of.
 
-use super::{Cli, Verb};
 use base::repo::Repo;
 use bench::job;
 use clap::Parser;
@@ -10,6 +9,7 @@ use schema::hypothesis::{At, Claim, Hypothesis, Place};
 use schema::micro::scenario_id;
 use schema::plan::Plan;
 use schema::registry::Target;
+use xtask::cli::Cli;
 
 /// The words of a command line as a shell splits those that we write.
 fn words(command: &str) -> Vec<String> {
@@ -20,10 +20,7 @@ fn words(command: &str) -> Vec<String> {
 /// What `cargo xtask bench-all …` plans on a machine without a GPU.
 fn plan_of(repo: &Repo, command: &str) -> Plan {
     let cli = Cli::try_parse_from(words(command)).expect("it is a command line of ours");
-    let Verb::BenchAll(args) = cli.verb else {
-        panic!("{command} measures nothing");
-    };
-    let mut options = args.options(true);
+    let mut options = cli.bench_all().expect("it measures");
     options.profile.get_or_insert_with(|| "cpu".into());
     let registry = repo.registry().unwrap();
     let results = Results::at(&repo.runs_dir());
