@@ -235,7 +235,7 @@ impl Cli {
             Verb::Calibrate(options) if options.verdicts => handicap::command(&repo, &options),
             Verb::Calibrate(options) if options.load => beside::command(&repo, &options),
             Verb::Calibrate(options) if options.watching => {
-                watching::command(&repo, options.pairs, options.json)
+                watching::command(&repo, options.processes, options.json)
             }
             Verb::Calibrate(options) => calibrate::instrument(&repo, options.quick, options.json),
             Verb::Verify(args) => watch::session(args.tui, || verify::run(&repo, &args.options())),

@@ -1,10 +1,11 @@
 //! `cargo xtask calibrate --watching`: what it costs an engine that its tokens are committed to a
 //! ring and that somebody looks at the ring meanwhile.
 //!
-//! Two processes of one target, one of them watched, answer the same prompts in turns; the one
-//! whose turn it isn't is stopped. What counts is the ratio within a turn. Two processes of one
-//! program differ by what lies where in memory, so a pair of processes gives one value, and the
-//! interval is over pairs.
+//! A process that commits its tokens answers the same prompts again and again, and is looked at in
+//! every other turn; what counts is the ratio of neighbouring turns, so that what tells two processes of
+//! one program apart (what lies where in memory: 4 % here) is in both. A process gives one value, and the
+//! interval is over processes. What a commit takes is measured by itself, in this process: some stores
+//! into memory, too little to be seen in a request.
 
 use anyhow::{Context, Result, bail};
 use base::exclusive;
@@ -15,7 +16,9 @@ use harness::engine::session::{Patience, Session};
 use harness::prompts::Prompts;
 use harness::run::audit::Audit;
 use harness::verify::question::{load_request, threads};
+use protocol::clock::now_ns;
 use protocol::wire::Load;
+use protocol::witness::{Ring, Witness};
 use provision::{build, fetch};
 use schema::registry::Target;
 use serde_json::json;
@@ -26,15 +29,17 @@ use std::time::Duration;
 const PERCENT_MAX: f64 = 0.5;
 /// A model that costs nothing to get, and on which a token takes least.
 const MODEL: &str = "tiny-llama";
-/// Turns of a pair.
+/// Pairs of turns of a process, one of them looked at.
 const TURNS: u64 = 20;
-/// Requests in a turn of each process.
+/// Requests in a turn.
 const REQUESTS: usize = 20;
+/// Commits that are timed.
+const COMMITS: u32 = 1_000_000;
 const PROMPT_TOKENS: usize = 50;
 const NEW_TOKENS: u32 = 16;
 
 /// Measure and print. Exit status 3 where watching surely costs more than it may.
-pub fn command(repo: &Repo, pairs: u32, json: bool) -> Result<ExitCode> {
+pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
     let registry = repo.registry()?;
     let Some(handicap) = registry.handicaps.first() else {
         bail!("engines/engines.toml has no [[handicap]], whose `of` is the target that is watched");
@@ -45,14 +50,20 @@ pub fn command(repo: &Repo, pairs: u32, json: bool) -> Result<ExitCode> {
     fetch::ensure_for(repo, MODEL, std::slice::from_ref(&target))?;
     let programs = build::build(repo, &registry, [&target], &Named::default())?;
     let program = programs.get(&target).map_err(Clone::clone)?;
-    let pair = Pair::of(repo, &target, program)?;
+    let asked = Asked::of(repo, &target, program)?;
+    let commit_ns = commit_ns()?;
     let mut logs = Vec::new();
-    for n in 0..pairs {
+    let mut request_ns = Vec::new();
+    for n in 0..processes {
         base::interrupt::check()?;
-        logs.push(pair.log_ratio(u64::from(n))?);
+        let (log, mean_ns) = asked.log_ratio(u64::from(n))?;
+        logs.push(log);
+        request_ns.push(mean_ns);
     }
     let interval = stats::ci::mean_interval(&logs).context("the ratios are no numbers")?;
-    let percent = |log: f64| 100.0 * log.exp_m1();
+    let request_ns = stats::describe::median(&request_ns).context("the requests took no time")?;
+    let commits = 100.0 * f64::from(NEW_TOKENS) * commit_ns / request_ns;
+    let percent = |log: f64| 100.0 * log.exp_m1() + commits;
     let (value, low, high) = (
         percent(interval.mean),
         percent(interval.low),
@@ -61,13 +72,17 @@ pub fn command(repo: &Repo, pairs: u32, json: bool) -> Result<ExitCode> {
     match json {
         true => println!(
             "{}",
-            json!({ "target": target.id, "pairs": pairs, "percent": value, "ci95": [low, high] })
+            json!({
+                "target": target.id, "processes": processes, "percent": value, "ci95": [low, high],
+                "percent_max": PERCENT_MAX, "commit_ns": commit_ns, "request_ns": request_ns
+            })
         ),
         false => println!(
             "Being watched costs a request of {} {value:+.2} % [{low:+.2}, {high:+.2}] of its time \
-             (mean of {pairs} pairs of processes, {} requests each; it may take {PERCENT_MAX} %)",
+             (mean of {processes} processes, {} requests each; {commits:.4} % of it are commits, \
+             {commit_ns:.0} ns a token; it may take {PERCENT_MAX} %)",
             target.id,
-            TURNS * REQUESTS as u64
+            2 * TURNS * REQUESTS as u64
         ),
     }
     Ok(match low > PERCENT_MAX {
@@ -76,14 +91,34 @@ pub fn command(repo: &Repo, pairs: u32, json: bool) -> Result<ExitCode> {
     })
 }
 
-/// What both processes of a pair are asked.
-struct Pair<'a> {
+/// What a commit takes (ns), in the mean.
+fn commit_ns() -> Result<f64> {
+    let file = tempfile::NamedTempFile::new().context("no temporary file can be made")?;
+    let path = file.path().display();
+    let what = || format!("{path} can't be the ring that tokens are committed to");
+    let ring = Ring::create(file.as_file()).with_context(what)?;
+    let witness = Witness::open(file.path()).with_context(what)?;
+    let begin_ns = now_ns();
+    for n in 0..COMMITS {
+        witness.commit(1, n as usize, n);
+    }
+    let took_ns = now_ns() - begin_ns;
+    // Each was written, or nothing was timed.
+    anyhow::ensure!(
+        ring.committed() == u64::from(COMMITS),
+        "commits to {path} are lost"
+    );
+    Ok(took_ns as f64 / f64::from(COMMITS))
+}
+
+/// What a process is asked.
+struct Asked<'a> {
     program: &'a Program,
     load: Load,
     prompts: Vec<Vec<u32>>,
 }
 
-impl<'a> Pair<'a> {
+impl<'a> Asked<'a> {
     fn of(repo: &Repo, target: &Target, program: &'a Program) -> Result<Self> {
         let model_dir = repo.model_dir(MODEL);
         let positions = PROMPT_TOKENS as u32 + NEW_TOKENS;
@@ -95,57 +130,51 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// The logarithm of watched ÷ unwatched: the median over the turns of two fresh processes.
-    fn log_ratio(&self, seed: u64) -> Result<f64> {
+    /// A fresh process: the logarithm of looked at ÷ not looked at, the median over its pairs of
+    /// turns, and a request's mean time (ns).
+    fn log_ratio(&self, seed: u64) -> Result<(f64, f64)> {
         let patience = Patience {
             load: Duration::from_secs(60),
             request: Duration::from_secs(60),
         };
-        let (program, load) = (self.program, &self.load);
-        let plain = Session::open(program, load, patience);
-        let mut plain = plain.map_err(|(failure, _)| failure)?;
-        plain.pause();
-        let watched = Session::open_watched(program, load, patience);
-        let mut watched = watched.map_err(|(failure, _)| failure)?;
-        watched.pause();
-        if watched.ring().is_none() {
+        let session = Session::open_watched(self.program, &self.load, patience);
+        let mut session = session.map_err(|(failure, _)| failure)?;
+        if session.ring().is_none() {
             bail!("there is no room in memory for the ring that tokens are committed to");
         }
-        let mut audit = Audit::of(&watched, seed);
-        let mut logs = Vec::new();
-        // The first turn warms both up.
+        let mut audit = Audit::of(&session, seed);
+        let (mut logs, mut total_ns) = (Vec::new(), 0.0);
+        // The first pair warms it up.
         for turn in 0..=TURNS {
-            let mut ask_watched = || -> Result<f64> {
+            let mut looked_at = |session: &mut Session| -> Result<f64> {
                 audit.begin();
                 audit.watch();
-                let mean = self.turn(&mut watched);
+                let mean = self.turn(session);
                 audit.end();
                 mean
             };
-            // Who goes first alternates, so that drift falls on both alike.
+            // Which comes first alternates, so that drift falls on both alike.
             let (with, without) = match turn % 2 == 0 {
-                true => (ask_watched()?, self.turn(&mut plain)?),
+                true => (looked_at(&mut session)?, self.turn(&mut session)?),
                 false => {
-                    let without = self.turn(&mut plain)?;
-                    (ask_watched()?, without)
+                    let without = self.turn(&mut session)?;
+                    (looked_at(&mut session)?, without)
                 }
             };
             if turn > 0 {
                 logs.push((with / without).ln());
+                total_ns += without;
             }
         }
-        for session in [plain, watched] {
-            session.resume();
-            session.close().0?;
-        }
-        stats::describe::median(&logs).context("the requests took no time")
+        session.close().0?;
+        let log = stats::describe::median(&logs).context("the requests took no time")?;
+        Ok((log, total_ns / TURNS as f64))
     }
 
-    /// Ask a stopped process all prompts, one after the other; the mean time to an answer (ns).
+    /// Ask all prompts, one after the other; the mean time to an answer (ns).
     fn turn(&self, session: &mut Session) -> Result<f64> {
-        session.resume();
         let mut total_ns = 0.0;
-        // One that isn't timed: the process has just been woken.
+        // One that isn't timed: the thread that looks has just begun, or ended.
         let first = self.prompts.first().map(|prompt| (prompt, false));
         let timed = self.prompts.iter().map(|prompt| (prompt, true));
         for (prompt, is_timed) in first.into_iter().chain(timed) {
@@ -155,7 +184,6 @@ impl<'a> Pair<'a> {
                 total_ns += answered_ns.saturating_sub(sent_ns) as f64;
             }
         }
-        session.pause();
         Ok(total_ns / REQUESTS as f64)
     }
 }

@@ -145,10 +145,15 @@ pub struct Witness(Option<Arc<Mutex<Ring>>>);
 impl Witness {
     /// What [`VARIABLE`] names, if anything.
     pub fn from_env() -> io::Result<Self> {
-        let Some(path) = std::env::var_os(VARIABLE) else {
-            return Ok(Self::default());
-        };
-        let ring = Ring::open(Path::new(&path))?;
+        match std::env::var_os(VARIABLE) {
+            Some(path) => Self::open(Path::new(&path)),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// The ring that another process, or another part of this one, created at `path`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let ring = Ring::open(path)?;
         Ok(Self(Some(Arc::new(Mutex::new(ring)))))
     }
 

@@ -132,7 +132,7 @@ fn as_tested(command: &str) -> Option<String> {
         // That it measures is tested here; how well, is this machine's business now.
         let short = match command.rsplit(' ').next() {
             Some("--verdicts" | "--load") => "--profile smoke",
-            Some("--watching") => "--pairs 2",
+            Some("--watching") => "--processes 2",
             _ => "--quick",
         };
         return Some(format!("{command} {short} || test $? -eq 3"));

@@ -59,13 +59,14 @@ pub struct Options {
     /// report how many of the launches that they touched are flagged, and how many others.
     #[arg(long, conflicts_with = "quick", group = "measured")]
     pub load: bool,
-    /// Check what watching an engine's tokens costs it: the same requests with and without, in turns.
+    /// Check what watching an engine's tokens costs it: a process answers the same requests looked at
+    /// and not, in turns.
     #[arg(long, conflicts_with_all = ["quick", "measured"])]
     pub watching: bool,
-    /// Pairs of processes in which `--watching` measures that.
+    /// Processes in which `--watching` measures that.
     #[arg(long, value_name = "N", default_value_t = 20, requires = "watching",
         value_parser = clap::value_parser!(u32).range(2..))]
-    pub pairs: u32,
+    pub processes: u32,
     /// How many percent slower that copy is: 2, 5 or 10.
     #[arg(long, value_name = "N", default_value_t = 5, requires = "verdicts")]
     pub percent: u32,
