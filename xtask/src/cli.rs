@@ -266,7 +266,7 @@ impl Cli {
             Verb::List(options) => list::command(&repo, &options).map(done),
             Verb::Export { run, format, out } => {
                 let place = Results::of(&repo, out.as_deref()).find(&run)?;
-                let run = schema::run::Run::load(&place)?;
+                let run = schema::run::Run::load(&place)?.as_far_as_measured();
                 export::command(&run, &repo.scenarios()?, &repo.registry()?, format).map(done)
             }
             Verb::Compare(options) => judged(compare::command(&repo, &options)),

@@ -149,7 +149,8 @@ pub fn site(repo: &Repo, results: &Results, dir: &Path) -> Result<PathBuf> {
 /// All runs that can be shown, that first which is to be.
 fn choose(repo: &Repo, results: &Results, run: Option<&str>) -> Result<Vec<Run>> {
     if let Some(run) = run {
-        return Ok(before_others(results, Run::load(&results.find(run)?)?));
+        let run = Run::load(&results.find(run)?)?.as_far_as_measured();
+        return Ok(before_others(results, run));
     }
     let mut runs = load_all(results, None);
     let models = repo.listed_models()?;
@@ -276,7 +277,7 @@ fn load_all(results: &Results, except: Option<&str>) -> Vec<Run> {
                     "left out of the report: {id} is a shard; merge it with the others"
                 ));
             }
-            Ok(run) => runs.push(run),
+            Ok(run) => runs.push(run.as_far_as_measured()),
             Err(error) => watch::warn(format!("left out of the report: {error}")),
         }
     }

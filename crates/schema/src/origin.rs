@@ -23,6 +23,9 @@ pub struct Origin {
     /// The runs that this one was merged from, in the order of their shards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
+    /// What of the plan is looked at, where the run was stopped. In no file: what is there shows it.
+    #[serde(skip)]
+    pub stopped: Option<Stopped>,
 }
 
 impl Origin {
@@ -102,6 +105,15 @@ impl FromStr for Shard {
             .filter(|shard| (1..=shard.of).contains(&shard.index))
             .ok_or_else(|| format!("{text:?} is no shard: write i/n with i from 1 to n, as in 1/2"))
     }
+}
+
+/// Where a run was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// The blocks that were measured whole, from the first.
+    pub whole: u32,
+    /// Those of the plan.
+    pub planned: u32,
 }
 
 /// The run that a reproduction does again.

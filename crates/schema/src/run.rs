@@ -2,6 +2,7 @@
 //! `site` may trust.
 
 mod references;
+mod stopped;
 
 use crate::budget::Budget;
 use crate::calibration::Calibration;

@@ -83,7 +83,16 @@ fn banners(input: &Input, run: Option<&Run>) -> Vec<String> {
         return banners;
     };
     let plan = &run.header.plan;
-    if !plan.publishable && banners.is_empty() {
+    if let Some(stopped) = run.header.origin.stopped {
+        let limit = match plan.publishable {
+            true => "",
+            false => " Those are too few samples for any claim.",
+        };
+        banners.push(format!(
+            "Stopped after {} of {} blocks, which are what is shown.{limit}",
+            stopped.whole, stopped.planned
+        ));
+    } else if !plan.publishable && banners.is_empty() {
         let about = input
             .profiles
             .iter()
