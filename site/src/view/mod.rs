@@ -39,6 +39,7 @@ pub mod paths;
 pub mod pins;
 pub mod place;
 pub mod primary;
+pub mod results_table;
 pub mod reuse;
 pub mod roadmap;
 pub mod roofline;

@@ -7,6 +7,7 @@ use super::frame::Frame;
 use super::gpus::{self, Gpus};
 use super::instrument::{InstrumentError, capacities};
 use super::paths::run_path;
+use super::results_table::{self, ResultTable};
 use super::{Shown, coverage, disturbances, noise, parity, pins};
 use crate::chart::Figure;
 use crate::fmt;
@@ -30,6 +31,7 @@ pub struct RunPage {
     environment: String,
     facts: Vec<(String, String)>,
     hashes: Vec<HashTable>,
+    results: Vec<ResultTable>,
     parity: Vec<parity::ParityRow>,
     checks: Vec<parity::CheckRow>,
     coverage: Figure,
@@ -82,7 +84,7 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
             Some(shown.run),
             &run_path(&header.id),
             &format!("Run {}", header.id),
-            "Environment, command, hashes, parity and record files of one run.",
+            "Results, environment, command, hashes, parity and record files of one run.",
         ),
         latest,
         plan: plan_rows(shown),
@@ -99,6 +101,7 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
             table("Model files", "File", &provenance.model_files),
             table("Lock files", "File", &provenance.lockfiles),
         ],
+        results: results_table::tables(shown),
         parity: parity::rows(shown),
         checks: parity::checks(shown),
         coverage: coverage::map(shown),
