@@ -83,58 +83,6 @@ fn a_missing_invocation_is_not_run() {
     assert_refused(&made, Status::NotRun, "complete in 4 of 5 invocations");
 }
 
-/// Two targets, of seven planned blocks stopped in the `block`th, after its first launch.
-fn stopped_in(block: u32) -> common::Made {
-    let other = Engine {
-        target: "b.cpu.f32",
-        ..plain()
-    };
-    let mut made = made(&[plain(), other], 7, 22);
-    made.run.launches.retain(|log| {
-        let launch = &log.launch;
-        launch.invocation < block || launch.invocation == block && launch.target == plain().target
-    });
-    made
-}
-
-#[test]
-fn a_stopped_run_is_shown_as_far_as_it_was_measured_whole() {
-    let mut made = stopped_in(5);
-    assert_refused(&made, Status::NotRun, "complete in 6 of 7 invocations");
-    made.run = made.run.as_far_as_measured();
-    let stopped = made.run.header.origin.stopped.unwrap();
-    assert_eq!((stopped.whole, stopped.planned), (5, 7));
-    assert!(made.run.header.plan.publishable);
-    for cell in made.analyse().cells {
-        assert_eq!((cell.status, cell.reason.as_str()), (Status::Ok, ""));
-        assert_eq!((cell.requests, cell.invocations), (110, 5));
-    }
-    // Fewer blocks or samples than a publishable profile has are none that may be published.
-    let run = stopped_in(4).run.as_far_as_measured();
-    assert_eq!(run.header.plan.invocations, 4);
-    assert!(!run.header.plan.publishable);
-}
-
-#[test]
-fn what_was_not_simply_stopped_stays_as_it_is() {
-    let same = |made: common::Made| assert_eq!(made.run.clone().as_far_as_measured(), made.run);
-    same(made(&[plain()], 5, 22));
-    // One block has no interval.
-    same(stopped_in(1));
-    // Something was begun after what is missing.
-    let mut holed = stopped_in(5);
-    holed.run.launches.retain(|log| log.launch.invocation != 2);
-    same(holed);
-    // The last launch has no end: it may be why there are no more.
-    let mut killed = stopped_in(5);
-    killed.run.launches.last_mut().unwrap().end = None;
-    same(killed);
-    // A shard is shown by itself or merged.
-    let mut shard = stopped_in(5);
-    shard.run.header.origin.shard = Some("1/1".parse().unwrap());
-    same(shard);
-}
-
 #[test]
 fn a_failed_launch_gives_its_status_and_reason() {
     let mut made = made(&[plain()], 5, 22);
