@@ -14,5 +14,6 @@ mod open_loop;
 mod properties;
 mod reference;
 mod scipy;
+mod stopped;
 mod telemetry;
 mod values;
