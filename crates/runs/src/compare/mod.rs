@@ -73,8 +73,8 @@ impl Format {
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let results = Results::of(repo, options.out.as_deref());
     let metric = options.metric.as_deref().map(names::metric).transpose()?;
-    let a = Run::load(&results.find(&options.a)?)?;
-    let b = Run::load(&results.find(&options.b)?)?;
+    let a = Run::load(&results.find(&options.a)?)?.as_far_as_measured();
+    let b = Run::load(&results.find(&options.b)?)?.as_far_as_measured();
     let comparison = Comparison::of(a, b, &repo.scenarios()?, metric);
     let format = match options.json {
         true => Format::Json,
