@@ -52,17 +52,21 @@ const CUBLAS: Lazy = Lazy {
 
 /// Make what a program links of the toolkit at `home`, unless it is there already.
 pub fn make_link_libraries(home: &Path) -> Result<(), String> {
-    make(home, &DRIVER)?;
-    make(home, &CUBLAS)?;
-    EMPTY
-        .into_iter()
-        .try_for_each(|name| archive(home, name, "", &[]))
+    let lacks = |name: &str| !home.join(format!("lib/lib{name}.a")).exists();
+    for lazy in [DRIVER, CUBLAS] {
+        if lacks(lazy.name) {
+            make(home, &lazy)?;
+        }
+    }
+    for name in EMPTY {
+        if lacks(name) {
+            archive(home, name, "", &[])?;
+        }
+    }
+    Ok(())
 }
 
 fn make(home: &Path, lazy: &Lazy) -> Result<(), String> {
-    if home.join(format!("lib/lib{}.a", lazy.name)).exists() {
-        return Ok(());
-    }
     let include = home.join("include");
     let header = include.join(lazy.header);
     let text = run(Command::new("cc")
@@ -88,23 +92,17 @@ fn versioned(home: &Path, file: &str) -> Result<String, String> {
     }
     let lib = home.join("lib");
     let entries = std::fs::read_dir(&lib).map_err(|err| format!("{}: {err}", lib.display()))?;
-    let mut names: Vec<String> = entries
+    let names = entries
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.strip_prefix(file).is_some_and(|v| v.starts_with('.')))
-        .collect();
-    names.sort();
-    let name = names.into_iter().next();
-    name.ok_or_else(|| format!("{} has no {file} with a version", lib.display()))
+        .filter(|name| name.strip_prefix(file).is_some_and(|v| v.starts_with('.')));
+    names.min().ok_or_else(|| format!("{} has no {file} with a version", lib.display()))
 }
 
 /// A static library of the functions in `functions`, as lines of functions.h.
 fn archive(home: &Path, name: &str, functions: &str, define: &[String]) -> Result<(), String> {
     let file = format!("lib{name}.a");
     let library = home.join("lib").join(&file);
-    if library.exists() {
-        return Ok(());
-    }
     let work = tempfile::tempdir_in(home).map_err(|err| format!("{}: {err}", home.display()))?;
     let write = |name: &str, text: &str| {
         let path = work.path().join(name);
