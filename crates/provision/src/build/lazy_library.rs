@@ -96,7 +96,9 @@ fn versioned(home: &Path, file: &str) -> Result<String, String> {
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| name.strip_prefix(file).is_some_and(|v| v.starts_with('.')));
-    names.min().ok_or_else(|| format!("{} has no {file} with a version", lib.display()))
+    names
+        .min()
+        .ok_or_else(|| format!("{} has no {file} with a version", lib.display()))
 }
 
 /// A static library of the functions in `functions`, as lines of functions.h.
