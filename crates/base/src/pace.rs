@@ -17,7 +17,7 @@ pub const WAKE_NS: u64 = 10_000_000;
 /// Most untimed requests of a turn.
 pub const WAKE_REQUESTS_MAX: u32 = 5;
 /// Least timed requests of a turn, so that the untimed ones are a small part of it.
-pub const TURN_REQUESTS_MIN: u32 = 4;
+pub const TURN_REQUESTS_MIN: u32 = 6;
 /// Full rounds of a capacity stage, at least.
 pub const CAPACITY_ROUNDS: u32 = 8;
 /// Least length of a capacity stage (s).
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn an_untimed_request_a_turn_and_more_until_a_hundredth_of_a_second_has_passed() {
-        // 20 requests of 100 ms: 5 turns of four.
-        assert_eq!(untimed_in_turns(2.0, 0.1), 5.0);
+        // 24 requests of 100 ms: 4 turns of six.
+        assert_eq!(untimed_in_turns(2.4, 0.1), 4.0);
         // Half a second of requests of 5 ms: 20 turns of 25 ms.
         assert_eq!(untimed_in_turns(0.5, 0.005), 20.0 * 2.0);
         // The same of 0.1 ms, of which 10 ms would hold a hundred.
