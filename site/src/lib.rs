@@ -45,7 +45,7 @@ use template::Templates;
 use view::Shown;
 use view::data::Download;
 use view::guide::GuidePage;
-use view::paths::{engine_path, run_path, scenario_path};
+use view::paths::{self, engine_path, run_path, scenario_path};
 
 /// What a site is made from.
 pub struct Input<'a> {
@@ -141,21 +141,10 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
     if let Some(picture) = input.publishing.picture {
         site.add(PICTURE.into(), picture.to_vec())?;
     }
-    site.page(
-        view::paths::CHANGELOG.into(),
-        "text.html",
-        &view::methodology::changelog(input),
-    )?;
-    site.page(
-        view::paths::GLOSSARY.into(),
-        "glossary.html",
-        &view::glossary::page(input),
-    )?;
-    site.page(
-        view::paths::METHODOLOGY.into(),
-        "methodology.html",
-        &view::methodology::page(input),
-    )?;
+    let changes = view::methodology::changelog(input);
+    site.page(paths::CHANGELOG.into(), "text.html", &changes)?;
+    site.top(paths::GLOSSARY, &view::glossary::page(input))?;
+    site.top(paths::METHODOLOGY, &view::methodology::page(input))?;
     let shown: Vec<Shown> = input
         .runs
         .iter()
@@ -171,38 +160,30 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         site.page(path, "run.html", &view::run::page(run, index == 0, files))?;
     }
     if let Some(feed) = view::data::feed(&shown) {
-        site.add(view::paths::FEED.into(), feed.into_bytes())?;
+        site.add(paths::FEED.into(), feed.into_bytes())?;
     }
     let guide = view::guide::page(input, &shown);
     site.several(input, &shown, &guide)?;
     let Some(newest) = shown.first() else {
         site.page(
-            view::paths::INDEX.into(),
+            paths::INDEX.into(),
             "empty.html",
             &view::index::empty(input),
         )?;
         return Ok(site.files);
     };
     let index = view::index::index(newest, &shown, &guide);
-    site.page(view::paths::INDEX.into(), "index.html", &index)?;
-    site.charts(newest, view::paths::INDEX, index.figures())?;
-    site.page(
-        view::paths::COVERAGE.into(),
-        "coverage.html",
-        &view::coverage::page(newest),
-    )?;
-    if view::paths::has_kernels(newest.run) {
-        site.page(
-            view::paths::KERNELS.into(),
-            "kernels.html",
-            &view::kernels::page(newest),
-        )?;
+    site.top(paths::INDEX, &index)?;
+    site.charts(newest, paths::INDEX, index.figures())?;
+    site.top(paths::COVERAGE, &view::coverage::page(newest))?;
+    if paths::has_kernels(newest.run) {
+        site.top(paths::KERNELS, &view::kernels::page(newest))?;
     }
-    let below = view::paths::micro_run(input.runs);
+    let below = paths::micro_run(input.runs);
     let below = below.and_then(|run| shown.iter().find(|s| s.run.header.id == run.header.id));
     if let Some(below) = below {
         let index = view::micro::index(below);
-        site.page(view::paths::MICRO.into(), "micro_index.html", &index)?;
+        site.page(paths::MICRO.into(), "micro_index.html", &index)?;
         for (path, page) in view::micro::pages(below) {
             site.page(path, "micro.html", &page)?;
         }
@@ -214,14 +195,10 @@ pub fn render_analysed(input: &Input, analyses: &[Analysis]) -> Result<BTreeMap<
         site.page(path, "scenario.html", &page)?;
     }
     site.report_pages(newest, below, downloads)?;
-    let engines = view::index::engines(newest);
-    site.page(view::paths::ENGINES.into(), "engines.html", &engines)?;
+    site.top(paths::ENGINES, &view::index::engines(newest))?;
     for id in view::nav::engines_of(input, newest.run) {
-        site.page(
-            engine_path(&id),
-            "engine.html",
-            &view::engine::page(newest, below, &id),
-        )?;
+        let page = view::engine::page(newest, below, &id);
+        site.page(engine_path(&id), "engine.html", &page)?;
     }
     Ok(site.files)
 }
@@ -235,13 +212,11 @@ impl Site {
     /// The pages that speak of all runs, and stand without any.
     fn several(&mut self, input: &Input, shown: &[Shown], guide: &GuidePage) -> Result<()> {
         use view::{hypotheses, roadmap};
-        self.page(view::paths::GUIDE.into(), "guide.html", guide)?;
+        self.top(paths::GUIDE, guide)?;
         if let Some(all) = input.hypotheses {
-            let page = hypotheses::page(input, shown, all);
-            self.page(view::paths::HYPOTHESES.into(), "hypotheses.html", &page)?;
+            self.top(paths::HYPOTHESES, &hypotheses::page(input, shown, all))?;
         }
-        let page = roadmap::page(input, shown);
-        self.page(view::paths::ROADMAP.into(), "roadmap.html", &page)
+        self.top(paths::ROADMAP, &roadmap::page(input, shown))
     }
 
     /// Comparison and cost of the run that is shown, and the data of all runs.
@@ -252,37 +227,17 @@ impl Site {
         downloads: Vec<Vec<Download>>,
     ) -> Result<()> {
         let pairs = view::compare::AllPairs::of(newest);
-        self.page(
-            view::paths::COMPARE.into(),
-            "compare.html",
-            &view::compare::overview(newest, &pairs),
-        )?;
-        self.page(
-            view::paths::SEARCH.into(),
-            "search.html",
-            &view::search::page(newest, &pairs),
-        )?;
+        self.top(paths::COMPARE, &view::compare::overview(newest, &pairs))?;
+        self.top(paths::SEARCH, &view::search::page(newest, &pairs))?;
         for target in pairs.paged() {
-            self.page(
-                view::compare::target_page_path(&target.id),
-                "compare_target.html",
-                &view::compare_target::page(newest, &pairs, target),
-            )?;
+            let path = view::compare::target_page_path(&target.id);
+            let page = view::compare_target::page(newest, &pairs, target);
+            self.page(path, "compare_target.html", &page)?;
         }
-        self.page(
-            view::paths::COST.into(),
-            "cost.html",
-            &view::cost::page(newest),
-        )?;
-        self.add(
-            "assets/cost.js".into(),
-            authored::COST_JS.of(newest.input.authored).into(),
-        )?;
-        self.page(
-            view::paths::DATA.into(),
-            "data.html",
-            &view::data::page(newest, below, &downloads),
-        )?;
+        self.top(paths::COST, &view::cost::page(newest))?;
+        let script = authored::COST_JS.of(newest.input.authored);
+        self.add("assets/cost.js".into(), script.into())?;
+        self.top(paths::DATA, &view::data::page(newest, below, &downloads))?;
         for download in downloads.into_iter().flatten() {
             self.add(download.path, download.bytes)?;
         }
@@ -301,10 +256,15 @@ impl Site {
         for figure in figures {
             let file = chart::alone::file(figure, &source, &style)
                 .with_context(|| format!("chart {} of {path}", figure.id))?;
-            let prefix = view::paths::chart_prefix(path);
+            let prefix = paths::chart_prefix(path);
             self.add(format!("{prefix}{}.svg", figure.id), file.into_bytes())?;
         }
         Ok(())
+    }
+
+    /// A page that is called as its template.
+    fn top(&mut self, path: &str, view: &impl Serialize) -> Result<()> {
+        self.page(path.into(), path, view)
     }
 
     fn page(&mut self, path: String, template: &str, view: &impl Serialize) -> Result<()> {

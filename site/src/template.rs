@@ -13,44 +13,17 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-const TEMPLATES: [(&str, &str); 24] = [
-    ("base.html", include_str!("../templates/base.html")),
-    ("macros.html", include_str!("../templates/macros.html")),
-    ("several.html", include_str!("../templates/several.html")),
-    ("guide.html", include_str!("../templates/guide.html")),
-    (
-        "hypotheses.html",
-        include_str!("../templates/hypotheses.html"),
-    ),
-    ("roadmap.html", include_str!("../templates/roadmap.html")),
-    ("index.html", include_str!("../templates/index.html")),
-    ("empty.html", include_str!("../templates/empty.html")),
-    ("scenario.html", include_str!("../templates/scenario.html")),
-    ("engines.html", include_str!("../templates/engines.html")),
-    ("engine.html", include_str!("../templates/engine.html")),
-    ("run.html", include_str!("../templates/run.html")),
-    ("coverage.html", include_str!("../templates/coverage.html")),
-    ("kernels.html", include_str!("../templates/kernels.html")),
-    ("compare.html", include_str!("../templates/compare.html")),
-    (
-        "compare_target.html",
-        include_str!("../templates/compare_target.html"),
-    ),
-    ("cost.html", include_str!("../templates/cost.html")),
-    ("data.html", include_str!("../templates/data.html")),
-    ("glossary.html", include_str!("../templates/glossary.html")),
-    ("search.html", include_str!("../templates/search.html")),
-    ("text.html", include_str!("../templates/text.html")),
-    ("micro.html", include_str!("../templates/micro.html")),
-    (
-        "micro_index.html",
-        include_str!("../templates/micro_index.html"),
-    ),
-    (
-        "methodology.html",
-        include_str!("../templates/methodology.html"),
-    ),
-];
+/// Each by its name, with its text.
+macro_rules! templates {
+    ($($name:literal)*) => { [$(($name, include_str!(concat!("../templates/", $name)))),*] };
+}
+
+const TEMPLATES: [(&str, &str); 24] = templates! {
+    "base.html" "macros.html" "several.html" "guide.html" "hypotheses.html" "roadmap.html"
+    "index.html" "empty.html" "scenario.html" "engines.html" "engine.html" "run.html"
+    "coverage.html" "kernels.html" "compare.html" "compare_target.html" "cost.html" "data.html"
+    "glossary.html" "search.html" "text.html" "micro.html" "micro_index.html" "methodology.html"
+};
 
 /// The templates, parsed.
 pub struct Templates {

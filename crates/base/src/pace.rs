@@ -61,8 +61,8 @@ mod tests {
     fn an_untimed_request_a_turn_and_more_until_a_hundredth_of_a_second_has_passed() {
         // 24 requests of 100 ms: 4 turns of six.
         assert_eq!(untimed_in_turns(2.4, 0.1), 4.0);
-        // Half a second of requests of 5 ms: 20 turns of 25 ms.
-        assert_eq!(untimed_in_turns(0.5, 0.005), 20.0 * 2.0);
+        // Half a second of requests of 4 ms: 20 turns of 25 ms, and three requests are over 10 ms.
+        assert_eq!(untimed_in_turns(0.5, 0.004), 20.0 * 3.0);
         // The same of 0.1 ms, of which 10 ms would hold a hundred.
         assert_eq!(untimed_in_turns(0.5, 0.000_1), 20.0 * 5.0);
     }

@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn measured(value: f64, ci: Option<(f64, f64)>) -> Outcome {
-        Outcome::Measured(Estimate { value, ci }, "n = 110".into())
+        Outcome::Measured(Estimate::new(value, ci), "n = 110".into())
     }
 
     #[test]

@@ -307,11 +307,8 @@ mod tests {
             name: name.into(),
             note: String::new(),
             style: Style::default(),
-            x: Estimate {
-                value: x,
-                ci: Some((x * 0.9, x * 1.1)),
-            },
-            y: Estimate { value: y, ci: None },
+            x: Estimate::new(x, Some((x * 0.9, x * 1.1))),
+            y: Estimate::new(y, None),
             rests_on: "n = 110".into(),
         }
     }

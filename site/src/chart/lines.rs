@@ -360,10 +360,7 @@ mod tests {
                 .enumerate()
                 .map(|(index, &value)| Point {
                     x: 1 << index,
-                    y: Estimate {
-                        value,
-                        ci: Some((value * 0.9, value * 1.1)),
-                    },
+                    y: Estimate::new(value, Some((value * 0.9, value * 1.1))),
                     rests_on: "n = 110".into(),
                 })
                 .collect(),

@@ -85,6 +85,11 @@ fn missing_words(missing: &[(String, String)]) -> Vec<String> {
 }
 
 impl Estimate {
+    /// A value, and its interval where there is one.
+    pub fn new(value: f64, ci: Option<(f64, f64)>) -> Self {
+        Self { value, ci }
+    }
+
     /// The numbers that should fit on an axis: the value and its interval's ends.
     pub fn extent(&self) -> impl Iterator<Item = f64> {
         let (low, high) = self.ci.unwrap_or((self.value, self.value));

@@ -200,10 +200,7 @@ mod tests {
                     name: name.into(),
                     style: Style::default(),
                     intensity,
-                    rate: Estimate {
-                        value,
-                        ci: Some((value * 0.9, value * 1.1)),
-                    },
+                    rate: Estimate::new(value, Some((value * 0.9, value * 1.1))),
                     rests_on: "n = 110".into(),
                 })
                 .collect(),

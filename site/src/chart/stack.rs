@@ -203,10 +203,7 @@ mod tests {
                     name: name.into(),
                     style: Style::default(),
                     parts,
-                    whole: Estimate {
-                        value,
-                        ci: Some((value * 0.9, value * 1.1)),
-                    },
+                    whole: Estimate::new(value, Some((value * 0.9, value * 1.1))),
                     rests_on: "n = 5 launches".into(),
                 })
                 .collect(),

@@ -256,10 +256,7 @@ fn chart(shown: &Shown, pairs: &AllPairs, target: &Target, others: &[&Target]) -
             let (order, outcome) = match outcome {
                 Ok(c) => {
                     note_nearest(&mut nearest, case, shown, other, &c);
-                    let estimate = Estimate {
-                        value: c.ratio,
-                        ci: c.ci95,
-                    };
+                    let estimate = Estimate::new(c.ratio, c.ci95);
                     let said = verdict(&c, case.metric).0;
                     (c.ratio, Outcome::Measured(estimate, said))
                 }

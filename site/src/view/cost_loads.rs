@@ -313,8 +313,5 @@ pub fn frontier(shown: &Shown, basis: &Basis, targets: &[&Target]) -> Option<Fig
 }
 
 fn estimate(range: Range) -> Estimate {
-    Estimate {
-        value: range.value,
-        ci: range.ci95,
-    }
+    Estimate::new(range.value, range.ci95)
 }

@@ -144,10 +144,7 @@ fn bar(shown: &Shown, cell: &Cell, peak: MetricId) -> Option<stack::Row> {
             value(MetricId::WeightBytes)?,
             value(MetricId::KvBytes).unwrap_or(0.0),
         ],
-        whole: Estimate {
-            value: whole.value,
-            ci: whole.ci95,
-        },
+        whole: Estimate::new(whole.value, whole.ci95),
         rests_on: rests_on(cell, whole),
     })
 }

@@ -60,10 +60,7 @@ pub fn speed_up(shown: &Shown, engine: Option<&str>) -> Figure {
                         );
                         best = Some((c.ratio, finding));
                     }
-                    let estimate = Estimate {
-                        value: c.ratio,
-                        ci: c.ci95,
-                    };
+                    let estimate = Estimate::new(c.ratio, c.ci95);
                     (c.ratio, Outcome::Measured(estimate, rests_on))
                 }
                 (None, Some(_)) => (-1.0, Outcome::Missing("baseline has no value".into())),
@@ -370,10 +367,7 @@ fn direction(better: Better) -> &'static str {
 }
 
 fn estimate(metric: &Metric) -> Estimate {
-    Estimate {
-        value: metric.value,
-        ci: metric.ci95,
-    }
+    Estimate::new(metric.value, metric.ci95)
 }
 
 /// Why a cell has no number, in a few words.

@@ -62,10 +62,7 @@ pub fn history(all: &[Shown]) -> Option<Figure> {
             match found.zip(cell) {
                 Some((c, cell)) => of.points.push(Point {
                     x,
-                    y: Estimate {
-                        value: c.ratio,
-                        ci: c.ci95,
-                    },
+                    y: Estimate::new(c.ratio, c.ci95),
                     rests_on: crate::words::plural(
                         u64::from(cell.invocations),
                         "launch",

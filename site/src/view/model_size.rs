@@ -143,10 +143,7 @@ fn peak(run: &Shown, scenario: &PlannedScenario, case: &Case, target: &str) -> O
     let of = cell.metric(PEAK)?;
     Some(Point {
         x: 0,
-        y: Estimate {
-            value: of.value,
-            ci: of.ci95,
-        },
+        y: Estimate::new(of.value, of.ci95),
         rests_on: rests_on(cell, of),
     })
 }

@@ -380,10 +380,7 @@ fn chart(shown: &Shown, all: &[Opportunity]) -> Option<Figure> {
                 continue;
             }
             seen.push(&target.engine);
-            let estimate = Estimate {
-                value: o.gain,
-                ci: o.gain_ci95,
-            };
+            let estimate = Estimate::new(o.gain, o.gain_ci95);
             let (value, interval) = measured(o);
             rows.push((
                 o.gain,

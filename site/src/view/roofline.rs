@@ -155,10 +155,10 @@ fn point(
         name,
         style: shown.style(&cell.target),
         intensity,
-        rate: Estimate {
-            value: rate(of.value),
-            ci: of.ci95.map(|(low, high)| (rate(low), rate(high))),
-        },
+        rate: Estimate::new(
+            rate(of.value),
+            of.ci95.map(|(low, high)| (rate(low), rate(high))),
+        ),
         rests_on: rests_on(cell, of),
     }
 }

@@ -117,10 +117,7 @@ impl SuiteView<'_> {
                     let (order, outcome) = match (self.comparison(&case.id, &variant.id), measured)
                     {
                         (Some(c), Some((cell, metric))) => {
-                            let estimate = Estimate {
-                                value: c.ratio,
-                                ci: c.ci95,
-                            };
+                            let estimate = Estimate::new(c.ratio, c.ci95);
                             (c.ratio, Outcome::Measured(estimate, rests_on(cell, metric)))
                         }
                         (None, Some(_)) => (-1.0, Outcome::Missing("baseline has no value".into())),
