@@ -31,9 +31,6 @@ const PERCENT_MAX: f64 = 0.5;
 const MODEL: &str = "tiny-llama";
 /// Pairs of turns of a process, one of them looked at.
 const TURNS: u64 = 20;
-/// Turns of a case: as long together as the shortest case of profile `cpu`, since a case's first
-/// looks come faster than the rest.
-const TURNS_OF_A_CASE: u64 = 4;
 /// Requests in a turn.
 const REQUESTS: usize = 20;
 /// Commits that are timed.
@@ -149,13 +146,11 @@ impl<'a> Asked<'a> {
         let (mut logs, mut total_ns) = (Vec::new(), 0.0);
         // The first pair warms it up.
         for turn in 0..=TURNS {
-            if turn % TURNS_OF_A_CASE == 0 {
-                audit.begin();
-            }
             let mut looked_at = |session: &mut Session| -> Result<f64> {
+                audit.begin();
                 audit.watch();
                 let mean = self.turn(session);
-                audit.pause();
+                audit.end();
                 mean
             };
             // Which comes first alternates, so that drift falls on both alike.

@@ -3,8 +3,7 @@
 //!
 //! The moments are a Poisson process: they come whatever the engine does, so what is seen at them is
 //! in the mean what is so all the time (R. W. Wolff, "Poisson arrivals see time averages", Operations
-//! Research 30, 1982). Their rate depends on nothing but how many there were, so the beginning of
-//! a case weighs more in that mean than the rest. On a machine whose cores are all taken a look comes when the kernel lets
+//! Research 30, 1982). On a machine whose cores are all taken a look comes when the kernel lets
 //! it; whatever it finds wrong then is wrong all the same.
 
 use crate::arrivals::exponential;
@@ -19,17 +18,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Looks a second, where so many of the case have been taken. The first [`LOOKS_SOON`] come fast enough
-/// for a launch of twenty requests of 10 ms to show stamps by a clock that is a quarter slow. All of
-/// them interrupt what is timed, and those after it are fewer.
-fn looks_per_s(taken: usize) -> f64 {
-    match taken < LOOKS_SOON {
-        true => 200.0,
-        false => 80.0,
-    }
-}
-/// Looks of a case that come soon.
-const LOOKS_SOON: usize = 40;
+/// Looks a second: each takes some microseconds of a core.
+const LOOKS_PER_S: f64 = 100.0;
 
 /// What is known of the stamps of one process in a case; nothing where its tokens aren't committed.
 pub struct Audit {
@@ -141,8 +131,7 @@ impl Auditor {
         let look = move || {
             let begin_ns = now_ns();
             loop {
-                let rate = looks_per_s(seen.looks.len());
-                let gap = Duration::from_secs_f64(exponential(&mut random) / rate);
+                let gap = Duration::from_secs_f64(exponential(&mut random) / LOOKS_PER_S);
                 if stopped.recv_timeout(gap) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
