@@ -123,7 +123,8 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
     Ok(budget)
 }
 
-/// The plan without what its targets aren't asked, by the gate's word: no time is shared out to it.
+/// The plan without what its targets aren't asked, by the gate's word, and without targets that are
+/// asked nothing: no time is shared out to these, and none of them runs twice.
 fn answerable(plan: &Plan, verify: &BTreeMap<String, VerifyRecord>) -> Plan {
     let mut plan = plan.clone();
     let keeps = |id: &String| verify.get(id).is_some_and(|record| record.prefix_cache);
@@ -135,6 +136,9 @@ fn answerable(plan: &Plan, verify: &BTreeMap<String, VerifyRecord>) -> Plan {
     // No names would mean all targets.
     plan.scenarios
         .retain(|s| !s.reuses_prompts() || !s.targets.is_empty());
+    let scenarios = &plan.scenarios;
+    plan.targets
+        .retain(|target| scenarios.iter().any(|scenario| scenario.runs(&target.id)));
     plan
 }
 
@@ -254,6 +258,11 @@ mod tests {
         let of = scenarios(&verify);
         assert_eq!(of[0], plan.scenarios[0], "the other is every target's");
         assert_eq!(of[1].targets, ["t"]);
+        assert_eq!(answerable(&plan, &verify).targets, plan.targets);
+        // Where nothing else is asked, the other has no pilot, and is nobody's twin.
+        plan.scenarios.remove(0);
+        let asked = answerable(&plan, &verify).targets;
+        assert_eq!(asked, [target("t")]);
     }
 
     fn target(id: &str) -> Target {
