@@ -36,7 +36,7 @@ pub struct Provenance {
     pub pins: Pins,
     /// Everything else about the machine and tools, e.g. `rustc`, `cpu_model`,
     /// `cpu_signature`, `cpu_flags`, `cpus`, `memory_bytes`, `kernel`, `governor`, `gpu`,
-    /// `driver`, `cuda`, `python`, `memory_bandwidth_bytes_per_s`, `flops_f32_per_s`,
+    /// `driver`, `cuda`, `python`, `memory_read_bytes_per_s`, `flops_f32_per_s`,
     /// `cuda_flops_f16_per_s`.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,

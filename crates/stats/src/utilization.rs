@@ -93,10 +93,13 @@ impl Limits {
     /// Those of the device that a backend computes on, for a number format, from a run's facts; what is
     /// missing there is unknown. Facts of the processor have plain names, those of another device begin
     /// with the backend's: `cuda_flops_f16_per_s`.
+    ///
+    /// A processor's `memory_bandwidth_bytes_per_s`, of runs before 2026-11-28, is no limit: it was
+    /// measured by a loop that computed longer than memory took (see `ceilings::memory`).
     pub fn of(facts: &BTreeMap<String, String>, backend: &str, precision: &str) -> Self {
-        let of_device = match DeviceKind::of_backend(backend) {
-            DeviceKind::Processor => String::new(),
-            DeviceKind::Gpu => format!("{backend}_"),
+        let (of_device, memory) = match DeviceKind::of_backend(backend) {
+            DeviceKind::Processor => (String::new(), "memory_read_bytes_per_s"),
+            DeviceKind::Gpu => (format!("{backend}_"), "memory_bandwidth_bytes_per_s"),
             DeviceKind::Unknown => {
                 return Self {
                     work: Work::of(facts),
@@ -106,7 +109,7 @@ impl Limits {
         };
         let limit = |name: &str| number(facts, &format!("{of_device}{name}"));
         Self {
-            bandwidth_bytes_per_s: limit("memory_bandwidth_bytes_per_s"),
+            bandwidth_bytes_per_s: limit(memory),
             flops_per_s: limit(&format!("flops_{precision}_per_s")),
             cache_bytes: limit("last_level_cache_bytes"),
             work: Work::of(facts),
@@ -281,7 +284,7 @@ mod tests {
     #[test]
     fn facts_that_are_no_numbers_are_unknown() {
         let facts = facts(&[
-            ("memory_bandwidth_bytes_per_s", "33000000000"),
+            ("memory_read_bytes_per_s", "33000000000"),
             ("flops_f32_per_s", "NaN"),
             ("model_params_per_token", "5"),
         ]);
@@ -293,7 +296,7 @@ mod tests {
     #[test]
     fn what_the_processor_can_do_is_no_limit_of_another_device() {
         let facts = facts(&[
-            ("memory_bandwidth_bytes_per_s", "1000000"),
+            ("memory_read_bytes_per_s", "1000000"),
             ("flops_f32_per_s", "1000000"),
             ("last_level_cache_bytes", "1000"),
             ("model_params_per_token", "1000"),
@@ -320,7 +323,7 @@ mod tests {
     #[test]
     fn a_limit_is_a_device_s_and_a_number_format_s() {
         let facts = facts(&[
-            ("memory_bandwidth_bytes_per_s", "1"),
+            ("memory_read_bytes_per_s", "1"),
             ("flops_f32_per_s", "2"),
             ("cuda_memory_bandwidth_bytes_per_s", "3"),
             ("cuda_flops_f32_per_s", "4"),

@@ -130,7 +130,7 @@ fn by_arithmetic(shown: &Shown, top: &Opportunity) -> String {
     let facts = &shown.run.header.provenance.facts;
     let why = if limits(shown).any(|limits| has_limit(&limits)) {
         "No gap to a limit that was measured could be told from none"
-    } else if facts.contains_key("memory_bandwidth_bytes_per_s") {
+    } else if facts.contains_key("memory_read_bytes_per_s") {
         "No limit of the device that computes was measured"
     } else {
         "No limit of this machine was measured"

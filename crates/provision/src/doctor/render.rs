@@ -232,13 +232,13 @@ fn ceilings(page: &mut Page, ceilings: &Ceilings) {
     };
     rate(
         "memory read",
-        &ceilings.memory_bandwidth_bytes_per_s,
+        &ceilings.memory_read_bytes_per_s,
         1e9,
         "GB/s",
     );
     rate(
         "",
-        &ceilings.memory_bandwidth_1_thread_bytes_per_s,
+        &ceilings.memory_read_1_thread_bytes_per_s,
         1e9,
         "GB/s",
     );

@@ -219,7 +219,7 @@ mod tests {
         let other = part(&[
             ("cpu_model", "x"),
             ("flops_f32_per_s", "530000000000"),
-            ("memory_bandwidth_bytes_per_s", "33000000000"),
+            ("memory_read_bytes_per_s", "33000000000"),
             ("cpus", "2"),
         ]);
         let highest = ("flops_f32_per_s".to_owned(), "530000000000".to_owned());

@@ -68,7 +68,7 @@ pub fn add_facts(run: &mut Run, facts: &[(&str, &str)]) {
 /// Have a run say what its processor can do at best, and what its model computes.
 pub fn add_limits(run: &mut Run) {
     let facts = [
-        ("memory_bandwidth_bytes_per_s", "3300000000000"),
+        ("memory_read_bytes_per_s", "3300000000000"),
         ("flops_f32_per_s", "6200000000000"),
         ("last_level_cache_bytes", "1000"),
         ("model_params_per_token", "7864320"),
