@@ -236,12 +236,7 @@ fn ceilings(page: &mut Page, ceilings: &Ceilings) {
         1e9,
         "GB/s",
     );
-    rate(
-        "",
-        &ceilings.memory_read_1_thread_bytes_per_s,
-        1e9,
-        "GB/s",
-    );
+    rate("", &ceilings.memory_read_1_thread_bytes_per_s, 1e9, "GB/s");
     rate("f32", &ceilings.flops_f32_per_s, 1e9, "GFLOP/s");
     match &ceilings.ops_int8_per_s {
         Some(measured) => rate("int8", measured, 1e12, "TOP/s"),
