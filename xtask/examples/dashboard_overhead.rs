@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let seconds = argument(1).unwrap_or(10);
     let per_second = argument(2).unwrap_or(1000).max(1);
     let mut took_ns = Vec::new();
-    let told = watch::session(true, || {
+    let told = watch::session(true, |_| {
         watch::stage(Stage::Measure);
         watch::emit(Event::Begin(Begin {
             group: "overhead".into(),

@@ -18,6 +18,7 @@ use runs::results::Results;
 use runs::{compare, export, merge, page, publish, submit};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use watch::Control;
 
 /// The benchmark that Rust teams trust when they choose an LLM inference engine.
 #[derive(Parser)]
@@ -218,7 +219,7 @@ impl Cli {
     /// What the main job was asked; `None` for another verb.
     pub fn bench_all(self) -> Option<job::Options> {
         match self.verb {
-            Verb::BenchAll(args) => Some(args.options(true)),
+            Verb::BenchAll(args) => Some(args.options(true, Control::default())),
             _ => None,
         }
     }
@@ -238,7 +239,9 @@ impl Cli {
                 watching::command(&repo, options.processes, options.json)
             }
             Verb::Calibrate(options) => calibrate::instrument(&repo, options.quick, options.json),
-            Verb::Verify(args) => watch::session(args.tui, || verify::run(&repo, &args.options())),
+            Verb::Verify(args) => watch::session(args.tui, |control| {
+                verify::run(&repo, &args.options(control))
+            }),
             Verb::Fetch(options) => fetch::command(&repo, &options).map(done),
             Verb::Build {
                 engines,
@@ -295,7 +298,9 @@ impl Cli {
 }
 
 fn watched(repo: &Repo, args: BenchArgs, site: bool) -> Result<ExitCode> {
-    watch::session(args.tui, || job::bench(repo, &args.options(site)))
+    watch::session(args.tui, |control| {
+        job::bench(repo, &args.options(site, control))
+    })
 }
 
 /// Where status 1 is a verdict, what can't be said has another.

@@ -19,8 +19,8 @@ pub(crate) use reopening::{Purpose, reopen};
 
 use anyhow::{Context, Result};
 use asked::ModelAsked;
+use base::exclusive;
 use base::repo::Repo;
-use base::{exclusive, interrupt};
 use harness::plan::Choice;
 use harness::programs::Programs;
 use harness::prompts::Prompts;
@@ -44,6 +44,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use watch::Control;
 use watch::event::{Event, Stage};
 use watch::log::Beside;
 
@@ -82,6 +83,8 @@ pub struct Options {
     pub save: Option<String>,
     /// Say what would be done, and do nothing.
     pub dry_run: bool,
+    /// What the user asks while it goes on.
+    pub control: Control,
 }
 
 /// What is to be measured, found or decided and nothing more.
@@ -124,15 +127,18 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     }
     let _only_one = exclusive::machine()?;
     let mut opened = match asked {
-        Asked::Earlier(run_dir) => reopen(repo, &registry, &run_dir, Purpose::Finish)?,
+        Asked::Earlier(run_dir) => Opened {
+            control: options.control.clone(),
+            ..reopen(repo, &registry, &run_dir, Purpose::Finish)?
+        },
         Asked::New(planned) => create(repo, &registry, results.dir(), options, *planned)?,
     };
     if let Some(after) = options.stop_after {
         // Only now: who is told to go on with a run must find one.
-        interrupt::set(began + after);
+        opened.control.stop_at(began + after);
     }
     let done = to_the_end(repo, &registry, &results, options, &mut opened);
-    if done.is_err() && interrupt::has_stopped() {
+    if done.is_err() && opened.control.has_stopped() {
         let verb = if options.site { "bench-all" } else { "bench" };
         let save = options.save.iter();
         let save: String = save.map(|name| format!(" --save {name}")).collect();
@@ -189,6 +195,7 @@ fn to_the_end(
             run_dir: &run_dir,
             programs: &opened.programs,
             prompts: &opened.prompts,
+            control: &opened.control,
         };
         tracing.of_run(&run, &[], false, || build::tracer(repo))?;
         run.reload_kernels(&run_dir)?;
@@ -244,6 +251,7 @@ fn measure_more(repo: &Repo, registry: &Registry, opened: &Opened, mut run: Run)
             header,
             &programs.micro,
             &run.micro,
+            &opened.control,
         )?);
         Ok(run)
     };
@@ -256,12 +264,19 @@ fn measure_more(repo: &Repo, registry: &Registry, opened: &Opened, mut run: Run)
 /// Verify, measure and check the engines of a run: all that [`measure`] does but the micro suites.
 fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut Run) -> Result<()> {
     let (run_dir, header, prompts) = (&opened.run_dir, &opened.header, &opened.prompts);
-    let plan = &header.plan;
+    let (plan, control) = (&header.plan, &opened.control);
     watch::stage(Stage::Calibrate);
     if run.calibration.is_none() {
         run.calibration = calibrate::of_run(repo, registry, run_dir)?;
     }
-    let programs = &verify_targets(repo, plan, run_dir, &opened.programs, &mut run.verify)?;
+    let programs = &verify_targets(
+        repo,
+        plan,
+        run_dir,
+        &opened.programs,
+        &mut run.verify,
+        control,
+    )?;
     let model_dir = repo.model_dir(&plan.model);
     if run.budget.is_none() && (plan.budget_s > 0.0 || plan.aa_pairs) {
         run.budget = Some(pilot::run(
@@ -272,6 +287,7 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
                 programs,
                 prompts,
                 verify: &run.verify,
+                control,
             },
             run_dir,
         )?);
@@ -285,6 +301,7 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
             prompts,
             verify: &run.verify,
             budget,
+            control,
         },
         std::mem::take(&mut run.capacities),
         run_dir,
@@ -309,18 +326,17 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
         watch::emit(Event::Group(group));
     }
     drop(logs); // Nothing but engines should need memory now.
-    let made = run::run(
+    let stage = run::Stage {
         plan,
         run_dir,
-        &model_dir,
+        model_dir: &model_dir,
         programs,
         prompts,
-        &run::Known {
-            verify: &run.verify,
-            capacities: &run.capacities,
-        },
-        left,
-    )?;
+        verify: &run.verify,
+        capacities: &run.capacities,
+        control,
+    };
+    let made = run::run(&stage, left)?;
     run.add(made);
     if run.readings() > MAX_READINGS {
         watch::warn(format!(
@@ -329,7 +345,7 @@ fn measure_engines(repo: &Repo, registry: &Registry, opened: &Opened, run: &mut 
         ));
     }
     watch::stage(Stage::Check);
-    check_outputs(repo, registry, run, run_dir, programs, prompts)
+    check_outputs(repo, registry, opened, run)
 }
 
 /// A run with its header written, and what it takes to measure it.
@@ -338,6 +354,8 @@ pub(crate) struct Opened {
     pub(crate) header: RunHeader,
     pub(crate) programs: Programs,
     pub(crate) prompts: Prompts,
+    /// What the user asks meanwhile.
+    pub(crate) control: Control,
     /// The lock of the run's directory: while it is held, no other process writes there.
     _held: File,
     /// What is logged goes into the run's file.

@@ -28,6 +28,7 @@ pub fn command(repo: &Repo, run_dir: &Path, engines: &[String]) -> Result<ExitCo
         run_dir: &opened.run_dir,
         programs: &opened.programs,
         prompts: &opened.prompts,
+        control: &opened.control,
     };
     match tracing.of_run(&run, engines, true, || build::tracer(repo))? {
         true => Ok(ExitCode::SUCCESS),

@@ -7,6 +7,7 @@ use anyhow::Result;
 use base::files::write_whole;
 use base::repo::Repo;
 use harness::devices::Named;
+use harness::engine::session::Patience;
 use harness::plan::profile_targets;
 use harness::programs::Programs;
 use harness::verify::question::{BATCHES, Question, default_patience, limit, threads};
@@ -19,7 +20,7 @@ use schema::golden::Golden;
 use schema::record::{Status, VerifyRecord};
 use schema::registry::{Registry, Target};
 use std::process::ExitCode;
-use watch::control;
+use watch::Control;
 use watch::event::{Event, Stage};
 
 /// What the command line says.
@@ -38,6 +39,8 @@ pub struct Options {
     pub contexts: Vec<u32>,
     /// Print records instead of a table.
     pub json: bool,
+    /// What the user asks meanwhile.
+    pub control: Control,
 }
 
 /// Run it. Exit status 3 where a target fails the gate, one that was named can't be asked, or a
@@ -99,11 +102,11 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         }
         let golden = goldens::load(repo, model, &options.contexts)?;
         for target in &targets {
-            watch::checkpoint()?;
+            options.control.checkpoint()?;
             told::begin(model, target);
-            control::skippable();
-            let verified = verify_one(repo, &registry, &programs, target, &golden)?;
-            if control::skipped() && verified.record.status == Status::NotRun {
+            options.control.skippable();
+            let verified = verify_one(repo, &registry, &programs, target, &golden, options)?;
+            if options.control.skipped() && verified.record.status == Status::NotRun {
                 told::skipped();
                 continue;
             }
@@ -131,6 +134,7 @@ fn verify_one(
     programs: &Programs,
     target: &Target,
     golden: &Golden,
+    options: &Options,
 ) -> Result<Verified> {
     let model = golden.model.as_str();
     let model_dir = repo.model_dir(model);
@@ -157,7 +161,10 @@ fn verify_one(
                 threads: threads(),
                 batches: &BATCHES,
                 prefix_cache: true,
-                patience: default_patience(),
+                patience: Patience {
+                    control: options.control.clone(),
+                    ..default_patience()
+                },
             },
         ),
     })

@@ -24,6 +24,7 @@ use schema::registry::Target;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
+use watch::Control;
 
 /// Watching may take this much longer, in percent of a request.
 const PERCENT_MAX: f64 = 0.5;
@@ -136,8 +137,9 @@ impl<'a> Asked<'a> {
         let patience = Patience {
             load: Duration::from_secs(60),
             request: Duration::from_secs(60),
+            control: Control::default(),
         };
-        let session = Session::open_watched(self.program, &self.load, patience);
+        let session = Session::open_watched(self.program, &self.load, &patience);
         let mut session = session.map_err(|(failure, _)| failure)?;
         if session.ring().is_none() {
             bail!("there is no room in memory for the ring that tokens are committed to");

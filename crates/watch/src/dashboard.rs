@@ -7,7 +7,7 @@
 
 use super::event::Event;
 use super::state::{Action, Key, State};
-use super::{Observer, control, screen, view};
+use super::{Control, Observer, screen, view};
 use protocol::clock::now_ns;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -79,9 +79,9 @@ impl Observer for Queue {
     }
 }
 
-/// Take the terminal and show what is told from now on. An error, in words, where
-/// there is no terminal.
-pub fn open(command: &str) -> Result<Dashboard, String> {
+/// Take the terminal and show what is told from now on; keys ask by `control`. An error, in words,
+/// where there is no terminal.
+pub fn open(command: &str, control: Control) -> Result<Dashboard, String> {
     let (sender, receiver) = channel();
     let said = Said::default();
     // Before anything else, so that nothing is printed while there is no observer.
@@ -89,13 +89,18 @@ pub fn open(command: &str) -> Result<Dashboard, String> {
         sender,
         said: Arc::clone(&said),
     }));
-    start(command, receiver, said).inspect_err(|_| {
+    start(command, control, receiver, said).inspect_err(|_| {
         screen::give_back();
         *super::observer() = None;
     })
 }
 
-fn start(command: &str, receiver: Receiver<(u64, Event)>, said: Said) -> Result<Dashboard, String> {
+fn start(
+    command: &str,
+    control: Control,
+    receiver: Receiver<(u64, Event)>,
+    said: Said,
+) -> Result<Dashboard, String> {
     let printed_to = Arc::clone(&said);
     let (tty, readers) = screen::take(
         |line| super::emit(Event::Line(line)),
@@ -111,7 +116,7 @@ fn start(command: &str, receiver: Receiver<(u64, Event)>, said: Said) -> Result<
         .name(THREAD.into())
         .spawn(move || {
             // Whether or not it failed, the terminal is given back to what is printed next.
-            let _ = show(terminal, state, &receiver);
+            let _ = show(terminal, state, &control, &receiver);
             screen::give_back();
         })
         .map_err(failed)?;
@@ -161,6 +166,7 @@ pub fn give_back() {
 fn show(
     mut terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
     mut state: State,
+    control: &Control,
     events: &Receiver<(u64, Event)>,
 ) -> std::io::Result<()> {
     // SAFETY: plain system call; on Linux it concerns this thread alone. What is
@@ -186,7 +192,7 @@ fn show(
         if event::poll(FRAME)? {
             while event::poll(Duration::ZERO)? {
                 if let event::Event::Key(key) = event::read()? {
-                    press(&mut state, key);
+                    press(&mut state, control, key);
                 }
             }
             std::thread::sleep(FRAME_MIN.saturating_sub(drawn.elapsed()));
@@ -194,7 +200,7 @@ fn show(
     }
 }
 
-fn press(state: &mut State, key: KeyEvent) {
+fn press(state: &mut State, control: &Control, key: KeyEvent) {
     if key.kind == KeyEventKind::Release {
         return;
     }
@@ -206,8 +212,8 @@ fn press(state: &mut State, key: KeyEvent) {
         return;
     }
     match state.key(meaning(key.code)) {
-        Some(Action::Pause(pause)) => control::pause(pause),
-        Some(Action::Skip) => control::skip(),
+        Some(Action::Pause(pause)) => control.pause(pause),
+        Some(Action::Skip) => control.skip(),
         Some(Action::Quit) => base::interrupt::request(),
         None => {}
     }

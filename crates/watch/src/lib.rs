@@ -31,7 +31,7 @@ pub mod tree;
 pub mod view;
 pub mod words;
 
-pub use control::checkpoint;
+pub use control::Control;
 
 use anyhow::Result;
 use base::names;
@@ -161,20 +161,22 @@ pub fn end(failure: &str) {
     emit(Event::End { mark, reason });
 }
 
-/// Do `work`, with the dashboard where the user wants it and there is a terminal.
-/// What failed has then been shown, and only its exit status comes back.
-pub fn session(tui: bool, work: impl FnOnce() -> Result<ExitCode>) -> Result<ExitCode> {
+/// Do `work`, with the dashboard where the user wants it and there is a terminal; its keys ask by
+/// the control that `work` is given. What failed has then been shown, and only its exit status comes
+/// back.
+pub fn session(tui: bool, work: impl FnOnce(Control) -> Result<ExitCode>) -> Result<ExitCode> {
+    let control = Control::default();
     if !tui {
-        return work();
+        return work(control);
     }
     let title = format!("cargo xtask {}", verb());
-    match dashboard::open(&title) {
+    match dashboard::open(&title, control.clone()) {
         Err(why) => {
             eprintln!("No dashboard: {why}; plain progress instead");
-            work()
+            work(control)
         }
         Ok(dashboard) => {
-            let code = conclude(work());
+            let code = conclude(work(control));
             dashboard.close();
             Ok(code)
         }

@@ -8,6 +8,7 @@ use schema::origin::Shard;
 use schema::plan::Until;
 use std::path::PathBuf;
 use std::time::Duration;
+use watch::Control;
 use watch::log::Loudness;
 
 /// How much a command tells, whichever it is.
@@ -125,7 +126,7 @@ pub(super) struct VerifyArgs {
 }
 
 impl BenchArgs {
-    pub(super) fn options(self, site: bool) -> job::Options {
+    pub(super) fn options(self, site: bool, control: Control) -> job::Options {
         job::Options {
             profile: self.profile,
             choice: plan::Choice {
@@ -151,12 +152,13 @@ impl BenchArgs {
             yes: self.yes,
             save: self.save,
             dry_run: self.dry_run,
+            control,
         }
     }
 }
 
 impl VerifyArgs {
-    pub(super) fn options(self) -> verify::Options {
+    pub(super) fn options(self, control: Control) -> verify::Options {
         verify::Options {
             models: self.model,
             profile: self.profile,
@@ -165,6 +167,7 @@ impl VerifyArgs {
             bless: self.bless,
             contexts: self.context,
             json: self.json,
+            control,
         }
     }
 }

@@ -11,6 +11,7 @@ use schema::kernels::{KernelTrace, TracedLaunch};
 use schema::registry::Target;
 use schema::run_files::RunFiles;
 use stats::kernels::name::Class;
+use watch::Control;
 
 #[test]
 fn a_launch_is_traced_and_says_what_ran_for_each_token() {
@@ -28,6 +29,7 @@ fn a_launch_is_traced_and_says_what_ran_for_each_token() {
         run_dir: &run_dir,
         programs: &Programs::default(),
         prompts: &prompts,
+        control: &Control::default(),
     };
     let tracer = provision::build::tracer(&Checkout::real_repo()).expect("the tracer can be built");
     let dir = tempfile::tempdir().expect("a temporary directory can be made");

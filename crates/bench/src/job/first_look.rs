@@ -13,6 +13,7 @@ use runs::results::Results;
 use schema::profile::Profile;
 use schema::registry::{Registry, Target};
 use std::path::{Path, PathBuf};
+use watch::Control;
 
 /// A first look that may be taken.
 pub(crate) struct FirstLook<'a> {
@@ -20,6 +21,7 @@ pub(crate) struct FirstLook<'a> {
     registry: &'a Registry,
     profile: String,
     runs_dir: PathBuf,
+    control: Control,
     /// What it measures.
     pub(super) targets: Vec<Target>,
 }
@@ -44,6 +46,7 @@ impl<'a> FirstLook<'a> {
             targets: profile_targets(&look, &registry.targets(), &[])?,
             profile: look.id,
             runs_dir: runs_dir.join(FIRST_LOOK_DIR),
+            control: options.control.clone(),
         }))
     }
 
@@ -66,6 +69,7 @@ impl<'a> FirstLook<'a> {
         eprintln!("A first look at what is built, about a minute, before the rest is");
         let options = Options {
             profile: Some(self.profile.clone()),
+            control: self.control.clone(),
             ..Options::default()
         };
         let (repo, registry) = (self.repo, self.registry);

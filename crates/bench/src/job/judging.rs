@@ -1,17 +1,16 @@
 //! Whether what was timed is right: by whom the timed outputs are judged. How stands in
 //! `run::check`.
 
+use super::Opened;
 use anyhow::Result;
 use base::repo::Repo;
 use harness::programs::Programs;
-use harness::prompts::Prompts;
 use harness::run::check::{Judge, check};
 use harness::verify::judges;
 use schema::record::{Status, VerifyRecord};
 use schema::registry::{Registry, Target};
 use schema::run::Run;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Who will judge, if nothing happens to it: the id, or nothing.
 pub(super) fn likely(
@@ -50,11 +49,10 @@ fn is_usable(
 pub(super) fn check_outputs(
     repo: &Repo,
     registry: &Registry,
+    opened: &Opened,
     run: &mut Run,
-    run_dir: &Path,
-    programs: &Programs,
-    prompts: &Prompts,
 ) -> Result<()> {
+    let programs = &opened.programs;
     let judge = judge(registry, &run.verify, programs);
     let model_dir = repo.model_dir(&run.header.plan.model);
     let judge = judge.as_ref().and_then(|target| {
@@ -72,9 +70,10 @@ pub(super) fn check_outputs(
     }
     check(
         run,
-        run_dir,
-        prompts,
+        &opened.run_dir,
+        &opened.prompts,
         &repo.parity_limits()?,
         judge.as_ref(),
+        &opened.control,
     )
 }

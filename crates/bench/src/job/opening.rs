@@ -29,6 +29,7 @@ use schema::run::{FORMAT, RunHeader};
 use site::words::plural;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use watch::Control;
 use watch::event::{Event, Stage};
 use watch::log::Beside;
 
@@ -166,7 +167,11 @@ pub(crate) fn create(
         budget: decided.map(|(_, budget)| budget),
         named: Named::of(&options.choice.engines),
     };
-    begin(repo, registry, runs_dir, decided, look.as_ref())
+    let opened = begin(repo, registry, runs_dir, decided, look.as_ref())?;
+    Ok(Opened {
+        control: options.control.clone(),
+        ..opened
+    })
 }
 
 /// A seed of its own for the prompts that are generated, so that no engine can have prepared for
@@ -260,6 +265,7 @@ pub(crate) fn begin(
         header,
         programs,
         prompts,
+        control: Control::default(),
         _held: held,
         _log: log,
     })

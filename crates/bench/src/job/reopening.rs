@@ -19,6 +19,7 @@ use schema::registry::Registry;
 use schema::run::{Run, RunHeader};
 use schema::run_files::RunFiles;
 use std::path::Path;
+use watch::Control;
 use watch::event::{Event, Stage};
 use watch::log::Beside;
 
@@ -107,6 +108,7 @@ pub(crate) fn reopen(
         header,
         programs,
         prompts,
+        control: Control::default(),
         _held: held,
         _log: log,
     })

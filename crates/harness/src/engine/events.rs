@@ -35,7 +35,7 @@ pub(super) fn event_before<E: DeserializeOwned>(
 ) -> Result<Option<(E, u64)>, EngineFailure> {
     let mut is_gone = false;
     loop {
-        if let Some(why) = watch::control::given_up() {
+        if let Some(why) = process.control.given_up() {
             return Err(EngineFailure::given_up(why));
         }
         let step = deadline.min(Instant::now() + Duration::from_millis(200));

@@ -6,6 +6,7 @@ use schema::record::Status;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
+use watch::Control;
 
 /// How long a program may take to exit: one that lets go of gigabytes takes seconds.
 const EXIT_PATIENCE: Duration = Duration::from_secs(60);
@@ -14,9 +15,10 @@ const EXIT_PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) type Fallen = (EngineFailure, String);
 
 impl Process {
-    /// Start `program`; where it can't be, that is a failure like any other.
-    pub(crate) fn open(program: &Program) -> Result<Self, Fallen> {
-        Self::start(program).map_err(|error| {
+    /// Start `program`; where it can't be, that is a failure like any other. By `control` the user
+    /// gives up what it is waited for.
+    pub(crate) fn open(program: &Program, control: &Control) -> Result<Self, Fallen> {
+        Self::start(program, control).map_err(|error| {
             let reason = format!("{} can't be started: {error}", program.argv.join(" "));
             let failure = EngineFailure::new(Status::Unavailable, reason);
             (failure, String::new())
@@ -100,7 +102,8 @@ mod tests {
         let closed = |script: &str| {
             let argv = ["sh", "-c", script].map(str::to_owned).into();
             let here = Path::new("/");
-            let process = Process::open(&Program::new(argv, vec![], here, here));
+            let process =
+                Process::open(&Program::new(argv, vec![], here, here), &Control::default());
             let (result, _) = process
                 .ok()
                 .unwrap()

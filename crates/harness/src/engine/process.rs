@@ -14,6 +14,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use watch::Control;
 
 /// A line longer than this is not an answer.
 const LINE_BYTES_MAX: u64 = 16 << 20;
@@ -47,11 +48,13 @@ pub struct Process {
     pub(super) isa_limit: Option<IsaLimit>,
     /// Whether [`Process::finish`] lost its patience.
     pub(super) was_killed: bool,
+    /// By which the user gives up what is waited for.
+    pub(super) control: Control,
 }
 
 impl Process {
     /// Start `program`, with the variables that `start` lets it have, in our working directory.
-    pub fn start(program: &Program) -> std::io::Result<Self> {
+    pub fn start(program: &Program, control: &Control) -> std::io::Result<Self> {
         let mut command = program.command();
         command
             .stdin(Stdio::piped())
@@ -89,6 +92,7 @@ impl Process {
             start_ns,
             isa_limit: program.isa_limit().cloned(),
             was_killed: false,
+            control: control.clone(),
         })
     }
 

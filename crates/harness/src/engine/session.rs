@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use watch::Control;
 
 /// An engine that has loaded its model.
 pub struct Session {
@@ -37,19 +38,22 @@ pub struct Session {
     ring: Option<Arc<Ring>>,
 }
 
-/// How long loading and answering may take.
-#[derive(Clone, Copy, Debug)]
+/// How long loading and answering may take, and who may end it before.
+#[derive(Clone, Debug)]
 pub struct Patience {
     /// From start to `loaded`.
     pub load: Duration,
     /// Between two answers while something is in flight.
     pub request: Duration,
+    /// By which the user gives up what is waited for.
+    pub control: Control,
 }
 
 impl Patience {
-    /// What a plan allows.
-    pub fn of(plan: &Plan) -> Self {
+    /// What a plan allows, of a run that `control` is of.
+    pub fn of(plan: &Plan, control: &Control) -> Self {
         Self {
+            control: control.clone(),
             load: Duration::from_secs(plan.load_timeout_s.into()),
             request: Duration::from_secs(plan.request_timeout_s.into()),
         }
@@ -81,9 +85,9 @@ impl Session {
     pub fn open(
         program: &Program,
         load: &Load,
-        patience: Patience,
+        patience: &Patience,
     ) -> Result<Self, (EngineFailure, String)> {
-        let mut process = Process::open(program)?;
+        let mut process = Process::open(program, &patience.control)?;
         match Self::handshake(&mut process, load, patience.load) {
             Ok((hello, hello_ns, loaded, ready_ns)) => Ok(Self {
                 process,
@@ -105,7 +109,7 @@ impl Session {
     pub fn open_watched(
         program: &Program,
         load: &Load,
-        patience: Patience,
+        patience: &Patience,
     ) -> Result<Self, (EngineFailure, String)> {
         // In memory, where the system has such a folder: nothing is written to a disk.
         let shm = Path::new("/dev/shm");

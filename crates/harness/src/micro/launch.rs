@@ -111,7 +111,7 @@ fn run(
     record: &mut Record,
 ) -> Result<(Option<EngineFailure>, String)> {
     let load = load(context.plan, context.model_dir, wanted.suite, variant);
-    let mut session = match Session::open(program, &load, wanted.patience) {
+    let mut session = match Session::open(program, &load, &wanted.patience) {
         Err((failure, tail)) => return Ok((Some(failure), tail)),
         Ok(session) => session,
     };

@@ -28,10 +28,8 @@ use schema::run::RunHeader;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
-use watch::{
-    self, emit,
-    event::{Event, Stage},
-};
+use watch::event::{Event, Stage};
+use watch::{Control, emit};
 
 /// What all launches share.
 pub(crate) struct Context<'a> {
@@ -45,6 +43,8 @@ pub(crate) struct Context<'a> {
     pub(crate) programs: &'a MicroPrograms,
     /// Where outputs are handed over; nothing in it outlives the run.
     pub(crate) scratch: &'a Path,
+    /// What the user asks meanwhile.
+    pub(crate) control: &'a Control,
 }
 
 /// What is known of the run's cells so far.
@@ -67,10 +67,19 @@ pub fn of_run(
     header: &RunHeader,
     programs: &MicroPrograms,
     logs: &[MicroLog],
+    control: &Control,
 ) -> Result<Vec<MicroLog>> {
     let ours = |block| header.origin.has(block);
     let model_dir = repo.model_dir(&header.plan.model);
-    run(&header.plan, run_dir, &model_dir, programs, logs, ours)
+    run(
+        &header.plan,
+        run_dir,
+        &model_dir,
+        programs,
+        logs,
+        control,
+        ours,
+    )
 }
 
 /// What the micro suites should take (s), less the launches on disk.
@@ -95,6 +104,7 @@ fn run(
     model_dir: &Path,
     programs: &MicroPrograms,
     logs: &[MicroLog],
+    control: &Control,
     is_ours: impl Fn(u32) -> bool,
 ) -> Result<Vec<MicroLog>> {
     let scratch = tempfile::tempdir()?;
@@ -104,6 +114,7 @@ fn run(
         model_dir,
         programs,
         scratch: scratch.path(),
+        control,
     };
     let mut known = Known {
         lost: logs
@@ -169,18 +180,18 @@ fn one(
     known: &mut Known,
     references: &mut References,
 ) -> Result<Vec<MicroLog>> {
-    watch::checkpoint()?;
+    context.control.checkpoint()?;
     let mut made = Vec::new();
     let mut cases = cases_left(suite, launch, logs, &known.lost);
     if cases.is_empty() {
         told::dropped(launch);
         return Ok(made);
     }
-    base::interrupt::next_piece(at_least(suite, &cases))?;
+    context.control.next_piece(at_least(suite, &cases))?;
     let _inside = told::begin(launch).entered();
     loop {
         base::interrupt::check()?;
-        let patience = Patience::of(context.plan);
+        let patience = Patience::of(context.plan, context.control);
         let cell = |case: &String| launch.cell_key(case);
         let measured = cases
             .iter()

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 /// A micro program that is ready.
 pub(crate) struct Session {
     process: Process,
-    patience: Patience,
+    /// How long an answer may take.
+    patience: Duration,
     /// It said that it can't go on.
     is_over: bool,
     /// Its first words.
@@ -33,13 +34,13 @@ impl Session {
     pub(crate) fn open(
         program: &Program,
         load: &Load,
-        patience: Patience,
+        patience: &Patience,
     ) -> Result<Self, (EngineFailure, String)> {
-        let mut process = Process::open(program)?;
+        let mut process = Process::open(program, &patience.control)?;
         match handshake(&mut process, load, patience.load) {
             Ok((hello, ready_ns)) => Ok(Self {
                 process,
-                patience,
+                patience: patience.load,
                 is_over: false,
                 hello,
                 ready_ns,
@@ -134,7 +135,7 @@ impl Session {
     }
 
     fn ask(&mut self, request: &Request) -> Result<(Event, u64, u64), EngineFailure> {
-        ask(&mut self.process, request, self.patience.load).map_err(|refused| {
+        ask(&mut self.process, request, self.patience).map_err(|refused| {
             self.is_over |= refused.is_last;
             refused.failure
         })

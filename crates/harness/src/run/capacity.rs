@@ -24,6 +24,8 @@ use schema::scenario::LoadShape;
 use stats::window::steady;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
+use watch::Control;
 
 /// What the stage needs.
 pub struct Stage<'a> {
@@ -39,6 +41,8 @@ pub struct Stage<'a> {
     pub verify: &'a BTreeMap<String, VerifyRecord>,
     /// Which cells have no time.
     pub budget: Option<&'a Budget>,
+    /// What the user asks meanwhile.
+    pub control: &'a Control,
 }
 
 /// Measure every capacity that the plan's open loops need and `known` lacks; all of them.
@@ -48,14 +52,14 @@ pub fn run(stage: &Stage, known: Vec<Capacity>, run_dir: &Path) -> Result<Vec<Ca
     watch::stage(watch::event::Stage::Capacity);
     for target in &stage.plan.targets {
         for case in wanted(stage, target) {
-            watch::checkpoint()?;
+            stage.control.checkpoint()?;
             let Ok(program) = stage.programs.get(target) else {
                 continue;
             };
             if find(&all, &target.id, &case).is_some() {
                 continue;
             }
-            base::interrupt::next_piece(std::time::Duration::ZERO)?;
+            stage.control.next_piece(Duration::ZERO)?;
             watch::begin("capacity", target.id.as_str());
             let capacity = measure(stage, target, program, &case)?;
             match capacity.status {
@@ -117,7 +121,8 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
     };
     let prompts = prompts(stage, &closed)?;
     let load = load_for_cases(target, stage.model_dir, stage.plan.threads, [&closed]);
-    let timed = Session::open(program, &load, Patience::of(stage.plan))
+    let patience = Patience::of(stage.plan, stage.control);
+    let timed = Session::open(program, &load, &patience)
         .map_err(|(failure, _)| Stop::Engine(failure))
         .and_then(|mut session| {
             let timed = keep_busy(&mut session, stage.plan, &closed, prompts);

@@ -31,6 +31,7 @@ use schema::registry::Target;
 use schema::run::Run;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use watch::Control;
 
 /// Time between two lines of progress.
 const BETWEEN_LINES: Duration = Duration::from_secs(30);
@@ -53,8 +54,9 @@ pub fn check(
     prompts: &Prompts,
     limits: &ParityLimits,
     judge: Option<&Judge>,
+    control: &Control,
 ) -> Result<()> {
-    let judgements = judgements(run, run_dir, prompts, limits, judge)?;
+    let judgements = judgements(run, run_dir, prompts, limits, judge, control)?;
     run.checks
         .extend(judgements.into_iter().map(|check| (check.key(), check)));
     Ok(())
@@ -66,6 +68,7 @@ fn judgements(
     prompts: &Prompts,
     limits: &ParityLimits,
     judge: Option<&Judge>,
+    control: &Control,
 ) -> Result<Vec<CheckRecord>> {
     let cells = open_cells(run);
     let mut judgements = Vec::with_capacity(cells.len());
@@ -73,7 +76,9 @@ fn judgements(
         return Ok(judgements);
     }
     let mut file = Appender::open(&run_dir.join("check.jsonl"))?;
-    let mut asker = judge.map(|judge| Asker::open(run, judge)).transpose()?;
+    let mut asker = judge
+        .map(|judge| Asker::open(run, judge, control))
+        .transpose()?;
     let total: usize = cells.iter().map(|cell| cell.requests.len()).sum();
     let put = match &mut asker {
         Some(asker) => put_all(asker, run, prompts, &cells)?,
@@ -93,7 +98,7 @@ fn judgements(
         // The first cell of a case has nearly all of it answered.
         if of_case != (cell.scenario, cell.case) {
             of_case = (cell.scenario, cell.case);
-            base::interrupt::next_piece(Duration::ZERO)?;
+            control.next_piece(Duration::ZERO)?;
         }
         let limit = &limits.precision[&cell.target.precision];
         let mut record = CheckRecord {

@@ -33,6 +33,7 @@ use schema::scenario::LoadShape;
 use std::collections::VecDeque;
 use std::path::Path;
 use tracing::Span;
+use watch::Control;
 
 /// Readings written as one line.
 const READINGS_PER_LINE: usize = 512;
@@ -61,6 +62,8 @@ pub struct Context<'a> {
     pub positions: u32,
     /// What scales the open loops.
     pub capacities: &'a [Capacity],
+    /// What the user asks meanwhile.
+    pub control: &'a Control,
 }
 
 /// A launch under way; methods fail only where its record can't be written.
@@ -372,7 +375,8 @@ fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Resul
             ),
         )
     };
-    Session::open_watched(context.program, &load, Patience::of(context.plan))
+    let patience = Patience::of(context.plan, context.control);
+    Session::open_watched(context.program, &load, &patience)
 }
 
 /// Where the requests of a launch go, and what their stamps say.

@@ -45,29 +45,41 @@ use schema::registry::Target;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use watch::control;
+use watch::Control;
 use weights::Weights;
 
-/// What the run has found out about its targets before they are measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+/// What measuring needs.
+#[derive(Clone, Copy)]
+pub struct Stage<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The run's directory.
+    pub run_dir: &'a Path,
+    /// The model's directory.
+    pub model_dir: &'a Path,
+    /// The engines' programs.
+    pub programs: &'a Programs,
+    /// Where prompts come from.
+    pub prompts: &'a Prompts,
     /// Who passed the gate, and how far.
     pub verify: &'a BTreeMap<String, VerifyRecord>,
     /// What scales the open loops.
     pub capacities: &'a [Capacity],
+    /// What the user asks meanwhile.
+    pub control: &'a Control,
 }
 
 /// Measure everything in `pending`, and give what was recorded. A target's failure is recorded and
 /// the rest goes on; only what makes recording itself impossible is an error.
-pub fn run(
-    plan: &Plan,
-    run_dir: &Path,
-    model_dir: &Path,
-    programs: &Programs,
-    prompts: &Prompts,
-    known: &Known,
-    pending: Vec<Pending>,
-) -> Result<Vec<LaunchLog>> {
+pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
+    let Stage {
+        plan,
+        run_dir,
+        model_dir,
+        prompts,
+        control,
+        ..
+    } = *stage;
     let mut logs = Vec::new();
     let weights = Weights::of(plan, model_dir);
     let mut lost = Lost::default();
@@ -87,7 +99,7 @@ pub fn run(
                 .iter()
                 .find(|t| t.id == original(&item.launch.target))
                 .expect("the plan names its targets");
-            let Ok(program) = programs.get(target) else {
+            let Ok(program) = stage.programs.get(target) else {
                 continue;
             };
             let later = rounds[at + 1..].iter().flatten().copied();
@@ -101,8 +113,9 @@ pub fn run(
                 prompts,
                 weights: &weights,
                 canary: &canary,
-                positions: positions(known.verify, &target.id),
-                capacities: known.capacities,
+                positions: positions(stage.verify, &target.id),
+                capacities: stage.capacities,
+                control,
             };
             contexts.push((context, item));
         }
@@ -111,11 +124,11 @@ pub fn run(
         }
         let mut left = contexts.as_slice();
         while !left.is_empty() {
-            watch::checkpoint()?;
-            base::interrupt::next_piece(left.iter().map(|(_, item)| at_least(plan, item)).sum())?;
-            control::skippable();
+            control.checkpoint()?;
+            control.next_piece(left.iter().map(|(_, item)| at_least(plan, item)).sum())?;
+            control.skippable();
             let ends = together(left, &mut residents)?;
-            control::skipped(); // nothing runs any more that could be
+            control.skipped(); // nothing runs any more that could be
             let (done, rest) = left.split_at(ends.len());
             for ((_, item), ended) in done.iter().zip(&ends) {
                 lost.note(&item.launch, &ended.end);
@@ -165,7 +178,7 @@ fn together(left: &[(Context, &Pending)], residents: &mut Residents) -> Result<V
         }
         let running = Running::begin(context, item, resident)?;
         if running.was_skipped() {
-            control::skippable(); // the others may go on
+            context.control.skippable(); // the others may go on
         }
         if left.len() > 1 {
             running.pause();

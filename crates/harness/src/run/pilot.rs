@@ -18,6 +18,7 @@ use schema::record::{Status, VerifyRecord};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+use watch::Control;
 use watch::event::Stage;
 
 /// A first round this long says enough; a shorter one is warm-up for a second.
@@ -37,6 +38,8 @@ pub struct Pilots<'a> {
     pub prompts: &'a Prompts,
     /// Who passed the gate.
     pub verify: &'a BTreeMap<String, VerifyRecord>,
+    /// What the user asks meanwhile.
+    pub control: &'a Control,
 }
 
 /// Learn the pace of every verified target and decide what there is no time for,
@@ -55,7 +58,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         plan.targets.iter().map(|target| target.id.as_str()),
     );
     for target in &plan.targets {
-        watch::checkpoint()?;
+        setting.control.checkpoint()?;
         let verified = setting
             .verify
             .get(&target.id)
@@ -70,7 +73,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
             pilots.push(pilot.clone());
             continue;
         }
-        base::interrupt::next_piece(Duration::ZERO)?;
+        setting.control.next_piece(Duration::ZERO)?;
         watch::begin("pilot", target.id.as_str());
         let mut pilot = Pilot {
             target: target.id.clone(),
@@ -86,7 +89,8 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= positions);
         shapes.retain(|round| cases.clone().any(|case| budget::same(round, case)));
         let load = load_for_cases(target, setting.model_dir, plan.threads, cases);
-        let result = Session::open(program, &load, Patience::of(plan))
+        let patience = Patience::of(plan, setting.control);
+        let result = Session::open(program, &load, &patience)
             .map_err(|(failure, _)| failure)
             .and_then(|mut session| {
                 pilot.load_s = seconds(session.start_ns(), session.ready_ns);

@@ -28,6 +28,8 @@ use schema::run_files::RunFiles;
 use schema::scenario::LoadShape;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use watch::Control;
 
 /// Variable by which the CUDA driver loads a library into a process.
 const INJECTION_VARIABLE: &str = "CUDA_INJECTION64_PATH";
@@ -46,6 +48,8 @@ pub struct Tracing<'a> {
     pub programs: &'a Programs,
     /// Where prompts come from.
     pub prompts: &'a Prompts,
+    /// What the user asks meanwhile.
+    pub control: &'a Control,
 }
 
 /// Whether this machine has what is traced.
@@ -89,7 +93,7 @@ impl Tracing<'_> {
         let programs = self.programs.clone().as_judged(&run.verify);
         let mut all = true;
         for target in chosen {
-            watch::checkpoint()?;
+            self.control.checkpoint()?;
             let earlier = run
                 .kernels
                 .iter()
@@ -100,7 +104,7 @@ impl Tracing<'_> {
             let Ok(program) = programs.get(target) else {
                 continue; // said when it was built
             };
-            base::interrupt::next_piece(std::time::Duration::ZERO)?;
+            self.control.next_piece(Duration::ZERO)?;
             match self.of_target(target, program, &tracer, &run.verify)? {
                 Ok(analysis) => eprintln!("Kernels: {} {}", target.id, words(&analysis)),
                 Err(why) => {
@@ -198,7 +202,7 @@ impl Tracing<'_> {
         record.event(RecordEvent::Launch(launch))?;
         let model_dir = self.repo.model_dir(&self.plan.model);
         let load = load_for_cases(target, &model_dir, self.plan.threads, [case]);
-        let ended = match Session::open(program, &load, Patience::of(self.plan)) {
+        let ended = match Session::open(program, &load, &Patience::of(self.plan, self.control)) {
             Err((failure, tail)) => Err((failure, tail)),
             Ok(mut session) => {
                 record.event(RecordEvent::Ready(session.ready()))?;

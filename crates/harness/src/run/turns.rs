@@ -20,7 +20,6 @@ use base::pace::{TURN_NS, TURN_REQUESTS_MIN};
 use base::random::{self, SplitMix64};
 use schema::plan::{Case, Launch, Plan};
 use tracing::Span;
-use watch::control;
 
 /// Make the launches of one round, loaded and stopped. `Err` only where a record can't be
 /// written.
@@ -149,7 +148,7 @@ fn take_turns(mut players: Vec<Player>, warmup: u32, random: &mut SplitMix64) ->
         if let Err(Stop::Engine(failure)) = &result
             && failure.was_skipped()
         {
-            control::skippable(); // the others may go on
+            players[next].running.context().control.skippable(); // the others may go on
         }
         if result.is_err() || players[next].serial.is_done() {
             let player = players.swap_remove(next);

@@ -8,12 +8,10 @@ use anyhow::{Result, bail};
 use protocol::wire::Load;
 use schema::registry::{Registry, Target};
 use std::time::Duration;
+use watch::Control;
 
 /// A reference that reads 8 K tokens of a large model on a processor takes minutes over it.
-const PATIENCE: Patience = Patience {
-    load: Duration::from_secs(1800),
-    request: Duration::from_secs(1800),
-};
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// Where the reference may run, and the target it is checked against: the fastest place first.
 pub fn candidates(registry: &Registry) -> [Vec<Target>; 2] {
@@ -59,6 +57,11 @@ pub(super) fn open<'a>(
     judge: &'a [Target],
     load: impl Fn(&Target) -> Load,
 ) -> Result<(&'a Target, Session)> {
+    let patience = Patience {
+        load: PATIENCE,
+        request: PATIENCE,
+        control: Control::default(),
+    };
     let mut why = Vec::new();
     for target in judge {
         base::interrupt::check()?;
@@ -69,7 +72,7 @@ pub(super) fn open<'a>(
                 continue;
             }
         };
-        match Session::open(program, &load(target), PATIENCE) {
+        match Session::open(program, &load(target), &patience) {
             Ok(session) => return Ok((target, session)),
             Err((failure, tail)) => {
                 let last = tail.lines().last().unwrap_or_default();

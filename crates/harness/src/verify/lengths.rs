@@ -128,7 +128,7 @@ pub(super) fn ask(
     let mut found = Found::default();
     while let Some(longest) = prompts.last().map(|prompt| prompt.context_tokens()) {
         let load = load_request(target, question.model_dir, question.threads, longest, 1);
-        let opened = Session::open(program, &load, question.patience);
+        let opened = Session::open(program, &load, &question.patience);
         let mut session = match opened {
             Ok(session) => session,
             Err((failure, tail)) => {

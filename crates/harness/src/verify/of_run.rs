@@ -9,25 +9,25 @@ use crate::positions;
 use crate::programs::Programs;
 use anyhow::{Result, bail};
 use base::files::Appender;
-use base::interrupt;
 use base::repo::Repo;
 use schema::plan::{Plan, PlannedScenario};
 use schema::record::{Status, VerifyRecord};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use watch::control;
+use watch::Control;
 use watch::event::Stage;
 
 /// Put every target of `plan` that is not among those `judged` through the gate. One that the
 /// user skips isn't either, and a resumed run asks again. The programs come back as they were
-/// judged.
+/// judged. By `control` the user pauses, skips or ends it.
 pub fn verify_targets(
     repo: &Repo,
     plan: &Plan,
     run_dir: &Path,
     programs: &Programs,
     judged: &mut BTreeMap<String, VerifyRecord>,
+    control: &Control,
 ) -> Result<Programs> {
     let golden = goldens::load(repo, &plan.model, &positions::of_plan(plan))?;
     let limits = repo.parity_limits()?;
@@ -50,8 +50,8 @@ pub fn verify_targets(
         if judged.contains_key(&target.id) {
             continue;
         }
-        watch::checkpoint()?;
-        interrupt::next_piece(Duration::ZERO)?;
+        control.checkpoint()?;
+        control.next_piece(Duration::ZERO)?;
         told::begin(&plan.model, target);
         let program = programs.get(target);
         let refused = architecture::refused(&registry, target, &model_dir);
@@ -65,13 +65,13 @@ pub fn verify_targets(
                     threads: plan.threads,
                     batches: &batches,
                     prefix_cache: plan.scenarios.iter().any(PlannedScenario::reuses_prompts),
-                    patience: Patience::of(plan),
+                    patience: Patience::of(plan, control),
                 };
-                control::skippable();
+                control.skippable();
                 verify(target, program, &question).record
             }
         };
-        let skipped = control::skipped();
+        let skipped = control.skipped();
         if record.status == Status::NotRun {
             if !skipped || base::interrupt::requested() {
                 bail!("interrupted");

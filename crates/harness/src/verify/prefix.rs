@@ -74,7 +74,7 @@ fn in_session<T>(
     question: &Question,
     ask: impl FnOnce(&mut Session) -> Result<T, EngineFailure>,
 ) -> Result<T, (EngineFailure, String)> {
-    let mut session = Session::open(program, load, question.patience)?;
+    let mut session = Session::open(program, load, &question.patience)?;
     match ask(&mut session) {
         Ok(answer) => {
             let _ = session.close();

@@ -15,6 +15,7 @@ use schema::registry::Target;
 use std::path::Path;
 use std::time::Duration;
 use tokenizers::Tokenizer;
+use watch::Control;
 
 /// What to verify against.
 pub struct Question<'a> {
@@ -77,6 +78,7 @@ pub fn default_patience() -> Patience {
     Patience {
         load: Duration::from_secs(1200),
         request: Duration::from_secs(300),
+        control: Control::default(),
     }
 }
 

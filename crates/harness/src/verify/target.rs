@@ -106,7 +106,7 @@ fn ask(
         longest,
         max_batch,
     );
-    let mut session = Session::open(program, &load, question.patience)?;
+    let mut session = Session::open(program, &load, &question.patience)?;
     let scope = if session.hello.capabilities.score {
         "logits"
     } else {

@@ -20,6 +20,7 @@ use stats::percentile::percentile;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+use watch::Control;
 
 /// The open loop's rate.
 const RATE_PER_S: f64 = 1000.0;
@@ -110,9 +111,10 @@ impl Instrument<'_> {
         let patience = Patience {
             load: Duration::from_secs(30),
             request: Duration::from_secs(30),
+            control: Control::default(),
         };
         let mut session =
-            Session::open(&program, &load, patience).map_err(|(failure, _)| failure)?;
+            Session::open(&program, &load, &patience).map_err(|(failure, _)| failure)?;
         let queue = |first: u64, count: u64| {
             PromptQueue::new(first, (first..first + count).map(prompt).collect())
         };

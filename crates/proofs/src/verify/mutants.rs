@@ -116,7 +116,7 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
             let mut load = load_request(target, &repo.root, 1, 64, 1);
             load.weights = "none".into();
             load.variant = variant.into();
-            let session = Session::open_watched(&program, &load, default_patience());
+            let session = Session::open_watched(&program, &load, &default_patience());
             let (found, requests) = audited(session.map_err(|fallen| fallen.0)?)?;
             let Some(found) = found else {
                 bail!("stamps can't be audited: there is no room for a temporary file");

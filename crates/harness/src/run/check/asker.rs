@@ -20,6 +20,7 @@ use schema::run::Run;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokenizers::Tokenizer;
+use watch::Control;
 
 /// By how much (nats) the reference prefers another token, at worst; 0 where
 /// every token is its own best.
@@ -86,7 +87,7 @@ pub struct Asker {
 
 impl Asker {
     /// Load the judge of `run`.
-    pub fn open(run: &Run, judge: &Judge) -> Result<Self> {
+    pub fn open(run: &Run, judge: &Judge, control: &Control) -> Result<Self> {
         let plan = &run.header.plan;
         // No target was timed beyond the positions that it is verified for.
         let targets = plan.targets.iter();
@@ -101,9 +102,9 @@ impl Asker {
             max_batch: 1,
             ..load_for_cases(judge.target, judge.model_dir, plan.threads, cases)
         };
-        let patience = Patience::of(plan);
+        let patience = Patience::of(plan, control);
         let session =
-            Session::open(judge.program, &load, patience).map_err(|(failure, tail)| {
+            Session::open(judge.program, &load, &patience).map_err(|(failure, tail)| {
                 anyhow::anyhow!(
                     "{} can't judge the outputs: {failure}\n{tail}",
                     judge.target.id

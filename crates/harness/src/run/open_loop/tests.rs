@@ -10,6 +10,7 @@ use crate::verify::question::load_request;
 use schema::record::RequestRecord;
 use schema::registry::Target;
 use std::path::Path;
+use watch::Control;
 
 /// Says `hello` and `loaded`; `answer ID` answers a request of two tokens; `skip N`
 /// reads N requests.
@@ -37,8 +38,9 @@ fn session(script: &str) -> Session {
     let patience = Patience {
         load: Duration::from_secs(10),
         request: Duration::from_millis(300),
+        control: Control::default(),
     };
-    Session::open(&program, &load, patience).unwrap_or_else(|(failure, stderr)| {
+    Session::open(&program, &load, &patience).unwrap_or_else(|(failure, stderr)| {
         panic!("{failure}\n{stderr}");
     })
 }

@@ -9,6 +9,7 @@ use schema::record::Status;
 use schema::registry::Target;
 use std::path::Path;
 use std::time::Duration;
+use watch::Control;
 
 /// Says `hello` and `loaded`; `skip N` reads N requests.
 const PRELUDE: &str = r#"
@@ -37,9 +38,10 @@ fn asker(script: &[String]) -> Asker {
     let patience = Patience {
         load: Duration::from_secs(10),
         request: Duration::from_secs(10),
+        control: Control::default(),
     };
     let load = load_request(&target, Path::new("/"), 1, 16, 1);
-    let session = Session::open(&program, &load, patience);
+    let session = Session::open(&program, &load, &patience);
     let session = session.unwrap_or_else(|(failure, stderr)| panic!("{failure}\n{stderr}"));
     Asker::new(target.id, session, tokenizer())
 }
