@@ -15,7 +15,7 @@ pub struct File {
 
 impl File {
     /// As it is on disk where that is known, else as it was compiled in.
-    pub fn of<'a>(&self, authored: &'a Authored) -> &'a str {
+    pub fn text<'a>(&self, authored: &'a Authored) -> &'a str {
         authored.get(self.path).map_or(self.text, String::as_str)
     }
 }
@@ -49,9 +49,9 @@ mod tests {
     #[test]
     fn what_is_on_disk_counts_and_else_what_was_compiled_in() {
         let mut authored = Authored::new();
-        assert_eq!(GLOSSARY.of(&authored), GLOSSARY.text);
+        assert_eq!(GLOSSARY.text(&authored), GLOSSARY.text);
         authored.insert("pages/glossary.md".into(), "new".into());
-        assert_eq!(GLOSSARY.of(&authored), "new");
-        assert_eq!(METHODOLOGY.of(&authored), METHODOLOGY.text);
+        assert_eq!(GLOSSARY.text(&authored), "new");
+        assert_eq!(METHODOLOGY.text(&authored), METHODOLOGY.text);
     }
 }

@@ -40,7 +40,7 @@ pub enum Unit {
 
 impl Unit {
     /// The unit of a metric, as `stats` names it; an unknown name is a bare number.
-    pub fn of(metric: MetricId) -> Self {
+    pub fn from_metric(metric: MetricId) -> Self {
         match metric.describe().unit {
             "ns" => Unit::Ns,
             "bytes" => Unit::Bytes,
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn every_metric_has_a_unit_known_here() {
         for metric in MetricId::ALL {
-            assert_ne!(Unit::of(metric), Unit::Plain, "{metric:?}");
+            assert_ne!(Unit::from_metric(metric), Unit::Plain, "{metric:?}");
         }
     }
 

@@ -226,7 +226,7 @@ impl Site {
         below: Option<&Shown>,
         downloads: Vec<Vec<Download>>,
     ) -> Result<()> {
-        let pairs = view::compare::AllPairs::of(newest);
+        let pairs = view::compare::AllPairs::new(newest);
         self.top(paths::COMPARE, &view::compare::overview(newest, &pairs))?;
         self.top(paths::SEARCH, &view::search::page(newest, &pairs))?;
         for target in pairs.paged() {
@@ -235,7 +235,7 @@ impl Site {
             self.page(path, "compare_target.html", &page)?;
         }
         self.top(paths::COST, &view::cost::page(newest))?;
-        let script = authored::COST_JS.of(newest.input.authored);
+        let script = authored::COST_JS.text(newest.input.authored);
         self.add("assets/cost.js".into(), script.into())?;
         self.top(paths::DATA, &view::data::page(newest, below, &downloads))?;
         for download in downloads.into_iter().flatten() {

@@ -104,7 +104,7 @@ pub fn style_sheet(authored: &Authored) -> String {
          @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}\n",
     );
     css.push_str(&series_rules());
-    css.push_str(SITE_CSS.of(authored));
+    css.push_str(SITE_CSS.text(authored));
     css
 }
 
@@ -116,7 +116,7 @@ pub fn chart_style(authored: &Authored) -> String {
         "svg{{{light}}}\n@media screen and (prefers-color-scheme:dark){{svg{{{dark}}}}}\n{}",
         series_rules()
     );
-    let rules = SITE_CSS.of(authored).split_once("/* charts */");
+    let rules = SITE_CSS.text(authored).split_once("/* charts */");
     let rules = rules.and_then(|(_, rest)| rest.split_once("/* end of charts */"));
     css.push_str(rules.map_or("", |(rules, _)| rules.trim()));
     css
@@ -130,7 +130,7 @@ fn series_rules() -> String {
 /// The script as it is sent: without indentation and lines of comment, which a
 /// reader of its source has in the repository.
 pub fn script(authored: &Authored) -> String {
-    let lines = SITE_JS.of(authored).lines().map(str::trim);
+    let lines = SITE_JS.text(authored).lines().map(str::trim);
     let code: Vec<&str> = lines
         .filter(|line| !line.is_empty() && !line.starts_with("//"))
         .collect();

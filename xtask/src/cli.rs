@@ -268,7 +268,7 @@ impl Cli {
             }
             Verb::List(options) => list::command(&repo, &options).map(done),
             Verb::Export { run, format, out } => {
-                let place = Results::of(&repo, out.as_deref()).find(&run)?;
+                let place = Results::new(&repo, out.as_deref()).find(&run)?;
                 let run = schema::run::Run::load(&place)?.as_far_as_measured();
                 export::command(&run, &repo.scenarios()?, &repo.registry()?, format).map(done)
             }
@@ -279,7 +279,7 @@ impl Cli {
             Verb::Submit(options) => submit::command(&repo, &options),
             Verb::Site(options) => page::command(&repo, &options),
             Verb::Trace { run, engines, out } => {
-                let place = Results::of(&repo, out.as_deref()).find(&run)?;
+                let place = Results::new(&repo, out.as_deref()).find(&run)?;
                 trace::command(&repo, &place, &engines)
             }
             Verb::Simulate(options) => simulate::command(&repo, &options),

@@ -44,7 +44,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
             "engines/engines.toml has no [[handicap]], whose `of` is the target that is measured"
         );
     };
-    let trial = Trial::of(repo, asked, &[&handicap.of])?;
+    let trial = Trial::new(repo, asked, &[&handicap.of])?;
     let planned = trial.planned(repo, &registry)?;
     let _only_one = exclusive::machine()?;
     let mut opened = trial.create(repo, &registry, planned)?;
@@ -56,7 +56,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let analysis = stats::analyse(&run, &repo.scenarios()?, "");
     let cases = cases(&run, &analysis)?;
     let times = while_measured(&cases, &ran);
-    let found = Found::of(&cases, &ran);
+    let found = Found::new(&cases, &ran);
     match asked.json {
         true => println!("{}", serde_json::to_string_pretty(&found)?),
         false => print!("{}", found.in_words(&handicap.of, times)),
@@ -175,7 +175,7 @@ struct Found {
 }
 
 impl Found {
-    fn of(cases: &[Case], ran: &[Range<u64>]) -> Self {
+    fn new(cases: &[Case], ran: &[Range<u64>]) -> Self {
         let mut found = Self::default();
         let mut untouched: Vec<&Case> = Vec::new();
         for case in cases {
@@ -302,7 +302,7 @@ mod tests {
         ];
         assert_eq!(while_measured(&cases[2..], &ran), 2);
         assert_eq!(while_measured(&cases[5..6], &ran), 1);
-        let found = Found::of(&cases, &ran);
+        let found = Found::new(&cases, &ran);
         let count = |all, flagged| Count { all, flagged };
         assert_eq!(found.touched, count(4, 2));
         assert_eq!(found.brushed, count(2, 1));

@@ -33,7 +33,7 @@ pub fn command(repo: &Repo, asked: &Options) -> Result<ExitCode> {
     let began = Instant::now();
     let registry = repo.registry()?;
     let handicap = slower_by(&registry, asked.percent)?;
-    let trial = Trial::of(repo, asked, &[&handicap.of, &handicap.target])?;
+    let trial = Trial::new(repo, asked, &[&handicap.of, &handicap.target])?;
     let matters = matters_at_most(f64::from(handicap.percent), asked.until)?;
     let planned = trial
         .planned(repo, &registry)?

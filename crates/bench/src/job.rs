@@ -98,9 +98,9 @@ enum Asked {
 /// Run it.
 pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let began = Instant::now();
-    let asked = ModelAsked::of(repo, options)?;
+    let asked = ModelAsked::new(repo, options)?;
     let (repo, options) = (&asked.repo, &asked.options);
-    let results = Results::of(repo, options.out.as_deref());
+    let results = Results::new(repo, options.out.as_deref());
     if let Some(why) = no_gpu_for(repo, options)? {
         println!("{why}");
         return Ok(ExitCode::SUCCESS);
@@ -121,7 +121,7 @@ pub fn bench(repo: &Repo, options: &Options) -> Result<ExitCode> {
         );
         if let Asked::New(planned) = &asked {
             // What would be refused is refused, once the rest is said.
-            preflight::of(repo, &registry, &planned.plan)?.refuse()?;
+            preflight::check(repo, &registry, &planned.plan)?.refuse()?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -200,7 +200,7 @@ fn to_the_end(
         tracing.of_run(&run, &[], false, || build::tracer(repo))?;
         run.reload_kernels(&run_dir)?;
     }
-    let summary = Summary::of(repo, &run.clone().own_part())?;
+    let summary = Summary::new(repo, &run.clone().own_part())?;
     let report = match options.site && shard.is_none() {
         true => {
             watch::stage(Stage::Render);

@@ -58,7 +58,7 @@ pub struct Options {
 
 /// Do it again and judge.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let results = Results::of(repo, options.out.as_deref());
+    let results = Results::new(repo, options.out.as_deref());
     let (original, origin) = original(&results, &options.run)?;
     let header = &original.header;
     let plan = narrowed(header.plan.clone(), &options.engines, &options.scenarios)?;
@@ -87,8 +87,11 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
     let opened = job::begin(repo, &registry, results.dir(), decided, None)?;
     let run_dir = opened.run_dir.clone();
     let again = job::measure(repo, &registry, &opened)?;
-    let comparison = Comparison::of(original, again, &scenarios, None);
-    print!("{}", comparison.print(Format::of(options.json), false)?);
+    let comparison = Comparison::new(original, again, &scenarios, None);
+    print!(
+        "{}",
+        comparison.print(Format::from_flag(options.json), false)?
+    );
     let count = comparison.count();
     let differ = count.faster + count.slower + count.broken;
     eprintln!("Records: {}", run_dir.display());

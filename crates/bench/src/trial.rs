@@ -27,7 +27,7 @@ pub(crate) struct Trial {
 
 impl Trial {
     /// A trial of `targets`.
-    pub(crate) fn of(repo: &Repo, asked: &Options, targets: &[&String]) -> Result<Self> {
+    pub(crate) fn new(repo: &Repo, asked: &Options, targets: &[&String]) -> Result<Self> {
         let profile = repo.profile(&asked.profile)?;
         let usual = profile.publishable.then(|| profile.invocations.max(BLOCKS));
         let options = job::Options {

@@ -12,10 +12,10 @@ use std::path::Path;
 pub fn facts(model_dir: &Path) -> BTreeMap<String, String> {
     let text = std::fs::read(model_dir.join("config.json")).unwrap_or_default();
     let config: Value = serde_json::from_slice(&text).unwrap_or_default();
-    of(&config).unwrap_or_default()
+    of_config(&config).unwrap_or_default()
 }
 
-fn of(config: &Value) -> Option<BTreeMap<String, String>> {
+fn of_config(config: &Value) -> Option<BTreeMap<String, String>> {
     // Gated feed-forward, grouped-query attention, no experts.
     let known = ["llama", "mistral", "phi3", "qwen3"];
     if !known.contains(&config["model_type"].as_str()?) {
@@ -56,7 +56,7 @@ mod tests {
             "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
             "intermediate_size": 8192, "vocab_size": 128_256
         });
-        let facts = of(&config).unwrap();
+        let facts = of_config(&config).unwrap();
         let number = |key: &str| facts[key].parse::<u64>().unwrap();
         let (per_token, head) = (
             number("model_params_per_token"),
@@ -69,8 +69,8 @@ mod tests {
 
     #[test]
     fn of_another_kind_nothing_is_said() {
-        assert_eq!(of(&json!({ "model_type": "mixtral" })), None);
-        assert_eq!(of(&json!({ "model_type": "llama" })), None);
+        assert_eq!(of_config(&json!({ "model_type": "mixtral" })), None);
+        assert_eq!(of_config(&json!({ "model_type": "llama" })), None);
         assert!(facts(Path::new("/nonexistent")).is_empty());
     }
 }

@@ -241,7 +241,7 @@ fn metadata(spec: &ModelSpec, bpe: &Bpe, file: ModelFile) -> Metadata {
     m.string("general.type", "model");
     m.u32("general.file_type", file_type(file));
     m.u32("general.quantization_version", 2);
-    shape(&mut m, spec, Reach::of(spec));
+    shape(&mut m, spec, Reach::new(spec));
     m.string("tokenizer.ggml.model", "gpt2");
     m.string("tokenizer.ggml.pre", "gpt-2");
     m.strings("tokenizer.ggml.tokens", &bpe.tokens);
@@ -271,7 +271,7 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// The reach that the model itself has, neither extended nor limited.
-    fn of(spec: &ModelSpec) -> Self {
+    fn new(spec: &ModelSpec) -> Self {
         Self {
             original: spec.max_position,
             window: 0,
@@ -383,7 +383,7 @@ mod tests {
             ),
         ] {
             let mut keys = Metadata::default();
-            shape(&mut keys, &spec, Reach::of(&spec));
+            shape(&mut keys, &spec, Reach::new(&spec));
             let text = String::from_utf8_lossy(&keys.bytes);
             assert!(text.contains(has) && !text.contains(lacks), "{}", spec.id);
         }

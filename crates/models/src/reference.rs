@@ -71,11 +71,11 @@ impl Reference {
     /// The model of `spec` with the weights it has in `file`, dequantised. Quantised files come with
     /// [`Reference::int8_activations`].
     pub fn new(spec: &ModelSpec, file: ModelFile) -> Self {
-        Self::of(spec, Origin::Seed, file)
+        Self::with_origin(spec, Origin::Seed, file)
     }
 
     /// The same with weights from `origin`.
-    pub fn of(spec: &ModelSpec, origin: Origin, file: ModelFile) -> Self {
+    pub fn with_origin(spec: &ModelSpec, origin: Origin, file: ModelFile) -> Self {
         let mut weights: HashMap<String, Vec<f32>> = tensors(spec)
             .into_par_iter()
             .flat_map_iter(|def| {

@@ -78,7 +78,7 @@ pub fn run(repo: &Repo, options: &Options) -> Result<ExitCode> {
         repo,
         &registry,
         targets.iter().chain(&judges),
-        &Named::of(&options.engines),
+        &Named::new(&options.engines),
     )?;
     let mut failed = 0;
     watch::stage(Stage::Gate);

@@ -51,7 +51,7 @@ pub fn command(repo: &Repo, processes: u32, json: bool) -> Result<ExitCode> {
     fetch::ensure_for(repo, MODEL, std::slice::from_ref(&target))?;
     let programs = build::build(repo, &registry, [&target], &Named::default())?;
     let program = programs.get(&target).map_err(Clone::clone)?;
-    let asked = Asked::of(repo, &target, program)?;
+    let asked = Asked::new(repo, &target, program)?;
     let commit_ns = commit_ns()?;
     let mut logs = Vec::new();
     let mut request_ns = Vec::new();
@@ -120,7 +120,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn of(repo: &Repo, target: &Target, program: &'a Program) -> Result<Self> {
+    fn new(repo: &Repo, target: &Target, program: &'a Program) -> Result<Self> {
         let model_dir = repo.model_dir(MODEL);
         let positions = PROMPT_TOKENS as u32 + NEW_TOKENS;
         let prompts = Prompts::new(&model_dir, 1)?;
@@ -144,7 +144,7 @@ impl<'a> Asked<'a> {
         if session.ring().is_none() {
             bail!("there is no room in memory for the ring that tokens are committed to");
         }
-        let mut audit = Audit::of(&session, seed);
+        let mut audit = Audit::new(&session, seed);
         let (mut logs, mut total_ns) = (Vec::new(), 0.0);
         // The first pair warms it up.
         for turn in 0..=TURNS {

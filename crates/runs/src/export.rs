@@ -101,7 +101,7 @@ fn markdown(rows: &[Value]) -> String {
     );
     for row in rows {
         let metric = MetricId::from_id(word(row, "metric"));
-        let unit = metric.map_or(Unit::Plain, Unit::of);
+        let unit = metric.map_or(Unit::Plain, Unit::from_metric);
         let ci = row["ci_low"].as_f64().zip(row["ci_high"].as_f64());
         let value = row["value"].as_f64();
         let (value, interval) = value.map_or((fmt::NONE.into(), None), |v| {

@@ -67,7 +67,7 @@ fn base_url(text: &str) -> Result<String> {
 
 /// The verb.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let results = Results::of(repo, options.out.as_deref());
+    let results = Results::new(repo, options.out.as_deref());
     if options.serve {
         return serve::serve(repo, &results, options);
     }
@@ -97,7 +97,7 @@ fn render_options(repo: &Repo, results: &Results, options: &Options) -> Result<P
     let index = write(repo, &runs, publishing, &authored, &repo.site_dir())?;
     // A picture is of the page as it is, so the page is rendered twice.
     let picture = match options.base_url {
-        Some(_) => picture::of(&index)?,
+        Some(_) => picture::of_page(&index)?,
         None => None,
     };
     let Some(picture) = picture else {

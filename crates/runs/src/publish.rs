@@ -29,7 +29,7 @@ pub struct Options {
 
 /// The verb.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let place = Results::of(repo, options.out.as_deref()).find(&options.run)?;
+    let place = Results::new(repo, options.out.as_deref()).find(&options.run)?;
     let files = RunFiles::open(&place)?;
     let run = Run::read(&files)?;
     let header = &run.header;

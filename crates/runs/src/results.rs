@@ -23,7 +23,7 @@ pub struct Results {
 
 impl Results {
     /// Those of a checkout, or the one that the user named instead.
-    pub fn of(repo: &Repo, out: Option<&Path>) -> Self {
+    pub fn new(repo: &Repo, out: Option<&Path>) -> Self {
         match out {
             Some(dir) => Self::at(dir),
             None => Self {

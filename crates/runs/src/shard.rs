@@ -25,7 +25,7 @@ pub fn prepare(
     shard: Option<Shard>,
     budget_from: Option<&str>,
 ) -> Result<Option<(String, Budget)>> {
-    if let Some(shard) = shard.filter(|shard| shard.of() > plan.invocations) {
+    if let Some(shard) = shard.filter(|shard| shard.count() > plan.invocations) {
         bail!(
             "--shard {shard}: profile {:?} has {} blocks, so at most as many shards",
             plan.profile,
@@ -69,7 +69,7 @@ pub fn plan_sha256(plan: &Plan) -> Result<String> {
 pub fn what_next(shard: Shard) -> String {
     format!(
         "This is shard {shard}, no whole run: put all {} together with `cargo xtask merge DIR…`",
-        shard.of()
+        shard.count()
     )
 }
 

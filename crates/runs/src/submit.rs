@@ -58,7 +58,7 @@ struct Report<'a> {
 
 /// The verb. Exit status 3 where a check fails.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let place = Results::of(repo, options.out.as_deref()).find(&options.run)?;
+    let place = Results::new(repo, options.out.as_deref()).find(&options.run)?;
     let files = RunFiles::open(&place)?;
     let run = Run::read(&files)?;
     let packed = match files.is_packed() {
@@ -67,7 +67,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         }
         false => publish::pack(&files)?,
     };
-    let analysed = Analysed::of(repo, &run)?;
+    let analysed = Analysed::new(repo, &run)?;
     let (cells, suites) = (&analysed.analysis.cells, &analysed.suites);
     let checks = checks(&run, cells, suites, packed.len() as u64);
     let passes = checks.iter().all(|check| check.passes);
@@ -131,7 +131,7 @@ fn propose(
     std::fs::create_dir_all(&dir).with_context(|| format!("{} can't be made", dir.display()))?;
     let text = dir.join(format!("{id}.pull-request.md"));
     let summary = Summary::from_records(run, analysed);
-    let proposal = Proposal::of(repo, id, &file, &text);
+    let proposal = Proposal::new(repo, id, &file, &text);
     let written = proposal::text(run, &summary, checks, packed.len() as u64, &proposal);
     write_whole(&text, written)?;
     Ok(proposal)

@@ -99,7 +99,7 @@ pub(crate) struct Analysed {
 
 impl Analysed {
     /// Of a run. Fails where the checkout's registry or scenarios can't be read.
-    pub(crate) fn of(repo: &Repo, run: &Run) -> Result<Self> {
+    pub(crate) fn new(repo: &Repo, run: &Run) -> Result<Self> {
         let baseline = repo
             .registry()?
             .baseline_of(&run.header.plan.targets)
@@ -114,8 +114,8 @@ impl Analysed {
 
 impl Summary {
     /// Summarise a run. Fails where the checkout's registry or scenarios can't be read.
-    pub fn of(repo: &Repo, run: &Run) -> Result<Self> {
-        Ok(Self::from_records(run, &Analysed::of(repo, run)?))
+    pub fn new(repo: &Repo, run: &Run) -> Result<Self> {
+        Ok(Self::from_records(run, &Analysed::new(repo, run)?))
     }
 
     /// Summarise a run that is analysed already.

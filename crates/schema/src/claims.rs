@@ -72,7 +72,7 @@ impl Claims {
     }
 
     /// What the project of an engine says.
-    pub fn of<'a>(&'a self, engine: &'a str) -> impl Iterator<Item = &'a Claim> {
+    pub fn by_engine<'a>(&'a self, engine: &'a str) -> impl Iterator<Item = &'a Claim> {
         let all = self.claims.iter();
         all.filter(move |claim| claim.engine == engine)
     }
@@ -144,7 +144,7 @@ mod tests {
         let all = Claims::load(&root, &registry).unwrap();
         let all = all.expect("there is a file");
         for claim in &all.claims {
-            assert!(all.of(&claim.engine).any(|other| other == claim));
+            assert!(all.by_engine(&claim.engine).any(|other| other == claim));
             for here in &claim.here {
                 let scenario = root.join(format!("data/scenarios/{}.toml", here.scenario));
                 assert!(scenario.is_file(), "{}", scenario.display());

@@ -39,10 +39,10 @@ impl CaseKey {
     ///     scenario: "single_request".into(),
     ///     case: "p128".into(),
     /// };
-    /// let cell = case.of("engine.cpu.f32");
+    /// let cell = case.cell("engine.cpu.f32");
     /// assert_eq!(cell.to_string(), "engine.cpu.f32 single_request/p128");
     /// ```
-    pub fn of(&self, target: &str) -> CellKey {
+    pub fn cell(&self, target: &str) -> CellKey {
         let Self { scenario, case } = self.clone();
         CellKey {
             target: target.to_owned(),

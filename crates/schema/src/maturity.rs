@@ -179,7 +179,7 @@ impl Maturity {
     }
 
     /// What is known of an engine.
-    pub fn of(&self, engine: &str) -> Option<&Dossier> {
+    pub fn dossier(&self, engine: &str) -> Option<&Dossier> {
         self.engines.iter().find(|dossier| dossier.id == engine)
     }
 

@@ -315,7 +315,7 @@ pub struct MicroLaunch {
 impl MicroLaunch {
     /// What its cell of a case is called.
     pub fn cell_key(&self, case: &str) -> CellKey {
-        case_key(&self.suite, case).of(&self.variant)
+        case_key(&self.suite, case).cell(&self.variant)
     }
 }
 

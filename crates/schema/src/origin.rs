@@ -56,7 +56,7 @@ impl Shard {
     }
 
     /// How many shards there are.
-    pub fn of(self) -> u32 {
+    pub fn count(self) -> u32 {
         self.of
     }
 

@@ -212,7 +212,7 @@ impl PlannedScenario {
 
     /// What a target's cell in one of its cases is called.
     pub fn cell_key(&self, case: &Case, target: &str) -> CellKey {
-        self.case_key(case).of(target)
+        self.case_key(case).cell(target)
     }
 
     /// Whether the plan has it for that target.

@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    fn of(all: &[(Compared, Compared)]) -> Agreement {
+    fn agreement(all: &[(Compared, Compared)]) -> Agreement {
         let mut agreement = Agreement::default();
         for (before, after) in all {
             agreement.add_pair(before, after);
@@ -123,7 +123,7 @@ mod tests {
     fn only_decided_verdicts_contradict() {
         let said = |verdict| compared(1.0, 1.1, verdict);
         let pair = |a, b| (said(a), said(b));
-        let found = of(&[
+        let found = agreement(&[
             pair(Verdict::Better, Verdict::Better),
             pair(Verdict::Better, Verdict::Worse),
             pair(Verdict::Equal, Verdict::Better),
@@ -141,7 +141,7 @@ mod tests {
         };
         // A factor of 1.1 to either side is 2.78 standard errors of four degrees of freedom each; both
         // together have eight, of which 2.31 are 1.12.
-        let found = of(&[pair(2.1), pair(2.22), pair(2.26)]);
+        let found = agreement(&[pair(2.1), pair(2.22), pair(2.26)]);
         assert_eq!(
             (found.with_intervals, found.within_errors, found.held),
             (3, 2, 1)
@@ -150,6 +150,6 @@ mod tests {
         assert!((found.held_expected / 3.0 - 0.879).abs() < 1e-3);
         let mut without = pair(2.0);
         without.0.ci95 = None;
-        assert_eq!(of(&[without]).with_intervals, 0);
+        assert_eq!(agreement(&[without]).with_intervals, 0);
     }
 }

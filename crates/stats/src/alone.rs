@@ -125,7 +125,7 @@ mod tests {
                 shape: None,
                 course: None,
             }],
-            ..Cell::new(key.of(target), 1)
+            ..Cell::new(key.cell(target), 1)
         }
     }
 

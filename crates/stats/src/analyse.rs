@@ -34,7 +34,7 @@ use schema::scenario::Scenario;
 pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
     let plan = &run.header.plan;
     let facts = &run.header.provenance.facts;
-    let bands = Bands::of(run);
+    let bands = Bands::new(run);
     let mut analysis = Analysis {
         cells: Vec::new(),
         comparisons: Vec::new(),
@@ -55,7 +55,7 @@ pub fn analyse(run: &Run, scenarios: &[Scenario], baseline: &str) -> Analysis {
             let mut contenders = Vec::new();
             let first = analysis.cells.len();
             for target in plan.targets.iter().filter(|t| scenario.runs(&t.id)) {
-                let limits = Limits::of(facts, &target.backend, &target.precision);
+                let limits = Limits::new(facts, &target.backend, &target.precision);
                 let (cell, contender) =
                     measure(run, &bands, &target.id, scenario, case, leading, &limits);
                 twins.extend(twin_of(run, &bands, target, scenario, case, &limits));

@@ -172,7 +172,7 @@ impl Cell {
 
     /// Which cell it is.
     pub fn key(&self) -> CellKey {
-        self.case_key().of(&self.target)
+        self.case_key().cell(&self.target)
     }
 
     /// In which case it is.

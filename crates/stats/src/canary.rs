@@ -40,7 +40,7 @@ pub enum Work {
 impl Work {
     const ALL: [Work; 4] = [Work::OneCore, Work::AllCores, Work::CacheLine, Work::Memory];
 
-    fn of(self, reading: &CanaryReading) -> Option<u32> {
+    fn reading(self, reading: &CanaryReading) -> Option<u32> {
         match self {
             Work::OneCore => reading.one_core_ns,
             Work::AllCores => reading.all_cores_ns,
@@ -84,12 +84,12 @@ struct Band {
 
 impl Bands {
     /// The bands over all invocations of all cases.
-    pub(crate) fn of(run: &Run) -> Self {
+    pub(crate) fn new(run: &Run) -> Self {
         let logs = run.launches.iter().chain(&run.twins);
         let ends: Vec<&CaseEnd> = logs.flat_map(|log| &log.case_ends).collect();
         let band = |&work: &Work| {
             let all: Vec<f64> = ends.iter().filter_map(|end| value(work, end)).collect();
-            Band::of(work, &all)
+            Band::new(work, &all)
         };
         Self(Work::ALL.iter().filter_map(band).collect())
     }
@@ -113,7 +113,7 @@ impl Bands {
 }
 
 impl Band {
-    fn of(work: Work, all: &[f64]) -> Option<Self> {
+    fn new(work: Work, all: &[f64]) -> Option<Self> {
         let described = describe(all).filter(|d| d.n >= INVOCATIONS_MIN)?;
         let spread = MAD_TO_STDDEV * described.mad;
         let usual_ns = described.median;
@@ -127,7 +127,9 @@ impl Band {
 
 fn value(work: Work, end: &CaseEnd) -> Option<f64> {
     let readings = end.canary.iter();
-    let mut readings: Vec<u32> = readings.filter_map(|reading| work.of(reading)).collect();
+    let mut readings: Vec<u32> = readings
+        .filter_map(|reading| work.reading(reading))
+        .collect();
     readings.sort_unstable();
     let middle = readings.len().checked_sub(1)? / 2;
     Some(f64::from(readings[middle]))
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     fn band(all: &[f64]) -> Option<Band> {
-        Band::of(Work::OneCore, all)
+        Band::new(Work::OneCore, all)
     }
 
     #[test]

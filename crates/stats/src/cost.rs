@@ -32,7 +32,7 @@ pub struct Range {
 }
 
 impl Range {
-    fn of(metric: &Metric) -> Self {
+    fn from_metric(metric: &Metric) -> Self {
         Self {
             value: metric.value,
             ci95: metric.ci95,
@@ -223,16 +223,16 @@ pub fn work(plan: &Plan, analysis: &Analysis, slo: Option<&Slo>) -> Work {
 fn point(cell: &Cell, new_tokens: u32, slo: Option<&Slo>) -> Option<Point> {
     let metric = |id| cell.metric(id);
     let throughput = metric(MetricId::OutputTokPerS)?;
-    let energy = |id| metric(id).map(Range::of);
+    let energy = |id| metric(id).map(Range::from_metric);
     Some(Point {
         target: cell.target.clone(),
         scenario: cell.scenario.clone(),
         case: cell.case.clone(),
         axis_value: cell.axis_value,
-        tok_per_s: Range::of(throughput),
-        requests_per_s: Range::of(metric(MetricId::RequestsPerS)?),
+        tok_per_s: Range::from_metric(throughput),
+        requests_per_s: Range::from_metric(metric(MetricId::RequestsPerS)?),
         user_tok_per_s: metric(MetricId::E2eNs)
-            .and_then(|e2e| Range::of(e2e).under(1e9 * f64::from(new_tokens))),
+            .and_then(|e2e| Range::from_metric(e2e).under(1e9 * f64::from(new_tokens))),
         j_per_token: sum(
             energy(MetricId::CpuEnergyPerTokenJ),
             energy(MetricId::GpuEnergyPerTokenJ),

@@ -197,7 +197,7 @@ pub(crate) fn judge(attempts: &[Attempt], bands: &Bands) -> Judgement {
     let mut judgement = Judgement::default();
     for (index, attempt) in attempts.iter().enumerate() {
         let readings = &readings[index];
-        let work = Work::of(readings);
+        let work = Work::new(readings);
         let slow = bands.slow(attempt);
         judgement.unwatched += u32::from(work.is_none());
         judgement.unseen += u32::from(slow.is_none());
@@ -230,7 +230,7 @@ struct Work {
 
 impl Work {
     /// `None` where not all of it was read, or not for long enough.
-    fn of(readings: &Readings) -> Option<Self> {
+    fn new(readings: &Readings) -> Option<Self> {
         // Counters of different readings don't add up, so only those count that
         // have all.
         let whole = |t: &Telemetry| {

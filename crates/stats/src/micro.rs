@@ -103,7 +103,7 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         let mut contenders = Vec::new();
         for variant in &suite.variants {
             let evidence = Evidence::gather(run, suite, logs, &variant.id, &case.id);
-            let (cell, contender) = evidence.cell(at.of(&variant.id));
+            let (cell, contender) = evidence.cell(at.cell(&variant.id));
             if let Some(facts) = evidence.facts().filter(|_| cell.status == Status::Ok) {
                 let key = (case.id.clone(), variant.id.clone());
                 analysis.facts.insert(key, facts);
@@ -113,7 +113,7 @@ fn of_suite(run: &Run, suite: &PlannedSuite, logs: &[&MicroLog]) -> SuiteAnalysi
         }
         let twin = twin_name(&suite.baseline);
         let second = Evidence::gather(run, suite, logs, &twin, &case.id);
-        let (second, _) = second.cell(at.of(&twin));
+        let (second, _) = second.cell(at.cell(&twin));
         analysis.twins.push(second);
         contests.push((first..analysis.cells.len(), at, contenders));
     }

@@ -36,7 +36,7 @@ struct Both<'a> {
 pub(crate) fn noise(cells: &[Cell], twins: &[Cell], matters: f64) -> Vec<Noise> {
     let mut pairs: Vec<Both> = Vec::new();
     for twin in twins {
-        let key = twin.case_key().of(original(&twin.target));
+        let key = twin.case_key().cell(original(&twin.target));
         // A cell that isn't ok has no metrics.
         let Some(cell) = cells.iter().find(|cell| cell.key() == key) else {
             continue;

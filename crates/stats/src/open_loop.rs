@@ -39,7 +39,7 @@ pub struct Flow {
 impl Flow {
     /// The flow of all requests of a case in one invocation, warm-up and fillers included;
     /// `None` with fewer than two timed arrivals.
-    pub fn of(requests: &[&RequestRecord]) -> Option<Self> {
+    pub fn new(requests: &[&RequestRecord]) -> Option<Self> {
         let mut timed: Vec<&RequestRecord> =
             requests.iter().copied().filter(|r| !r.warmup).collect();
         timed.sort_by_key(|r| (r.scheduled_ns, r.id));

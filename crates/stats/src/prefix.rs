@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    fn of(cells: &[Cell]) -> Vec<Sooner> {
+    fn in_order(cells: &[Cell]) -> Vec<Sooner> {
         sooner(&cells.iter().collect::<Vec<_>>())
     }
 
@@ -86,7 +86,7 @@ mod tests {
             cell(0, &[80.0, 100.0, 250.0]),
             cell(50, &[80.0, 100.0, 250.0]),
         ];
-        let [half, most] = of(&cells)[..] else {
+        let [half, most] = in_order(&cells)[..] else {
             panic!("two shares");
         };
         assert_eq!((half.shared_percent, most.shared_percent), (50, 90));
@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn without_a_cell_that_shares_nothing_nothing_is_said() {
-        assert!(of(&[cell(90, &[1.0, 2.0])]).is_empty());
-        assert!(of(&[cell(0, &[1.0, 2.0])]).is_empty());
+        assert!(in_order(&[cell(90, &[1.0, 2.0])]).is_empty());
+        assert!(in_order(&[cell(0, &[1.0, 2.0])]).is_empty());
         // Other blocks are no pairs.
-        assert!(of(&[cell(0, &[1.0, 2.0]), cell(90, &[1.0])]).is_empty());
-        let one = of(&[cell(0, &[8.0]), cell(90, &[2.0])]);
+        assert!(in_order(&[cell(0, &[1.0, 2.0]), cell(90, &[1.0])]).is_empty());
+        let one = in_order(&[cell(0, &[8.0]), cell(90, &[2.0])]);
         assert!((one[0].ratio.ratio - 4.0).abs() < 1e-12 && one[0].ratio.ci95.is_none());
     }
 }

@@ -134,7 +134,7 @@ pub struct UnpairedRatio {
 /// [`crate::noise`]), is infinite. Where neither side varies, the interval has width 0, and p
 /// is 1 or 0.
 pub fn unpaired_ratio(a: &[f64], b: &[f64], inflation: f64) -> Option<UnpairedRatio> {
-    let (a, b) = (Logs::of(a)?, Logs::of(b)?);
+    let (a, b) = (Logs::new(a)?, Logs::new(b)?);
     let difference = a.mean - b.mean;
     let (half, p) = welch(&a, &b, inflation)?;
     let ratio = |log: f64| Some(log.exp()).filter(|x| x.is_finite() && *x > 0.0);
@@ -176,7 +176,7 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    fn of(values: &[f64]) -> Option<Self> {
+    fn new(values: &[f64]) -> Option<Self> {
         if !values.iter().all(|x| x.is_finite() && *x > 0.0) {
             return None;
         }

@@ -32,7 +32,7 @@ pub(crate) fn samples(
     // What is computed from a prompt's length needs the same of every request.
     let alone = scenario.load == LoadShape::Serial && !case.has_mixed_lengths();
     let open = scenario.load.is_open();
-    let flow = || Flow::of(&all(attempt)).filter(|_| open);
+    let flow = || Flow::new(&all(attempt)).filter(|_| open);
     // As it was measured: one user's requests may have been sent in turns.
     let window = || match open {
         true => steady(attempt.load, case.concurrency, &all(attempt)),

@@ -96,13 +96,13 @@ impl Limits {
     ///
     /// A processor's `memory_bandwidth_bytes_per_s`, of runs before 2026-11-28, is no limit: it was
     /// measured by a loop that computed longer than memory took (see `ceilings::memory`).
-    pub fn of(facts: &BTreeMap<String, String>, backend: &str, precision: &str) -> Self {
+    pub fn new(facts: &BTreeMap<String, String>, backend: &str, precision: &str) -> Self {
         let (of_device, memory) = match DeviceKind::of_backend(backend) {
             DeviceKind::Processor => (String::new(), "memory_read_bytes_per_s"),
             DeviceKind::Gpu => (format!("{backend}_"), "memory_bandwidth_bytes_per_s"),
             DeviceKind::Unknown => {
                 return Self {
-                    work: Work::of(facts),
+                    work: Work::new(facts),
                     ..Self::default()
                 };
             }
@@ -112,7 +112,7 @@ impl Limits {
             bandwidth_bytes_per_s: limit(memory),
             flops_per_s: limit(&format!("flops_{precision}_per_s")),
             cache_bytes: limit("last_level_cache_bytes"),
-            work: Work::of(facts),
+            work: Work::new(facts),
         }
     }
 }
@@ -125,7 +125,7 @@ fn number(facts: &BTreeMap<String, String>, key: &str) -> Option<f64> {
 
 impl Work {
     /// From a run's facts; `None` unless all of it is there.
-    fn of(facts: &BTreeMap<String, String>) -> Option<Self> {
+    fn new(facts: &BTreeMap<String, String>) -> Option<Self> {
         Some(Self {
             params_per_token: number(facts, "model_params_per_token")?,
             params_head: number(facts, "model_params_head")?,
@@ -288,7 +288,7 @@ mod tests {
             ("flops_f32_per_s", "NaN"),
             ("model_params_per_token", "5"),
         ]);
-        let limits = Limits::of(&facts, "cpu", "f32");
+        let limits = Limits::new(&facts, "cpu", "f32");
         assert_eq!(limits.bandwidth_bytes_per_s, Some(33e9));
         assert_eq!((limits.flops_per_s, limits.work), (None, None));
     }
@@ -305,18 +305,18 @@ mod tests {
         ]);
         let one = request(1_000_000, &[51_000_000, 60_000_000]);
         let shares = |backend: &str| {
-            let limits = Limits::of(&facts, backend, "f32");
+            let limits = Limits::new(&facts, backend, "f32");
             (
                 decode_mbu_percent(&[&one], 10, &ready(5000), &limits),
                 prefill_mfu_percent(&[&one], 10, &limits),
             )
         };
-        assert_eq!(Limits::of(&facts, "cpu", "f32"), limits());
+        assert_eq!(Limits::new(&facts, "cpu", "f32"), limits());
         let (mbu, mfu) = shares("cpu");
         assert!(mbu.is_some() && mfu.is_some());
         for backend in ["cuda", "vulkan", "wgpu", "metal", "http"] {
             assert_eq!(shares(backend), (None, None), "{backend}");
-            assert_eq!(Limits::of(&facts, backend, "f32").work, limits().work);
+            assert_eq!(Limits::new(&facts, backend, "f32").work, limits().work);
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
             ("cuda_last_level_cache_bytes", "6"),
         ]);
         let of = |backend, precision| {
-            let limits = Limits::of(&facts, backend, precision);
+            let limits = Limits::new(&facts, backend, precision);
             (limits.bandwidth_bytes_per_s, limits.flops_per_s)
         };
         assert_eq!(of("cpu", "f32"), (Some(1.0), Some(2.0)));
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(of("cuda", "q8_0"), (Some(3.0), None));
         assert_eq!(of("vulkan", "f16"), (None, None));
         assert_eq!(of("http", "f16"), (None, None));
-        assert_eq!(Limits::of(&facts, "cuda", "f16").cache_bytes, Some(6.0));
+        assert_eq!(Limits::new(&facts, "cuda", "f16").cache_bytes, Some(6.0));
     }
 
     const MBU: MetricId = MetricId::DecodeMbuPercent;

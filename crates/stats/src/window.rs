@@ -52,7 +52,7 @@ pub fn steady(load: LoadShape, concurrency: u32, timed: &[&RequestRecord]) -> Op
     let steady = match load {
         LoadShape::ClosedLoop => closed_loop(concurrency, timed),
         LoadShape::Serial | LoadShape::Batch => busy_spans(concurrency, timed),
-        LoadShape::Poisson | LoadShape::ConstantRate => Flow::of(timed).map(open_loop),
+        LoadShape::Poisson | LoadShape::ConstantRate => Flow::new(timed).map(open_loop),
     }?;
     (steady.busy_ns > 0.0).then_some(steady)
 }

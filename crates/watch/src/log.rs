@@ -115,7 +115,7 @@ pub struct Beside(());
 
 impl Beside {
     /// Append to [`path`] of this run's directory. Where that can't be opened, a warning says so.
-    pub fn of(run_dir: &Path) -> Self {
+    pub fn new(run_dir: &Path) -> Self {
         let path = path(run_dir);
         match OpenOptions::new().create(true).append(true).open(&path) {
             Ok(opened) => *file() = Some(opened),

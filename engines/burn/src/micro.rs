@@ -110,12 +110,12 @@ impl Suite for Micro {
         self.output = None;
         let (work, amount) = match self.kind {
             Kind::Gpt => {
-                let config = GptConfig::of(case)?;
+                let config = GptConfig::read(case)?;
                 let gpt = Gpt::new(self.seed, config, &self.backend);
                 (Work::Gpt(Box::new(gpt)), config.tokens() as f64)
             }
             _ => {
-                let shape = Shape::of(case)?;
+                let shape = Shape::read(case)?;
                 #[cfg(feature = "cube")]
                 if matches!(self.kind, Kind::Flash) {
                     flash::check(shape.dim).map_err(EngineError::unsupported)?;

@@ -64,7 +64,7 @@ impl Suite for Attention {
     }
 
     fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {
-        let shape = Shape::of(case)?;
+        let shape = Shape::read(case)?;
         self.output = None;
         self.case = Some(self.case(shape).map_err(failed)?);
         Ok(shape.flop())

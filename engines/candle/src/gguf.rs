@@ -21,7 +21,7 @@ pub fn describe(load: &Load, capabilities: &mut Capabilities) {
     let Ok((_, content)) = open(&path(load)) else {
         return;
     };
-    let header = Header::of(&content);
+    let header = Header::new(&content);
     let mut gaps = header.gaps();
     // Mistral's GGUF files don't say that it has a sliding window.
     gaps.extend(config::window_gap_of(Path::new(&load.model_dir)));
@@ -53,7 +53,7 @@ pub fn load(load: &Load, device: &Device) -> Result<Loading, EngineError> {
     let (mut reader, content) = open(&path).map_err(fault)?;
     check_precision(&content, &load.precision)
         .map_err(|message| in_file(FailureKind::Unsupported, &path, message))?;
-    let header = Header::of(&content);
+    let header = Header::new(&content);
     if let Some(why) = header.refused() {
         return Err(in_file(FailureKind::Unsupported, &path, why));
     }

@@ -23,7 +23,7 @@ pub struct Header<'a> {
 
 impl<'a> Header<'a> {
     /// The header of a file. A file that names no architecture is taken for Llama's.
-    pub fn of(content: &'a Content) -> Self {
+    pub fn new(content: &'a Content) -> Self {
         let named = content.metadata.get("general.architecture");
         let architecture = named.and_then(|value| value.to_string().ok());
         Self {

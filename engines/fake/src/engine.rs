@@ -73,7 +73,7 @@ impl Fake {
 
 impl Engine for Fake {
     fn hello(load: &Load) -> Hello {
-        let fault = Fault::of(&load.variant).unwrap_or(Fault::None);
+        let fault = Fault::from_variant(&load.variant).unwrap_or(Fault::None);
         fault.choose();
         Hello {
             protocol: PROTOCOL,
@@ -93,7 +93,7 @@ impl Engine for Fake {
 
     fn load(load: &Load) -> Result<(Self, Loaded), EngineError> {
         let fail = |kind| Err(EngineError::new(kind, "as asked for by the variant"));
-        let fault = Fault::of(&load.variant).ok_or_else(|| {
+        let fault = Fault::from_variant(&load.variant).ok_or_else(|| {
             let known = Fault::variants();
             EngineError::unsupported(format!("no variant {:?}; there are: {known}", load.variant))
         })?;

@@ -149,7 +149,7 @@ static HELD: OnceLock<Witness> = OnceLock::new();
 
 impl Fault {
     /// The fault that a variant asks for.
-    pub fn of(variant: &str) -> Option<Self> {
+    pub fn from_variant(variant: &str) -> Option<Self> {
         NAMES
             .iter()
             .find(|(name, _)| *name == variant)

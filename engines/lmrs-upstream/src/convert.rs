@@ -27,7 +27,7 @@ pub enum Storage {
 
 impl Storage {
     /// `precision` for a model of this width; groups as large as `export.py`'s.
-    pub fn of(precision: &str, hidden_size: u32) -> Option<Self> {
+    pub fn new(precision: &str, hidden_size: u32) -> Option<Self> {
         match precision {
             "f32" => Some(Self::F32),
             "q8_0" => {
@@ -237,9 +237,9 @@ mod tests {
 
     #[test]
     fn a_group_divides_the_width() {
-        assert_eq!(Storage::of("q8_0", 512), Some(Storage::Q8_0 { group: 128 }));
-        assert_eq!(Storage::of("q8_0", 96), Some(Storage::Q8_0 { group: 32 }));
-        assert_eq!(Storage::of("f16", 512), None);
+        assert_eq!(Storage::new("q8_0", 512), Some(Storage::Q8_0 { group: 128 }));
+        assert_eq!(Storage::new("q8_0", 96), Some(Storage::Q8_0 { group: 32 }));
+        assert_eq!(Storage::new("f16", 512), None);
     }
 
     #[test]

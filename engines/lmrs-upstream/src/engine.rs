@@ -71,7 +71,7 @@ impl Engine for Upstream {
         }
         let model_dir = Path::new(&load.model_dir);
         let config = config::read(model_dir).map_err(EngineError::unsupported)?;
-        let storage = Storage::of(&load.precision, config.hidden_size).ok_or_else(|| {
+        let storage = Storage::new(&load.precision, config.hidden_size).ok_or_else(|| {
             let message = format!("no precision {:?}; there are f32, q8_0", load.precision);
             EngineError::unsupported(message)
         })?;

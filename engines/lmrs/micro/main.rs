@@ -59,7 +59,7 @@ impl Suite for Attention {
     }
 
     fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {
-        let shape = Shape::of(case)?;
+        let shape = Shape::read(case)?;
         self.case = Some(Case::new(self.seed, shape, self.pool.threads()));
         Ok(shape.flop())
     }

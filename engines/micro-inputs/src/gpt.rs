@@ -84,7 +84,7 @@ impl GptConfig {
     ///
     /// # Errors
     /// `bad_request` where a parameter is missing or the sizes don't fit each other.
-    pub fn of(case: &Prepare) -> Result<Self, EngineError> {
+    pub fn read(case: &Prepare) -> Result<Self, EngineError> {
         let config = Self {
             vocab: parameter(case, "vocab")?,
             hidden: parameter(case, "hidden")?,

@@ -44,8 +44,8 @@ impl Suite for Reference {
 
     fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {
         match &mut self.work {
-            Work::Sdpa(shape) => Ok(shape.insert(Shape::of(case)?).flop()),
-            Work::Gpt(config) => Ok(config.insert(GptConfig::of(case)?).tokens() as f64),
+            Work::Sdpa(shape) => Ok(shape.insert(Shape::read(case)?).flop()),
+            Work::Gpt(config) => Ok(config.insert(GptConfig::read(case)?).tokens() as f64),
         }
     }
 

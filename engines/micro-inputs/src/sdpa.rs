@@ -29,7 +29,7 @@ impl Shape {
     ///
     /// # Errors
     /// `bad_request` where a parameter is missing.
-    pub fn of(case: &Prepare) -> Result<Self, EngineError> {
+    pub fn read(case: &Prepare) -> Result<Self, EngineError> {
         Ok(Self {
             batch: parameter(case, "batch")?,
             heads: parameter(case, "heads")?,

@@ -75,7 +75,7 @@ impl Job {
 
     /// The same job, whose tokens are committed so that the harness can watch them.
     pub fn witnessed(mut self, witness: &Witness) -> Self {
-        self.commits = witness.of(self.generate.id);
+        self.commits = witness.commits(self.generate.id);
         self
     }
 

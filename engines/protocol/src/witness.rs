@@ -167,7 +167,7 @@ impl Witness {
     }
 
     /// For the tokens of one request.
-    pub fn of(&self, request: u64) -> Commits {
+    pub fn commits(&self, request: u64) -> Commits {
         let witness = self.clone();
         Commits { request, witness }
     }
@@ -206,7 +206,7 @@ mod tests {
         let written = Ring::open(file.path()).unwrap();
         assert_eq!(seen.committed(), 0);
         let witness = Witness(Some(Arc::new(Mutex::new(written))));
-        let commits = witness.of(7);
+        let commits = witness.commits(7);
         let before = now_ns();
         let stamps = [commits.token(0, 40), commits.piece(1)];
         assert!(before <= stamps[0] && stamps[0] <= stamps[1] && stamps[1] <= now_ns());

@@ -48,7 +48,7 @@ pub fn starts(text: &str, kinds: &Kinds, out: &mut Vec<u32>) {
             text[at + length..]
                 .chars()
                 .next()
-                .is_some_and(|c| kinds.of(c) != Kind::White)
+                .is_some_and(|c| kinds.kind(c) != Kind::White)
         });
         // The last byte of a white character can't begin a piece, but its first can.
         let mut misplaced = found & masks.white & continued;
@@ -71,7 +71,7 @@ pub fn starts(text: &str, kinds: &Kinds, out: &mut Vec<u32>) {
                 resume_at = end;
                 // After its letters nothing tells that a letter begins a piece.
                 let next = text[end..].chars().next();
-                if end > start && next.is_some_and(|c| kinds.of(c) == Kind::Letter) {
+                if end > start && next.is_some_and(|c| kinds.kind(c) == Kind::Letter) {
                     out.push(end as u32);
                     resume_at = end + 1;
                 }
@@ -85,11 +85,11 @@ pub fn starts(text: &str, kinds: &Kinds, out: &mut Vec<u32>) {
 #[inline]
 fn load(rest: &[u8]) -> (Masks, usize) {
     match rest.first_chunk::<BLOCK>() {
-        Some(block) => (Masks::of(block), BLOCK),
+        Some(block) => (Masks::new(block), BLOCK),
         None => {
             let mut block = [0; BLOCK];
             block[..rest.len()].copy_from_slice(rest);
-            (Masks::of(&block), rest.len())
+            (Masks::new(&block), rest.len())
         }
     }
 }
@@ -148,7 +148,7 @@ fn beyond_ascii(rest: &str, length: usize, kinds: &Kinds, masks: &mut Masks) -> 
         let count = c.len_utf8();
         let run = ((1_u64 << count) - 1) << i;
         continued |= run & !(1 << i);
-        match kinds.of(c) {
+        match kinds.kind(c) {
             Kind::Letter => masks.letter |= run,
             Kind::Number => masks.number |= run,
             Kind::White => masks.white |= run,

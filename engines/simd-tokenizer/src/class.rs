@@ -51,7 +51,7 @@ impl Kinds {
 
     /// The kind of a character.
     #[inline]
-    pub fn of(&self, c: char) -> Kind {
+    pub fn kind(&self, c: char) -> Kind {
         match self.0[c as usize] {
             1 => Kind::Letter,
             2 => Kind::Number,
@@ -88,7 +88,7 @@ pub struct Masks {
 impl Masks {
     /// The masks of a block.
     #[inline]
-    pub fn of(block: &[u8; BLOCK]) -> Self {
+    pub fn new(block: &[u8; BLOCK]) -> Self {
         #[cfg(all(target_arch = "x86_64", target_feature = "avx512bw"))]
         return avx512(block);
         #[cfg(all(
@@ -101,7 +101,7 @@ impl Masks {
         return portable(block);
     }
 
-    /// What [`Masks::of`] is compiled to.
+    /// What [`Masks::new`] is compiled to.
     pub fn instructions() -> &'static str {
         if cfg!(all(target_arch = "x86_64", target_feature = "avx512bw")) {
             "AVX-512BW"
@@ -204,7 +204,7 @@ mod tests {
             ('🌙', Kind::Other),
             ('\u{301}', Kind::Other), // a combining accent is no letter
         ] {
-            assert_eq!(kinds.of(c), kind, "{c:?}");
+            assert_eq!(kinds.kind(c), kind, "{c:?}");
         }
     }
 
@@ -215,7 +215,7 @@ mod tests {
                 let mut block = [b'.'; BLOCK];
                 block[place] = byte;
                 let expected = portable(&block);
-                assert_eq!(Masks::of(&block), expected, "{byte:#x} at {place}");
+                assert_eq!(Masks::new(&block), expected, "{byte:#x} at {place}");
                 #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
                 assert_eq!(avx2(&block), expected, "{byte:#x} at {place}");
             }
@@ -226,7 +226,7 @@ mod tests {
     fn kinds_are_ascii_s() {
         let mut block = [b'.'; BLOCK];
         block[..10].copy_from_slice(b"aZ09 \t\r\x1c\xc3\xa9");
-        let masks = Masks::of(&block);
+        let masks = Masks::new(&block);
         assert_eq!(masks.letter, 0b11);
         assert_eq!(masks.number, 0b1100);
         assert_eq!(masks.white, 0b111_0000);

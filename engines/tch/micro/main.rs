@@ -42,7 +42,7 @@ impl Suite for Attention {
     }
 
     fn prepare(&mut self, case: &Prepare) -> Result<f64, EngineError> {
-        let shape = Shape::of(case)?;
+        let shape = Shape::read(case)?;
         let inputs = Inputs::draw(self.seed, &shape);
         let dims = shape.dims().map(|n| n as i64);
         let upload = |values: &[f32]| {

@@ -56,10 +56,10 @@ impl Config {
     pub fn read(path: &Path, max_context: u32) -> Result<Self, EngineError> {
         let shape = Shape::read(path, &COMPUTES)?;
         shape.within_window(max_context as usize)?;
-        Ok(Self::of(shape))
+        Ok(Self::new(shape))
     }
 
-    fn of(shape: Shape) -> Self {
+    fn new(shape: Shape) -> Self {
         Self {
             layout: match shape.is_fused() {
                 true => Layout::Fused,

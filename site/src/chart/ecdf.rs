@@ -141,8 +141,8 @@ impl Ecdf {
         let values: Vec<f64> = lines.chain(marks).collect();
         let all = || values.iter().copied();
         let px = (LEFT, RIGHT);
-        let log = Scale::log(all(), Round::of(self.unit), px);
-        let linear = Scale::linear(all(), false, Round::of(self.unit), px);
+        let log = Scale::log(all(), Round::new(self.unit), px);
+        let linear = Scale::linear(all(), false, Round::new(self.unit), px);
         let (scale, other) = match wants_log(all(), 12.0) {
             true => (log, linear),
             false => (linear, log),

@@ -79,8 +79,8 @@ impl Forest {
             .chain(self.reference)
             .collect();
         let scale = match self.kind {
-            Kind::Linear => Scale::linear(values, true, Round::of(self.unit), PLOT),
-            Kind::Log => Scale::log(values, Round::of(self.unit), PLOT),
+            Kind::Linear => Scale::linear(values, true, Round::new(self.unit), PLOT),
+            Kind::Log => Scale::log(values, Round::new(self.unit), PLOT),
         };
         let rows: usize = self.groups.iter().map(drawn).sum();
         let bottom = TOP + self.groups.len() as f64 * HEADING + rows as f64 * ROW + 4.0;

@@ -256,8 +256,8 @@ fn axis(of: &Direction, values: impl Iterator<Item = Estimate>, px: (f64, f64)) 
     let middle = || estimates.iter().map(|e| e.value);
     let all = || estimates.iter().flat_map(|e| e.extent());
     let least = middle().filter(|&v| v > 0.0).fold(f64::MAX, f64::min) / 3.0;
-    let log = Scale::log(all().filter(|&v| v >= least), Round::of(of.unit), px);
-    let linear = Scale::linear(all(), true, Round::of(of.unit), px);
+    let log = Scale::log(all().filter(|&v| v >= least), Round::new(of.unit), px);
+    let linear = Scale::linear(all(), true, Round::new(of.unit), px);
     let (scale, other) = match wants_log(middle(), 6.0) {
         true => (log, linear),
         false => (linear, log),

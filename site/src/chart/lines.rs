@@ -139,8 +139,8 @@ impl Lines {
         // An interval that reaches to nearly 0 must not squeeze the rest.
         let least = ys().filter(|&v| v > 0.0).fold(f64::MAX, f64::min) / 3.0;
         let above = extents.iter().copied().filter(|&v| v >= least);
-        let log = Scale::log(above, Round::of(self.unit), px);
-        let linear = Scale::linear(extents.iter().copied(), true, Round::of(self.unit), px);
+        let log = Scale::log(above, Round::new(self.unit), px);
+        let linear = Scale::linear(extents.iter().copied(), true, Round::new(self.unit), px);
         let (scale, other) = match self.power_law || wants_log(ys(), 10.0) {
             true => (log, linear),
             false => (linear, log),

@@ -25,7 +25,7 @@ pub enum Round {
 
 impl Round {
     /// Which values of a unit are round.
-    pub fn of(unit: Unit) -> Self {
+    pub fn new(unit: Unit) -> Self {
         match unit {
             Unit::Bytes => Round::Binary,
             _ => Round::Decimal,

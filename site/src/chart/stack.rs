@@ -65,7 +65,7 @@ impl Stack {
             .iter()
             .flat_map(|row| row.whole.extent().chain([row.parts.iter().sum::<f64>()]))
             .collect();
-        let scale = Scale::linear(values, true, Round::of(self.unit), (LEFT, RIGHT));
+        let scale = Scale::linear(values, true, Round::new(self.unit), (LEFT, RIGHT));
         let bottom = TOP + ROW * self.rows.len() as f64 + 4.0;
         let mut svg = Svg::new(WIDTH, bottom + 44.0);
         for &tick in &scale.ticks {

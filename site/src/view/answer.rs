@@ -200,7 +200,8 @@ fn answer(shown: &Shown, scenario: &PlannedScenario, case: &Case) -> Option<Answ
     let first = *leaders.first()?;
     answer.leaders = leaders.iter().map(|cell| cell.target.clone()).collect();
     if let Some(metric) = first.metric(id) {
-        let (value, interval) = fmt::with_interval(Unit::of(id), metric.value, metric.ci95);
+        let (value, interval) =
+            fmt::with_interval(Unit::from_metric(id), metric.value, metric.ci95);
         answer.value = value;
         answer.interval = interval.unwrap_or_default();
     }
@@ -286,7 +287,7 @@ fn certainty(shown: &Shown, at: &CaseKey, invocations: u32) -> String {
 fn disturbed(shown: &Shown, at: &CaseKey, leader: &str) -> String {
     let pairs: BTreeSet<[&str; 2]> = shown
         .comparisons(at, Role::Leader)
-        .chain(shown.comparison(&at.of(leader), Role::Baseline))
+        .chain(shown.comparison(&at.cell(leader), Role::Baseline))
         .filter(|c| !c.not_comparable.is_empty())
         .map(|c| {
             let mut pair = [c.target.as_str(), c.against.as_str()];

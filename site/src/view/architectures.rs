@@ -26,10 +26,10 @@ struct Row {
 
 /// The matrix of the registry that pages are made with.
 pub fn matrix(shown: &Shown) -> Architectures {
-    of(shown.input.registry)
+    architectures(shown.input.registry)
 }
 
-fn of(registry: &Registry) -> Architectures {
+fn architectures(registry: &Registry) -> Architectures {
     let names = registry.architectures();
     let targets = registry.targets();
     let mut rows = Vec::new();

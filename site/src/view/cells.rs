@@ -67,7 +67,7 @@ pub fn view(shown: &Shown, key: &CellKey, id: MetricId) -> CellView {
     let Some((cell, metric)) = measured else {
         return view;
     };
-    let (value, interval) = fmt::with_interval(Unit::of(id), metric.value, metric.ci95);
+    let (value, interval) = fmt::with_interval(Unit::from_metric(id), metric.value, metric.ci95);
     view.value = value;
     view.interval = interval.unwrap_or_default();
     view.rests_on = rests_on(cell, metric);

@@ -29,7 +29,10 @@ struct ClaimView {
 /// What the project of an engine says; `None` where nothing was read.
 pub fn of_engine(shown: &Shown, engine: &str) -> Option<Said> {
     let all = shown.input.claims?;
-    let claims: Vec<ClaimView> = all.of(engine).map(|claim| view(shown, claim)).collect();
+    let claims: Vec<ClaimView> = all
+        .by_engine(engine)
+        .map(|claim| view(shown, claim))
+        .collect();
     (!claims.is_empty()).then(|| Said {
         read: all.read.clone(),
         claims,

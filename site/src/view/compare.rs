@@ -112,7 +112,7 @@ impl Tally {
 
 impl<'a> AllPairs<'a> {
     /// Judge every pair of every case.
-    pub fn of(shown: &Shown<'a>) -> Self {
+    pub fn new(shown: &Shown<'a>) -> Self {
         let targets: Vec<&str> = shown.targets().iter().map(|t| t.id.as_str()).collect();
         let mut cases = Vec::new();
         for scenario in shown.scenarios().iter().filter(|s| !s.has_own_loads()) {

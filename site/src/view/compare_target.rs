@@ -171,7 +171,7 @@ fn row(case: String, metric: MetricId, outcome: Result<Compared, NotComparable>)
 
 /// What may be said, in the words of the metric.
 fn verdict(compared: &Compared, metric: MetricId) -> (String, &'static str) {
-    let words = match Unit::of(metric) {
+    let words = match Unit::from_metric(metric) {
         Unit::Ns | Unit::TokPerS | Unit::RequestsPerS => ("faster", "slower"),
         Unit::Bytes => ("smaller", "larger"),
         _ => ("better", "worse"),

@@ -93,7 +93,7 @@ struct CostRow {
 /// The page.
 pub fn page(shown: &Shown) -> CostPage {
     let plan = &shown.run.header.plan;
-    let machine = Machine::of(shown);
+    let machine = Machine::new(shown);
     let (slo, limits) = limits(shown);
     let prices = shown.input.prices;
     let offer = prices.and_then(|prices| machine.cheapest(prices));
@@ -305,7 +305,7 @@ fn row(
     row.per_joule = per_joule(point).unwrap_or_else(|| fmt::NONE.into());
     row.cost = cost(basis, point);
     let per_h = requests_per_h(point.requests_per_s, UTILISATION);
-    row.requests = Number::of(
+    row.requests = Number::new(
         "requests",
         point.requests_per_s,
         per_h.map(|r| with_interval(Unit::Plain, r)),
@@ -321,7 +321,7 @@ fn row(
         let usd = basis
             .usd_per_kwh
             .and_then(|kwh| energy_usd_per_m_tokens(energy, kwh));
-        row.energy = Number::of("energy", energy, usd.map(dollars));
+        row.energy = Number::new("energy", energy, usd.map(dollars));
     }
     let work = &basis.work;
     let share = basis.api.zip(basis.usd_per_h);
@@ -329,7 +329,7 @@ fn row(
         let request = api_usd_per_request(work.prompt_tokens, work.new_tokens, input, output);
         break_even_utilisation(point.requests_per_s, usd_per_h, request)
     });
-    row.break_even = Number::of("even", point.requests_per_s, share.map(percent));
+    row.break_even = Number::new("even", point.requests_per_s, share.map(percent));
     row
 }
 

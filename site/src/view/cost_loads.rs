@@ -83,7 +83,7 @@ pub struct Sensitivity {
 pub fn cost(basis: &Basis, point: &Point) -> Number {
     let price = basis.usd_per_h;
     let usd = price.and_then(|price| usd_per_m_tokens(point.tok_per_s, price, UTILISATION));
-    Number::of("cost", point.tok_per_s, usd.map(dollars))
+    Number::new("cost", point.tok_per_s, usd.map(dollars))
 }
 
 /// The output tokens of a core's hour, or of whatever an hour is counted by.
@@ -173,7 +173,7 @@ pub fn sensitivity(usd_per_h: f64, point: &Point) -> Sensitivity {
                     Number {
                         price_factor: factor.to_string(),
                         utilisation: share.to_string(),
-                        ..Number::of("what-if", point.tok_per_s, usd.map(dollars))
+                        ..Number::new("what-if", point.tok_per_s, usd.map(dollars))
                     }
                 });
                 (change, cells.to_vec())

@@ -24,7 +24,7 @@ pub struct Machine {
 
 impl Machine {
     /// The machine of a run.
-    pub fn of(shown: &Shown) -> Self {
+    pub fn new(shown: &Shown) -> Self {
         let measured = |id: &str| {
             let mut cells = shown.analysis.cells.iter();
             cells.any(|cell| cell.target == id && cell.status == Status::Ok)
@@ -228,7 +228,7 @@ impl Number {
     }
 
     /// `measured` is what the script starts from, `text` what it arrives at.
-    pub fn of(kind: &'static str, measured: Range, text: Option<String>) -> Self {
+    pub fn new(kind: &'static str, measured: Range, text: Option<String>) -> Self {
         let finite = |x: f64| match x.is_finite() {
             true => x.to_string(),
             false => String::new(),
@@ -305,12 +305,12 @@ mod tests {
     #[test]
     fn what_is_not_finite_is_nothing_to_compute() {
         let range = |value, ci95| Range { value, ci95 };
-        let broken = Number::of("cost", range(f64::NAN, None), None);
+        let broken = Number::new("cost", range(f64::NAN, None), None);
         assert_eq!(
             (broken.kind, broken.v.as_str(), broken.text.as_str()),
             ("", "", fmt::NONE)
         );
-        let whole = Number::of(
+        let whole = Number::new(
             "cost",
             range(2.5, Some((1.0, f64::INFINITY))),
             Some("$1".into()),

@@ -138,7 +138,7 @@ pub struct DownloadRow {
 
 impl DownloadRow {
     /// The row of a download.
-    pub fn of(download: &Download) -> Self {
+    pub fn new(download: &Download) -> Self {
         Self {
             path: download.path.clone(),
             name: download.name().to_owned(),
@@ -196,7 +196,7 @@ pub fn page(shown: &Shown, below: Option<&Shown>, downloads: &[Vec<Download>]) -
         frame: Frame::new(input, Some(run), paths::DATA, "The data", &answer),
         files: listed
             .iter()
-            .map(|download| DownloadRow::of(download))
+            .map(|download| DownloadRow::new(download))
             .collect(),
         runs: input
             .runs

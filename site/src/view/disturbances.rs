@@ -44,7 +44,7 @@ pub fn view(shown: &Shown) -> Disturbances {
             unseen: sum(|cell| cell.unseen),
             disturbed: rows.len() as u64,
         }),
-        steadiness: steadiness(&Steadiness::of(shown)),
+        steadiness: steadiness(&Steadiness::new(shown)),
         rows,
         overhead: largest(shown, MetricId::SamplerCpuPercent),
     }
@@ -125,11 +125,14 @@ struct Steadiness {
 }
 
 impl Steadiness {
-    fn of(shown: &Shown) -> Self {
+    fn new(shown: &Shown) -> Self {
         let mut found = Self::default();
         for scenario in shown.scenarios() {
             let is_timed = |id: &MetricId| {
-                matches!(Unit::of(*id), Unit::Ns | Unit::TokPerS | Unit::RequestsPerS)
+                matches!(
+                    Unit::from_metric(*id),
+                    Unit::Ns | Unit::TokPerS | Unit::RequestsPerS
+                )
             };
             let Some(id) = shown.leading(scenario).filter(is_timed) else {
                 continue;
@@ -240,7 +243,10 @@ pub fn largest(shown: &Shown, id: MetricId) -> Vec<(String, String)> {
                 .map(|metric| metric.value)
                 .filter(|value| value.is_finite())
                 .max_by(f64::total_cmp)?;
-            Some((target.id.clone(), fmt::quantity(Unit::of(id), largest)))
+            Some((
+                target.id.clone(),
+                fmt::quantity(Unit::from_metric(id), largest),
+            ))
         })
         .collect()
 }

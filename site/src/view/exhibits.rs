@@ -75,7 +75,7 @@ pub fn strips(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
         Strip {
             id: format!("strip-{}", about.name),
             finding,
-            unit: Unit::of(id),
+            unit: Unit::from_metric(id),
             rows,
         }
         .draw(),

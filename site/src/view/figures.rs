@@ -126,7 +126,7 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
         return Some(one_case(shown, scenario, case, id, figure_id));
     }
     let chosen = primary(shown, scenario);
-    let law = Law::of(scenario, id);
+    let law = Law::new(scenario, id);
     let series: Vec<Series> = shown
         .targets()
         .iter()
@@ -187,7 +187,7 @@ pub fn along_axis(shown: &Shown, scenario: &PlannedScenario, id: MetricId) -> Op
                 about.title.to_lowercase(),
                 direction(about.better)
             ),
-            unit: Unit::of(id),
+            unit: Unit::from_metric(id),
             series,
         }
         .draw(),
@@ -233,7 +233,7 @@ fn one_case(
         finding: format!("{}: {}", about.title, best_of(shown, scenario, case, id)),
         reading: "Marker: mean over launches; whiskers: its 95 % interval, where there is more than one launch.".into(),
         axis_label: format!("{}, {}", about.title.to_lowercase(), direction(about.better)),
-        unit: Unit::of(id),
+        unit: Unit::from_metric(id),
         kind,
         reference: None,
         groups: vec![Group {
@@ -291,10 +291,10 @@ pub fn distribution(
                 "{} at {label}: half of {}’s samples are at or below {}",
                 about.title,
                 best.0.name,
-                fmt::quantity(Unit::of(id), best.1)
+                fmt::quantity(Unit::from_metric(id), best.1)
             ),
             x_label: about.title.to_lowercase(),
-            unit: Unit::of(id),
+            unit: Unit::from_metric(id),
             series,
         }
         .draw(),
@@ -319,7 +319,8 @@ fn best_of(shown: &Shown, scenario: &PlannedScenario, case: &Case, id: MetricId)
         if higher { order.reverse() } else { order }
     };
     let words = |metric: &Metric| {
-        let (value, interval) = fmt::with_interval(Unit::of(id), metric.value, metric.ci95);
+        let (value, interval) =
+            fmt::with_interval(Unit::from_metric(id), metric.value, metric.ci95);
         format!("{value} {}", interval.unwrap_or_else(|| NO_INTERVAL.into()))
     };
     let (Some((cell, best)), Some((last, worst))) =

@@ -32,7 +32,7 @@ pub enum Law {
 
 impl Law {
     /// The law to seek, if any.
-    pub fn of(scenario: &PlannedScenario, id: MetricId) -> Option<Self> {
+    pub fn new(scenario: &PlannedScenario, id: MetricId) -> Option<Self> {
         match (scenario.axis, id) {
             (Axis::PromptTokens, MetricId::TtftNs) if scenario.cases.len() > 2 => Some(Law::Power),
             (Axis::Users | Axis::InFlight | Axis::Batch, MetricId::OutputTokPerS) => {

@@ -38,7 +38,7 @@ pub fn page(input: &Input) -> GlossaryPage {
             "What the words mean",
             "Every term of these pages, each defined once.",
         ),
-        terms: terms(GLOSSARY.of(input.authored)),
+        terms: terms(GLOSSARY.text(input.authored)),
         metrics: MetricId::ALL
             .into_iter()
             .map(|id| (id.describe().title.to_owned(), id.describe().name))
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn each_term_of_ours_stands_once_and_says_something() {
-        let all = terms(GLOSSARY.of(&Authored::new()));
+        let all = terms(GLOSSARY.text(&Authored::new()));
         let ids: BTreeSet<&str> = all.iter().map(|t| t.id.as_str()).collect();
         assert_eq!(ids.len(), all.len());
         assert!(all.iter().all(|t| t.text.len() > 20));

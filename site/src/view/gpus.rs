@@ -60,5 +60,5 @@ fn extreme(shown: &Shown, target: &str, id: MetricId, pick: Pick) -> Option<Stri
         Pick::Least => values.reduce(f64::min),
         Pick::Largest => values.reduce(f64::max),
     };
-    Some(fmt::quantity(Unit::of(id), value?))
+    Some(fmt::quantity(Unit::from_metric(id), value?))
 }

@@ -210,7 +210,7 @@ fn predicted(hypothesis: &Hypothesis) -> String {
     let percent = |fraction: f64| fmt::tick(Unit::Percent, 100.0 * fraction);
     match &hypothesis.claim {
         Claim::Range { min, max } => {
-            let unit = metric.map_or(Unit::Plain, Unit::of);
+            let unit = metric.map_or(Unit::Plain, Unit::from_metric);
             format!("{title}: {}", bounds(*min, *max, unit))
         }
         Claim::Ratio { min, max, .. } => {
@@ -332,7 +332,7 @@ fn evidence_view(shown: &Shown, evidence: &Evidence) -> EvidenceView {
 fn number(evidence: &Evidence) -> (String, String) {
     let percent = |fraction: f64| 100.0 * fraction;
     let (unit, value, ci95, what) = match evidence.measure {
-        Measure::Value(id) => (Unit::of(id), evidence.value, evidence.ci95, ""),
+        Measure::Value(id) => (Unit::from_metric(id), evidence.value, evidence.ci95, ""),
         Measure::TimesBetter(_) => (Unit::Ratio, evidence.value, evidence.ci95, " better"),
         Measure::TimesHigher(_) => (Unit::Ratio, evidence.value, evidence.ci95, " higher"),
         Measure::TimesLower(_) => (Unit::Ratio, evidence.value, evidence.ci95, " lower"),

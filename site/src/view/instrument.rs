@@ -19,7 +19,7 @@ pub struct InstrumentError {
 
 impl InstrumentError {
     /// The error that a calibration measured.
-    pub fn of(calibration: &Calibration) -> Self {
+    pub fn new(calibration: &Calibration) -> Self {
         let lag = &calibration.schedule;
         Self {
             target: calibration.instrument.clone(),

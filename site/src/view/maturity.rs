@@ -42,7 +42,7 @@ struct FactView {
 /// What is known of an engine, measured in those `versions`; `None` where nothing was read.
 pub fn beyond(shown: &Shown, engine: &str, versions: &[String]) -> Option<Beyond> {
     let all = shown.input.maturity?;
-    let dossier = all.of(engine)?;
+    let dossier = all.dossier(engine)?;
     let mut facts: Vec<&Fact> = dossier.facts.iter().collect();
     facts.sort_by_key(|fact| fact.topic);
     let fact = |fact: &Fact| FactView {
@@ -63,7 +63,7 @@ pub fn beyond(shown: &Shown, engine: &str, versions: &[String]) -> Option<Beyond
 fn programs(shown: &Shown, engine: &str) -> Vec<Program> {
     let registry = shown.input.registry;
     let program = |id: &str| {
-        let dossier = shown.input.maturity?.of(id)?;
+        let dossier = shown.input.maturity?.dossier(id)?;
         (!dossier.example_text.is_empty()).then(|| Program {
             title: registry
                 .engine(id)
@@ -142,7 +142,7 @@ fn measured(shown: &Shown, engine: &str) -> Option<String> {
     let logs = launches.filter(|log| ids.contains(log.launch.target.as_str()));
     let said = logs.flat_map(|log| log.ready.iter().map(|ready| ready.version.as_str()));
     let said: BTreeSet<&str> = said.collect();
-    let dossier = shown.input.maturity.and_then(|all| all.of(engine));
+    let dossier = shown.input.maturity.and_then(|all| all.dossier(engine));
     let word = |said: &&str| match dossier.and_then(|dossier| dossier.release_of(said)) {
         Some(release) => aged(release, &shown.run.header.started),
         None => (*said).to_owned(),
@@ -183,7 +183,7 @@ fn dated(release: Option<&Release>) -> String {
 pub fn table(shown: &Shown, engines: &[String]) -> Option<Table> {
     let all = shown.input.maturity?;
     let row = |id: &String| {
-        let dossier = all.of(id)?;
+        let dossier = all.dossier(id)?;
         let name = shown.input.registry.engine(id).map(|engine| &engine.name);
         Some(vec![
             name.unwrap_or(id).clone(),

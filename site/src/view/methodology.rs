@@ -41,7 +41,7 @@ pub fn page(input: &Input) -> MethodologyPage {
             "Methodology",
             "What is measured, how, and what was rejected.",
         ),
-        text: markdown::render(METHODOLOGY.of(input.authored), 2),
+        text: markdown::render(METHODOLOGY.text(input.authored), 2),
         metrics: MetricId::ALL.into_iter().map(words).collect(),
         limits: input
             .parity
@@ -291,6 +291,6 @@ pub fn changelog(input: &Input) -> TextPage {
             "Dated changes of the methodology, with the results that each touches.",
         ),
         kicker: "Changelog",
-        text: markdown::render(CHANGELOG.of(input.authored), 2),
+        text: markdown::render(CHANGELOG.text(input.authored), 2),
     }
 }

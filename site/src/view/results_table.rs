@@ -86,7 +86,7 @@ fn shares(shown: &Shown) -> Option<ResultTable> {
         let cells = found.into_iter().map(|metric| match metric {
             Some(metric) => {
                 let (value, interval) =
-                    fmt::with_interval(Unit::of(metric.id), metric.value, metric.ci95);
+                    fmt::with_interval(Unit::from_metric(metric.id), metric.value, metric.ci95);
                 ResultCell {
                     value,
                     interval: interval.unwrap_or_default(),

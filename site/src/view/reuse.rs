@@ -73,7 +73,7 @@ fn row(shown: &Shown, cells: &[&Cell], gain: &Sooner) -> Option<Row> {
     let ttft = |shared: u32| {
         let cell = cells.iter().find(|cell| cell.axis_value == shared)?;
         let of = cell.metric(MetricId::TtftNs)?;
-        Some(fmt::quantity(Unit::of(MetricId::TtftNs), of.value))
+        Some(fmt::quantity(Unit::from_metric(MetricId::TtftNs), of.value))
     };
     let target = cells.first()?.target.as_str();
     let (sooner, interval) = fmt::ratio(gain.ratio.ratio, gain.ratio.ci95);

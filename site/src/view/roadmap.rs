@@ -120,7 +120,7 @@ fn answer(found: &[(&Shown, Vec<Opportunity>)]) -> String {
         "The widest measured gap on {} is that of {}, which {before} {measured} {interval}{after}. At the limit its {} would be at most {gain} {} better; nobody promises that it can be reached.",
         place::machine_and_model(shown),
         top.target,
-        of(top.kind),
+        gains(top.kind),
         gain_interval.unwrap_or_default(),
     )
 }
@@ -264,7 +264,7 @@ fn what(kind: Kind) -> (&'static str, &'static str) {
 }
 
 /// What would be better at the limit.
-fn of(kind: Kind) -> &'static str {
+fn gains(kind: Kind) -> &'static str {
     match kind {
         Kind::Decode | Kind::LaunchGaps => "time per output token",
         Kind::Prefill | Kind::Context => "time to first token",
@@ -302,7 +302,7 @@ fn is_processor(target: &Target) -> bool {
 fn limits(shown: &Shown) -> impl Iterator<Item = Limits> {
     let facts = &shown.run.header.provenance.facts;
     let targets = shown.targets().iter();
-    targets.map(move |target| Limits::of(facts, &target.backend, &target.precision))
+    targets.map(move |target| Limits::new(facts, &target.backend, &target.precision))
 }
 
 /// Whether a limit of the device was measured at all.

@@ -27,13 +27,13 @@ struct Roof<'a> {
 
 impl<'a> Roof<'a> {
     /// Of the first target whose device has both limits in its number format, else in f32.
-    fn of(targets: &[&'a Target], facts: &BTreeMap<String, String>) -> Option<Self> {
+    fn new(targets: &[&'a Target], facts: &BTreeMap<String, String>) -> Option<Self> {
         let own = targets
             .iter()
             .map(|target| (&*target.backend, &*target.precision));
         let in_f32 = targets.iter().map(|target| (&*target.backend, "f32"));
         own.chain(in_f32).find_map(|(backend, precision)| {
-            let limits = Limits::of(facts, backend, precision);
+            let limits = Limits::new(facts, backend, precision);
             Some(Self {
                 backend,
                 precision,
@@ -59,7 +59,7 @@ impl<'a> Roof<'a> {
 
     /// Why a target on another device has no share of a limit here.
     fn why_missing(&self, target: &Target, facts: &BTreeMap<String, String>) -> String {
-        let limits = Limits::of(facts, &target.backend, &target.precision);
+        let limits = Limits::new(facts, &target.backend, &target.precision);
         match limits.bandwidth_bytes_per_s {
             None => "no limit of its device was measured".into(),
             Some(_) => format!("it doesn’t compute on the {}", self.device()),
@@ -78,7 +78,7 @@ pub fn roofline(shown: &Shown, scenario: &PlannedScenario) -> Option<Figure> {
     let chosen = primary(shown, scenario);
     let targets = shown.targets().iter();
     let targets: Vec<&Target> = targets.filter(|t| chosen.contains(t.id.as_str())).collect();
-    let roof = Roof::of(&targets, facts)?;
+    let roof = Roof::new(&targets, facts)?;
     let (bandwidth, flops, work) = (roof.bandwidth, roof.flops, roof.work);
     let tokens = f64::from(case.prompt_tokens);
     let mut points = Vec::new();

@@ -110,14 +110,14 @@ pub fn page(shown: &Shown, latest: bool, downloads: &[Download]) -> RunPage {
         gpus: gpus::view(shown),
         exceeded: shown.analysis.exceeded.iter().map(exceeded).collect(),
         alone: alone_rows(shown),
-        instrument: shown.run.calibration.as_ref().map(InstrumentError::of),
+        instrument: shown.run.calibration.as_ref().map(InstrumentError::new),
         capacities: capacities(shown.run),
         isa: pins::withheld(shown),
         commands: commands(shown),
         order: order(shown),
         files: records().map(file_row).collect(),
         files_summary: plural(records().count() as u64, "record file", "record files"),
-        downloads: downloads.iter().map(DownloadRow::of).collect(),
+        downloads: downloads.iter().map(DownloadRow::new).collect(),
     }
 }
 

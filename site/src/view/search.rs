@@ -45,7 +45,7 @@ pub fn page(shown: &Shown, pairs: &compare::AllPairs) -> SearchPage {
             format!("{}#{}", paths::METHODOLOGY, about.name),
         )
     }));
-    let terms = glossary::terms(GLOSSARY.of(shown.input.authored));
+    let terms = glossary::terms(GLOSSARY.text(shown.input.authored));
     entries.extend(terms.into_iter().map(|term| Entry {
         about: term.text,
         ..Entry::new(

@@ -170,7 +170,7 @@ impl Printed {
 }
 
 fn metric_row(shown: &Shown, cell: &Cell, metric: &Metric, id: MetricId) -> MetricRow {
-    let unit = Unit::of(id);
+    let unit = Unit::from_metric(id);
     let (value, interval) = fmt::with_interval(unit, metric.value, metric.ci95);
     let shape = match &metric.shape {
         Some(shape) => percentiles(unit, shape),

@@ -137,7 +137,7 @@ fn profile() -> String {
     )
 }
 
-fn of<'a>(run: &'a Run, block: u32, target: &str) -> Vec<&'a LaunchLog> {
+fn launches_of<'a>(run: &'a Run, block: u32, target: &str) -> Vec<&'a LaunchLog> {
     let logs = run.launches.iter();
     logs.filter(|log| (log.launch.invocation, &*log.launch.target) == (block, target))
         .collect()
@@ -152,7 +152,7 @@ fn a_process_serves_its_block_and_memory_has_its_own() {
     for target in ["fake.cpu.f32", "fake+slow.cpu.f32"] {
         let mut starts = Vec::new();
         for block in 0..2 {
-            let logs = of(&run, block, target);
+            let logs = launches_of(&run, block, target);
             let named = |scenario: &str| {
                 let log = logs.iter().find(|log| log.launch.scenario == scenario);
                 log.unwrap_or_else(|| panic!("{target} {scenario}"))

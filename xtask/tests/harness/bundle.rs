@@ -19,7 +19,7 @@ struct Unpacked {
 
 impl Unpacked {
     /// Of these engines.
-    fn of(engines: &[&str]) -> Self {
+    fn new(engines: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
         let packed = dir.path().join("packed");
         let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
@@ -91,7 +91,7 @@ impl Unpacked {
 
 #[test]
 fn a_bundle_measures_and_renders_where_there_is_no_toolchain() {
-    let bundle = Unpacked::of(&["lmrs", "candle"]);
+    let bundle = Unpacked::new(&["lmrs", "candle"]);
     for part in ["base", "lmrs", "candle"] {
         let sums = format!("checksums/{part}.sha256");
         let checked = Command::new("sha256sum")

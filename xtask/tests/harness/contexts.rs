@@ -164,7 +164,7 @@ fn profile() -> String {
     PROFILE.replace("seed = 1", "seed = 1\none_process = true") + PREFIX
 }
 
-fn of<'a>(run: &'a Run, target: &str, scenario: &str) -> Vec<&'a LaunchLog> {
+fn launches_of<'a>(run: &'a Run, target: &str, scenario: &str) -> Vec<&'a LaunchLog> {
     let logs = run.launches.iter();
     logs.filter(|log| (&*log.launch.target, &*log.launch.scenario) == (target, scenario))
         .collect()
@@ -197,10 +197,10 @@ fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_ask
     }
     assert!(run.verify["fake.cpu.f32"].prefix_cache);
     assert!(!run.verify["fake+forgets.cpu.f32"].prefix_cache);
-    assert!(of(&run, "fake+forgets.cpu.f32", "prefix_reuse").is_empty());
-    assert!(!of(&run, "fake+forgets.cpu.f32", "single_request").is_empty());
+    assert!(launches_of(&run, "fake+forgets.cpu.f32", "prefix_reuse").is_empty());
+    assert!(!launches_of(&run, "fake+forgets.cpu.f32", "single_request").is_empty());
 
-    let launches = of(&run, "fake.cpu.f32", "prefix_reuse");
+    let launches = launches_of(&run, "fake.cpu.f32", "prefix_reuse");
     assert_eq!(launches.len(), 2, "one a block, for both cases");
     for log in launches {
         assert!(!log.launch.reused, "a process of its own");
@@ -217,7 +217,7 @@ fn the_first_token_comes_sooner_by_what_is_kept_and_who_keeps_nothing_is_not_ask
         assert!(least(&with) < least(&without) / 2, "{with:?} {without:?}");
     }
     // Elsewhere nothing is kept: ten tokens take what they take.
-    for log in of(&run, "fake.cpu.f32", "single_request") {
+    for log in launches_of(&run, "fake.cpu.f32", "single_request") {
         let all = prefills_ns(log, "p10");
         assert!(all.iter().all(|ns| *ns >= 4_000_000), "{all:?}");
     }

@@ -35,7 +35,7 @@ pub(super) struct ModelAsked {
 
 impl ModelAsked {
     /// The model that the command line asks for. Nothing is done for one that is given by its id.
-    pub(super) fn of(repo: &Repo, options: &Options) -> Result<Self> {
+    pub(super) fn new(repo: &Repo, options: &Options) -> Result<Self> {
         let mut asked = Self {
             repo: repo.clone(),
             options: options.clone(),
@@ -90,7 +90,7 @@ impl ModelAsked {
 }
 
 /// What the command line chooses, with the prompts of its file.
-pub(super) fn of(
+pub(super) fn choice(
     repo: &Repo,
     profile: &Profile,
     scenarios: &[Scenario],

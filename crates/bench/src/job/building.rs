@@ -31,7 +31,7 @@ pub(super) struct Building<'a> {
 
 impl<'a> Building<'a> {
     /// For a plan. What is `named` is built whatever is missing here.
-    pub(super) fn of(
+    pub(super) fn new(
         repo: &'a Repo,
         registry: &'a Registry,
         plan: &Plan,

@@ -49,15 +49,15 @@ fn new(
     planned: &Planned,
 ) -> Result<String> {
     let plan = &planned.plan;
-    let look = FirstLook::of(repo, registry, results_dir, &planned.profile, options)?;
+    let look = FirstLook::new(repo, registry, results_dir, &planned.profile, options)?;
     let ours = |block| options.shard.is_none_or(|shard| shard.has(block));
     let launches = plan.launches.iter().filter(|l| ours(l.invocation));
     let launches: Vec<&Launch> = launches.collect();
     let mut text = headline(plan) + "\n";
-    let named = Named::of(&options.choice.engines);
-    text += &Building::of(repo, registry, plan, look.as_ref(), &named)?.report();
+    let named = Named::new(&options.choice.engines);
+    text += &Building::new(repo, registry, plan, look.as_ref(), &named)?.report();
     text += &model(repo, plan)?;
-    text += &preflight::of(repo, registry, plan)?.report();
+    text += &preflight::check(repo, registry, plan)?.report();
     text += &prompts(plan);
     text += &to_measure(plan, &launches);
     if options.shard.is_some() {
@@ -79,7 +79,7 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
     let run = Run::load(run_dir)?;
     let (header, plan) = (&run.header, &run.header.plan);
     shard::refuse_merged(header)?;
-    let named = Named::of(&header.argv);
+    let named = Named::new(&header.argv);
     let ours = |block| header.origin.has(block);
     let launches = plan.launches.iter().filter(|l| ours(l.invocation));
     let launches: Vec<&Launch> = launches.collect();
@@ -88,7 +88,7 @@ fn earlier(repo: &Repo, registry: &Registry, run_dir: &Path) -> Result<String> {
         header.id,
         headline(plan)
     );
-    text += &Building::of(repo, registry, plan, None, &named)?.report();
+    text += &Building::new(repo, registry, plan, None, &named)?.report();
     text += &model(repo, plan)?;
     text += &prompts(plan);
     text += &match run.verify.is_empty() {

@@ -29,7 +29,7 @@ pub(crate) struct FirstLook<'a> {
 impl<'a> FirstLook<'a> {
     /// The one that a profile names; `None` where it names none, or where the user wants
     /// something in particular.
-    pub(super) fn of(
+    pub(super) fn new(
         repo: &'a Repo,
         registry: &'a Registry,
         runs_dir: &Path,
@@ -187,7 +187,7 @@ mod tests {
         let mut looks = 0;
         for profile in repo.profiles().unwrap() {
             let dir = repo.runs_dir();
-            let look = FirstLook::of(&repo, &registry, &dir, &profile, &options).unwrap();
+            let look = FirstLook::new(&repo, &registry, &dir, &profile, &options).unwrap();
             let Some(look) = look else { continue };
             looks += 1;
             assert!(!look.targets.is_empty());

@@ -77,7 +77,7 @@ pub fn planned(
         bail!("data/scenarios: {}", wrong.join("; "));
     }
     let targets = registry.targets();
-    let choice = &asked::of(repo, &profile, &scenarios, &targets, options)?;
+    let choice = &asked::choice(repo, &profile, &scenarios, &targets, options)?;
     let mut plan = plan::plan(&profile, &scenarios, &targets, choice, threads())?;
     let programs = repo.micro_registry()?;
     if plan.targets.is_empty() {
@@ -155,7 +155,7 @@ pub(crate) fn create(
     let (profile, mut plan, decided) = (planned.profile, planned.plan, planned.decided);
     plan.prompt_seed = prompt_seed(&plan, options);
     forecast::consent(&profile, options)?;
-    let look = FirstLook::of(repo, registry, runs_dir, &profile, options)?;
+    let look = FirstLook::new(repo, registry, runs_dir, &profile, options)?;
     let origin = Origin {
         shard: options.shard,
         budget_from: decided.as_ref().map(|(from, _)| from.clone()),
@@ -165,7 +165,7 @@ pub(crate) fn create(
         plan,
         origin,
         budget: decided.map(|(_, budget)| budget),
-        named: Named::of(&options.choice.engines),
+        named: Named::new(&options.choice.engines),
     };
     let opened = begin(repo, registry, runs_dir, decided, look.as_ref())?;
     Ok(Opened {
@@ -204,11 +204,11 @@ pub(crate) fn begin(
     look: Option<&FirstLook>,
 ) -> Result<Opened> {
     let (plan, origin) = (decided.plan, decided.origin);
-    preflight::of(repo, registry, &plan)?.refuse()?;
+    preflight::check(repo, registry, &plan)?.refuse()?;
     eprintln!("{}", headline(&plan));
     tell_prompts(&plan);
     watch::emit(Event::Title(title(&plan)));
-    let building = Building::of(repo, registry, &plan, look, &decided.named)?;
+    let building = Building::new(repo, registry, &plan, look, &decided.named)?;
     eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
     fetch::ensure_for(repo, &plan.model, &plan.targets)?;
@@ -231,7 +231,9 @@ pub(crate) fn begin(
         .as_bytes(),
     );
     // Machines of one fleet have equal tags and may begin in the same second.
-    let part = origin.shard.map(|s| format!("-s{}of{}", s.index(), s.of()));
+    let part = origin
+        .shard
+        .map(|s| format!("-s{}of{}", s.index(), s.count()));
     let id = format!(
         "{}-{}-{}{}",
         started.strftime("%Y%m%d-%H%M%S"),
@@ -255,7 +257,7 @@ pub(crate) fn begin(
     std::fs::create_dir(&run_dir)
         .with_context(|| format!("{} can't be made", run_dir.display()))?;
     let held = exclusive::run(&run_dir)?;
-    let log = Beside::of(&run_dir);
+    let log = Beside::new(&run_dir);
     if let Some(budget) = &decided.budget {
         write_json(&run_dir.join("budget.json"), &budget)?;
     }

@@ -38,7 +38,7 @@ impl Found {
 }
 
 /// Ask everything about a plan.
-pub(super) fn of(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Checks> {
+pub(super) fn check(repo: &Repo, registry: &Registry, plan: &Plan) -> Result<Checks> {
     let mut all = Vec::new();
     if !plan.targets.is_empty() {
         let positions = positions::of_model(repo, &plan.model)?;

@@ -74,14 +74,14 @@ pub(crate) fn reopen(
         );
     }
     let held = exclusive::run(run_dir)?;
-    let log = Beside::of(run_dir);
+    let log = Beside::new(run_dir);
     let run = Run::read(&files)?;
     let is_only_judged = purpose == Purpose::Finish && is_measured(&run);
     let header = run.header;
     shard::refuse_merged(&header)?;
-    let named = Named::of(&header.argv);
+    let named = Named::new(&header.argv);
     watch::emit(Event::Title(title(&header.plan)));
-    let building = Building::of(repo, registry, &header.plan, None, &named)?;
+    let building = Building::new(repo, registry, &header.plan, None, &named)?;
     eprint!("{}", building.announcement());
     watch::stage(Stage::Fetch);
     fetch::ensure_for(repo, &header.plan.model, &header.plan.targets)?;

@@ -58,17 +58,17 @@ impl Kind {
 
 /// List it.
 pub fn command(repo: &Repo, options: &Options) -> Result<()> {
-    let runs = Results::of(repo, options.out.as_deref());
+    let runs = Results::new(repo, options.out.as_deref());
     match (options.kind, options.json) {
-        (Some(kind), true) => print_json(&Listing::of(repo, &runs, kind)?.json),
+        (Some(kind), true) => print_json(&Listing::new(repo, &runs, kind)?.json),
         (Some(kind), false) => {
-            print!("{}", Listing::of(repo, &runs, kind)?.text());
+            print!("{}", Listing::new(repo, &runs, kind)?.text());
             Ok(())
         }
         (None, true) => {
             let mut all = Map::new();
             for kind in Kind::value_variants() {
-                all.insert(kind.id(), Listing::of(repo, &runs, *kind)?.json);
+                all.insert(kind.id(), Listing::new(repo, &runs, *kind)?.json);
             }
             print_json(&Value::Object(all))
         }
@@ -97,7 +97,7 @@ fn print_json(value: &Value) -> Result<()> {
 fn overview(repo: &Repo, runs: &Results) -> Result<String> {
     let mut rows = Vec::new();
     for kind in Kind::value_variants() {
-        let listing = Listing::of(repo, runs, *kind)?;
+        let listing = Listing::new(repo, runs, *kind)?;
         let ids: Vec<&str> = listing.rows.iter().map(|row| row[0].as_str()).collect();
         let (named, others) = ids.split_at(ids.len().min(NAMES_MAX));
         let more = match others.len() {
@@ -119,7 +119,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn of(repo: &Repo, runs: &Results, kind: Kind) -> Result<Self> {
+    fn new(repo: &Repo, runs: &Results, kind: Kind) -> Result<Self> {
         match kind {
             Kind::Engines => Self::from_rows(&rows::engines(repo)?),
             Kind::Targets => Self::from_rows(&rows::targets(repo)?),
@@ -161,10 +161,10 @@ mod tests {
 
     fn all() -> Vec<Listing> {
         let repo = Repo::find().unwrap();
-        let runs = Results::of(&repo, None);
+        let runs = Results::new(&repo, None);
         let kinds = Kind::value_variants().iter();
         kinds
-            .map(|kind| Listing::of(&repo, &runs, *kind).unwrap())
+            .map(|kind| Listing::new(&repo, &runs, *kind).unwrap())
             .collect()
     }
 
@@ -183,7 +183,7 @@ mod tests {
             );
         }
         let repo = Repo::find().unwrap();
-        let text = overview(&repo, &Results::of(&repo, None)).unwrap();
+        let text = overview(&repo, &Results::new(&repo, None)).unwrap();
         assert_eq!(text.lines().filter(|l| !l.starts_with(' ')).count(), 7);
         assert!(
             text.lines().all(|line| line.chars().count() <= 100),

@@ -16,10 +16,10 @@ const REASON_CHARS: usize = 200;
 /// The limits that `program` measures, as facts of a run: named by the backend, since the processor
 /// has limits of the same names. Why there are none, otherwise.
 pub fn measured(backend: &str, program: &Program) -> Result<BTreeMap<String, String>, String> {
-    of(backend, program.command(), PATIENCE)
+    ask(backend, program.command(), PATIENCE)
 }
 
-fn of(
+fn ask(
     backend: &str,
     mut command: Command,
     patience: Duration,
@@ -61,7 +61,7 @@ mod tests {
     fn shell(script: &str, patience_ms: u64) -> Result<BTreeMap<String, String>, String> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        of("cuda", command, Duration::from_millis(patience_ms))
+        ask("cuda", command, Duration::from_millis(patience_ms))
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
         assert!(shell("echo '[1]'", 60_000).is_err());
         let nothing = shell("echo '{\"flops_f16_per_s\": 0}'", 60_000).unwrap_err();
         assert!(nothing.contains("a flops_f16_per_s of 0"), "{nothing}");
-        let missing = of("cuda", Command::new("/nonexistent"), PATIENCE).unwrap_err();
+        let missing = ask("cuda", Command::new("/nonexistent"), PATIENCE).unwrap_err();
         assert!(missing.contains("can't be started"), "{missing}");
     }
 }

@@ -19,7 +19,7 @@ pub struct Named(Vec<String>);
 
 impl Named {
     /// What these words name: ids, or the arguments that hold them (a resumed run has those alone).
-    pub fn of(words: &[String]) -> Self {
+    pub fn new(words: &[String]) -> Self {
         let ids = words.iter().flat_map(|word| word.split([',', '=']));
         Self(ids.map(str::to_owned).collect())
     }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn what_is_named_in_full_is_compiled() {
         assert!(!Named::default().has("a.cuda.f32"));
-        let named = Named::of(&["bench".into(), "--engines=a.cuda.f32,b".into()]);
+        let named = Named::new(&["bench".into(), "--engines=a.cuda.f32,b".into()]);
         assert!(named.has("a.cuda.f32") && named.has("b") && !named.has("b.cuda.f32"));
     }
 

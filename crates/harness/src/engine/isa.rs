@@ -75,7 +75,7 @@ impl Isa {
 }
 
 /// How a program that is made like this stands here; `None` where no ladder is for it.
-pub fn of(repo: &Repo, registry: &Registry, how: &Build) -> Option<Isa> {
+pub fn of_build(repo: &Repo, registry: &Registry, how: &Build) -> Option<Isa> {
     let requirements = match how {
         // Requirements that can't be read are said by who installs them.
         Build::Python { requirements, .. } => {

@@ -51,7 +51,7 @@ pub struct Patience {
 
 impl Patience {
     /// What a plan allows, of a run that `control` is of.
-    pub fn of(plan: &Plan, control: &Control) -> Self {
+    pub fn new(plan: &Plan, control: &Control) -> Self {
         Self {
             control: control.clone(),
             load: Duration::from_secs(plan.load_timeout_s.into()),

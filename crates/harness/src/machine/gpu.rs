@@ -24,7 +24,7 @@ impl Gpu {
     /// This machine's.
     pub fn read() -> Self {
         match driver() {
-            Ok(driver) => Self::of(&driver),
+            Ok(driver) => Self::from_driver(&driver),
             Err(why) => Self {
                 absent: Some(why),
                 ..Self::default()
@@ -32,7 +32,7 @@ impl Gpu {
         }
     }
 
-    fn of(driver: &impl Driver) -> Self {
+    fn from_driver(driver: &impl Driver) -> Self {
         let count = driver.device_count();
         Self {
             absent: (count == 0).then(|| "the NVIDIA driver finds no device".to_owned()),
@@ -78,12 +78,12 @@ mod tests {
 
     #[test]
     fn what_the_driver_finds_is_shown() {
-        let gpu = Gpu::of(&ScriptedDriver(vec![ScriptedDevice::mute()]));
+        let gpu = Gpu::from_driver(&ScriptedDriver(vec![ScriptedDevice::mute()]));
         assert_eq!(gpu.absent, None);
         assert_eq!(gpu.cuda.as_deref(), Some("13.0"));
         assert_eq!(gpu.devices[0].compute_capability.as_deref(), Some("9.0"));
         assert_eq!(gpu.devices[0].power_limit_mw, None);
-        let none = Gpu::of(&ScriptedDriver(vec![]));
+        let none = Gpu::from_driver(&ScriptedDriver(vec![]));
         assert!(none.absent.is_some_and(|why| why.contains("no device")));
     }
 

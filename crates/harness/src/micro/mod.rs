@@ -191,7 +191,7 @@ fn one(
     let _inside = told::begin(launch).entered();
     loop {
         base::interrupt::check()?;
-        let patience = Patience::of(context.plan, context.control);
+        let patience = Patience::new(context.plan, context.control);
         let cell = |case: &String| launch.cell_key(case);
         let measured = cases
             .iter()

@@ -54,7 +54,7 @@ fn ask(
 ) -> Result<Reference, EngineFailure> {
     let program = context.programs.get(&suite.reference)?;
     let load = load(context.plan, context.model_dir, suite, &suite.reference);
-    let patience = Patience::of(context.plan, context.control);
+    let patience = Patience::new(context.plan, context.control);
     let mut session = Session::open(program, &load, &patience).map_err(|(failure, _)| failure)?;
     let prepared = session.prepare(prepare(case))?;
     let values = session.output(&context.scratch.join("reference.f64"))?;

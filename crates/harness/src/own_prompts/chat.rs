@@ -28,7 +28,7 @@ pub(super) struct Chat {
 
 impl Chat {
     /// The template of the model in that directory.
-    pub(super) fn of(dir: &Path, model: &str) -> Result<Self, String> {
+    pub(super) fn load(dir: &Path, model: &str) -> Result<Self, String> {
         let read = |name: &str| {
             let path = dir.join(name);
             match std::fs::read_to_string(&path) {

@@ -101,7 +101,7 @@ impl<'a> Encoder<'a> {
             }
             Asked::Messages(messages) => {
                 if self.chat.is_none() {
-                    let chat = Chat::of(self.dir, self.model).map_err(Wrong::Model)?;
+                    let chat = Chat::load(self.dir, self.model).map_err(Wrong::Model)?;
                     self.chat = Some(chat);
                 }
                 let chat = self.chat.as_ref().expect("it was just read");

@@ -29,7 +29,7 @@ pub struct Audit {
 
 impl Audit {
     /// The audit of a process; without effect where that wasn't started to be watched.
-    pub fn of(session: &Session, seed: u64) -> Self {
+    pub fn new(session: &Session, seed: u64) -> Self {
         Self {
             auditor: session.ring().map(|ring| {
                 let in_pieces = !session.hello.capabilities.score;

@@ -121,7 +121,7 @@ fn measure(stage: &Stage, target: &Target, program: &Program, case: &Case) -> Re
     };
     let prompts = prompts(stage, &closed)?;
     let load = load_for_cases(target, stage.model_dir, stage.plan.threads, [&closed]);
-    let patience = Patience::of(stage.plan, stage.control);
+    let patience = Patience::new(stage.plan, stage.control);
     let timed = Session::open(program, &load, &patience)
         .map_err(|(failure, _)| Stop::Engine(failure))
         .and_then(|mut session| {

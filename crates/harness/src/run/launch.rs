@@ -375,7 +375,7 @@ fn open(context: &Context, scenario: &PlannedScenario, own: Vec<&Case>) -> Resul
             ),
         )
     };
-    let patience = Patience::of(context.plan, context.control);
+    let patience = Patience::new(context.plan, context.control);
     Session::open_watched(context.program, &load, &patience)
 }
 

@@ -81,7 +81,7 @@ pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
         ..
     } = *stage;
     let mut logs = Vec::new();
-    let weights = Weights::of(plan, model_dir);
+    let weights = Weights::new(plan, model_dir);
     let mut lost = Lost::default();
     let canary = machine::canary(plan.threads);
     let mut residents = Residents::default();
@@ -90,7 +90,7 @@ pub fn run(stage: &Stage, pending: Vec<Pending>) -> Result<Vec<LaunchLog>> {
     for (at, round) in rounds.iter().enumerate() {
         let mut contexts = Vec::new();
         for &item in round {
-            if let Some(status) = lost.of(&item.launch) {
+            if let Some(status) = lost.status(&item.launch) {
                 told::dropped(&item.launch, status);
                 continue;
             }
@@ -235,7 +235,7 @@ fn rounds<'a>(plan: &Plan, pending: &'a [Pending]) -> Vec<Vec<&'a Pending>> {
 struct Lost(BTreeMap<(String, String), Status>);
 
 impl Lost {
-    fn of(&self, launch: &Launch) -> Option<Status> {
+    fn status(&self, launch: &Launch) -> Option<Status> {
         let key = (launch.target.clone(), launch.scenario.clone());
         self.0.get(&key).copied()
     }

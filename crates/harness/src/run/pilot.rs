@@ -89,7 +89,7 @@ pub fn run(setting: &Pilots, run_dir: &Path) -> Result<Budget> {
         let cases = cases.filter(|case| case.prompt_tokens + case.new_tokens <= positions);
         shapes.retain(|round| cases.clone().any(|case| budget::same(round, case)));
         let load = load_for_cases(target, setting.model_dir, plan.threads, cases);
-        let patience = Patience::of(plan, setting.control);
+        let patience = Patience::new(plan, setting.control);
         let result = Session::open(program, &load, &patience)
             .map_err(|(failure, _)| failure)
             .and_then(|mut session| {

@@ -202,7 +202,7 @@ impl Tracing<'_> {
         record.event(RecordEvent::Launch(launch))?;
         let model_dir = self.repo.model_dir(&self.plan.model);
         let load = load_for_cases(target, &model_dir, self.plan.threads, [case]);
-        let ended = match Session::open(program, &load, &Patience::of(self.plan, self.control)) {
+        let ended = match Session::open(program, &load, &Patience::new(self.plan, self.control)) {
             Err((failure, tail)) => Err((failure, tail)),
             Ok(mut session) => {
                 record.event(RecordEvent::Ready(session.ready()))?;

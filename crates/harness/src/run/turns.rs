@@ -33,7 +33,7 @@ pub(super) fn run(all: &mut [Running]) -> Result<()> {
     for id in case_order(plan, launch) {
         let mut players: Vec<Player> = all
             .iter_mut()
-            .filter_map(|running| Player::of(running, id))
+            .filter_map(|running| Player::new(running, id))
             .collect();
         random.shuffle(&mut players);
         take_turns(players, plan.warmup_requests, &mut random)?;
@@ -61,7 +61,7 @@ struct Player<'r, 'a> {
 
 impl<'r, 'a> Player<'r, 'a> {
     /// `None` where it hasn't that case, or has failed.
-    fn of(running: &'r mut Running<'a>, id: &str) -> Option<Self> {
+    fn new(running: &'r mut Running<'a>, id: &str) -> Option<Self> {
         let (case, prompts) = running.take_case(id)?;
         let span = running.span().in_scope(|| told::span(case));
         let (engine, _) = running.at_work()?;

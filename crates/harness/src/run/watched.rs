@@ -29,7 +29,7 @@ impl Engine {
     pub(super) fn new(session: Session, backend: &str, seed: u64, shared: bool) -> Self {
         Self {
             sampler: Sampler::start(session.pid(), gpu::device_of(backend)),
-            audit: Audit::of(&session, seed ^ session.start_ns()),
+            audit: Audit::new(&session, seed ^ session.start_ns()),
             canary: Vec::new(),
             session,
             shared,

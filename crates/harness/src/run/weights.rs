@@ -20,7 +20,7 @@ pub struct Weights {
 
 impl Weights {
     /// Those of every target.
-    pub fn of(plan: &Plan, model_dir: &Path) -> Self {
+    pub fn new(plan: &Plan, model_dir: &Path) -> Self {
         let look = |target: &Target| {
             let files = protocol::safetensors_files(model_dir, &target.weights).ok()?;
             let look = |file: PathBuf| {

@@ -42,7 +42,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(repo: &Repo, model: &str) -> Result<Self> {
+    fn read(repo: &Repo, model: &str) -> Result<Self> {
         let path = repo.golden_path(model);
         let committed = match path.exists() {
             true => Some(committed(repo, model)?),
@@ -81,7 +81,7 @@ impl Kept {
 /// The golden of a model as far as there is one, with the prompts that contexts of these lengths
 /// (tokens) need; refused where the model's weights aren't those it was made from.
 pub fn load(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Golden> {
-    let golden = Kept::of(repo, model)?.golden();
+    let golden = Kept::read(repo, model)?.golden();
     let golden = golden.with_context(|| {
         format!(
             "there is no golden for {model} ({} or {}): make one with `cargo xtask verify --model {model} --bless`, which needs the reference engine",
@@ -95,7 +95,7 @@ pub fn load(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Golden> {
 /// What is lacking for contexts of these lengths (tokens), as far as can be said while the model
 /// may not be here.
 pub fn lacking(repo: &Repo, model: &str, contexts: &[u32]) -> Result<Lacking> {
-    let golden = Kept::of(repo, model)?.golden();
+    let golden = Kept::read(repo, model)?.golden();
     let positions = positions::of_model(repo, model)?.unwrap_or(u32::MAX);
     let has_usual = |golden: &Golden| golden.prompts.iter().any(|prompt| !prompt.is_far());
     let is_lacked = |&context: &u32| {
@@ -205,7 +205,7 @@ pub fn facts(repo: &Repo, plan: &Plan) -> Result<BTreeMap<String, String>> {
         return Ok(BTreeMap::new());
     }
     let contexts = positions::of_plan(plan);
-    let kept = Kept::of(repo, &plan.model)?;
+    let kept = Kept::read(repo, &plan.model)?;
     let far_here = kept.far_made_here(&contexts);
     let origin = match (&kept.committed, &kept.made_here) {
         (Some(_), Some(made)) if !far_here.is_empty() => format!(

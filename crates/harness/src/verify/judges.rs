@@ -17,10 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 pub fn candidates(registry: &Registry) -> [Vec<Target>; 2] {
     let found = devices::of_backends(registry);
     let is_here = |backend: &str| found.get(backend).is_some_and(Result::is_ok);
-    of(registry, is_here)
+    candidates_where(registry, is_here)
 }
 
-fn of(registry: &Registry, is_here: impl Fn(&str) -> bool) -> [Vec<Target>; 2] {
+fn candidates_where(registry: &Registry, is_here: impl Fn(&str) -> bool) -> [Vec<Target>; 2] {
     registry.judges().map(|judge| {
         let is_same = |other: &Target| {
             let kind = |t: &Target| {
@@ -94,10 +94,10 @@ mod tests {
         let ids = |judge: &[Target]| -> Vec<String> {
             judge.iter().map(|target| target.id.clone()).collect()
         };
-        let [reference, cross_check] = of(&registry, |_| false);
+        let [reference, cross_check] = candidates_where(&registry, |_| false);
         assert_eq!(ids(&reference).join(" "), registry.reference);
         assert_eq!(ids(&cross_check).join(" "), registry.cross_check);
-        for judge in of(&registry, |backend| backend == "cuda") {
+        for judge in candidates_where(&registry, |backend| backend == "cuda") {
             assert_eq!(judge.len(), 2, "{:?}", ids(&judge));
             assert_eq!(judge[0].backend, "cuda");
             assert_eq!(judge[0].precision, judge[1].precision);

@@ -65,7 +65,7 @@ pub fn verify_targets(
                     threads: plan.threads,
                     batches: &batches,
                     prefix_cache: plan.scenarios.iter().any(PlannedScenario::reuses_prompts),
-                    patience: Patience::of(plan, control),
+                    patience: Patience::new(plan, control),
                 };
                 control.skippable();
                 verify(target, program, &question).record

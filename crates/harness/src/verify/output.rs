@@ -270,12 +270,12 @@ mod tests {
         }
     }
 
-    fn of(golden: &GoldenPrompt, output: &Output) -> Result<usize, String> {
+    fn judged(golden: &GoldenPrompt, output: &Output) -> Result<usize, String> {
         judge(golden, output, 0.3, &tokenizer()).map(|agreement| agreement.judged)
     }
 
     fn text(golden: &GoldenPrompt, text: &str) -> Result<usize, String> {
-        of(golden, &Output::Text(text.to_owned()))
+        judged(golden, &Output::Text(text.to_owned()))
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
             &[(7, 0.0), (8, 0.1), (9, 1.0)],
             &[(7, 0.0), (8, 1.0)],
         ]);
-        let ids = |ids: &[u32]| of(&golden, &Output::Ids(ids.to_vec()));
+        let ids = |ids: &[u32]| judged(&golden, &Output::Ids(ids.to_vec()));
         assert_eq!(ids(&[7, 7, 7]), Ok(3));
         assert_eq!(ids(&[7, 8, 9]), Ok(1));
         assert!(ids(&[8, 7, 7]).unwrap_err().contains("output token 0"));

@@ -17,7 +17,7 @@ pub const Q6_K_BLOCK_BYTES: usize = 210;
 /// Appends Q4_K blocks for `weights`, a multiple of 256: weight = d·scale·q − dmin·min.
 pub fn encode_q4_k(weights: &[f32], out: &mut Vec<u8>) {
     for block in weights.chunks_exact(256) {
-        let block = SuperBlock::of(block, &FOUR_BITS);
+        let block = SuperBlock::new(block, &FOUR_BITS);
         block.append_head(out);
         for pair in block.quants.chunks_exact(64) {
             out.extend((0..32).map(|l| pair[l] | (pair[l + 32] << 4)));
@@ -28,7 +28,7 @@ pub fn encode_q4_k(weights: &[f32], out: &mut Vec<u8>) {
 /// Appends Q5_K blocks for `weights`, a multiple of 256: the same with q of five bits.
 pub fn encode_q5_k(weights: &[f32], out: &mut Vec<u8>) {
     for block in weights.chunks_exact(256) {
-        let block = SuperBlock::of(block, &FIVE_BITS);
+        let block = SuperBlock::new(block, &FIVE_BITS);
         block.append_head(out);
         // Bit j of byte l is the top bit of weight 32 j + l.
         let top = |l: usize, j: usize| (block.quants[32 * j + l] >> 4) << j;
@@ -70,7 +70,7 @@ struct SuperBlock {
 }
 
 impl SuperBlock {
-    fn of(block: &[f32], search: &Search) -> Self {
+    fn new(block: &[f32], search: &Search) -> Self {
         let (mut scales, mut mins) = ([0f32; 8], [0f32; 8]);
         for (j, part) in block.chunks_exact(32).enumerate() {
             (scales[j], mins[j]) = search_scale_and_min(part, search);

@@ -229,7 +229,7 @@ fn shipped() -> (ModelSpec, Trained) {
 #[test]
 fn it_tells_whole_stories() {
     let (spec, trained) = shipped();
-    let model = Reference::of(&spec, Origin::Trained(&trained), ModelFile::Safetensors);
+    let model = Reference::with_origin(&spec, Origin::Trained(&trained), ModelFile::Safetensors);
     let windows = Windows::new(&spec, 512).unwrap();
     let mut whole = 0;
     for index in 0..24 {
@@ -253,7 +253,7 @@ fn it_predicts_stories_that_it_never_saw() {
         .map(|i| windows.window(spec.seed, Split::Validation, i).unwrap())
         .collect();
     let of = |file| {
-        let model = Reference::of(&spec, Origin::Trained(&trained), file);
+        let model = Reference::with_origin(&spec, Origin::Trained(&trained), file);
         perplexity(&model, &held_out)
     };
     let exact = of(ModelFile::Safetensors);
@@ -268,7 +268,7 @@ fn quantisation_stays_within_the_gate_s_limits() {
     let ids = windows.window(spec.seed, Split::Validation, 99).unwrap();
     let positions: Vec<usize> = (0..ids.len()).collect();
     let logits = |file| {
-        let model = Reference::of(&spec, Origin::Trained(&trained), file);
+        let model = Reference::with_origin(&spec, Origin::Trained(&trained), file);
         model.forward(&ids, &positions, &mut Cache::default(), ids.len())
     };
     let truth = logits(ModelFile::Safetensors);

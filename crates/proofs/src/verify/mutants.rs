@@ -141,7 +141,7 @@ fn forgers(repo: &Repo, registry: &Registry) -> Result<u32> {
 /// where the engine's tokens can't be watched.
 fn audited(mut session: Session) -> Result<(Option<Witnessed>, Vec<RequestRecord>)> {
     let (requests, new_tokens) = LAUNCH;
-    let mut audit = Audit::of(&session, 1);
+    let mut audit = Audit::new(&session, 1);
     audit.begin();
     audit.watch();
     let mut records: Vec<RequestRecord> = Vec::new();

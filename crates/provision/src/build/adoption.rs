@@ -23,11 +23,16 @@ pub fn adoption(repo: &Repo, programs: &Programs) -> BTreeMap<String, Adoption> 
         return known;
     }
     let made = programs.made.iter();
-    made.filter_map(|(id, made)| Some((id.clone(), of(repo, id, programs, made.as_ref().ok()?))))
-        .collect()
+    made.filter_map(|(id, made)| {
+        Some((
+            id.clone(),
+            of_program(repo, id, programs, made.as_ref().ok()?),
+        ))
+    })
+    .collect()
 }
 
-fn of(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adoption {
+fn of_program(repo: &Repo, id: &str, programs: &Programs, made: &Made) -> Adoption {
     let mut adoption = Adoption {
         engine: made.engine.clone(),
         targets: targets_of(programs, id),

@@ -216,7 +216,7 @@ fn make(
         )
         .map(as_found),
     };
-    let isa = isa::of(repo, registry, how);
+    let isa = isa::of_build(repo, registry, how);
     let passed = registry.variables_for(how);
     made.map(|(program, built)| (program.with_isa(isa).with_passed(passed), built))
 }

@@ -51,7 +51,7 @@ pub fn export(spec: &ModelSpec, job: &Job, run: &RunDir) -> Result<Made> {
     models::generate(spec, Origin::Trained(&trained), &dir, &mut |_, _| ())
         .with_context(|| format!("can't make the model in {}", dir.display()))?;
 
-    let reference = Reference::of(spec, Origin::Trained(&trained), ModelFile::Safetensors);
+    let reference = Reference::with_origin(spec, Origin::Trained(&trained), ModelFile::Safetensors);
     let windows = Windows::new(spec, job.context)?;
     let held_out = (0..job.validation_windows as u64)
         .map(|index| windows.window(job.seed, Split::Validation, index));

@@ -104,8 +104,8 @@ impl Row {
         "cell", "target", "metric", "A", "B", "ratio", "95 %", "verdict",
     ];
 
-    pub(super) fn of(change: &Change) -> Self {
-        let unit = change.metric.map_or(Unit::Plain, Unit::of);
+    pub(super) fn new(change: &Change) -> Self {
+        let unit = change.metric.map_or(Unit::Plain, Unit::from_metric);
         let value = |value: Option<f64>| value.map_or(fmt::NONE.into(), |v| fmt::quantity(unit, v));
         let ratio = change.ratio.map(|ratio| fmt::ratio(ratio, change.ci95));
         let (ratio, interval) = ratio.unwrap_or_default();
@@ -184,7 +184,7 @@ pub(super) fn around(differences: &[Difference], all: bool) -> Vec<String> {
     }
     let mut groups: Vec<(Group, Vec<&Difference>)> = Vec::new();
     for difference in differences {
-        let group = Group::of(difference);
+        let group = Group::new(difference);
         match groups.iter_mut().find(|(known, _)| *known == group) {
             Some((_, members)) => members.push(difference),
             None => groups.push((group, vec![difference])),
@@ -215,7 +215,7 @@ const PROGRAM: &str = "program of ";
 const LENGTH: &str = "length of ";
 
 impl<'a> Group<'a> {
-    fn of(difference: &'a Difference) -> Self {
+    fn new(difference: &'a Difference) -> Self {
         let item = difference.item.as_str();
         let item = match difference.kind {
             Kind::Program if item.starts_with(PROGRAM) => "programs",

@@ -61,7 +61,7 @@ pub enum Format {
 
 impl Format {
     /// Of a verb that knows `--json` alone.
-    pub fn of(json: bool) -> Self {
+    pub fn from_flag(json: bool) -> Self {
         match json {
             true => Self::Json,
             false => Self::Text,
@@ -71,11 +71,11 @@ impl Format {
 
 /// Compare and print.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let results = Results::of(repo, options.out.as_deref());
+    let results = Results::new(repo, options.out.as_deref());
     let metric = options.metric.as_deref().map(names::metric).transpose()?;
     let a = Run::load(&results.find(&options.a)?)?.as_far_as_measured();
     let b = Run::load(&results.find(&options.b)?)?.as_far_as_measured();
-    let comparison = Comparison::of(a, b, &repo.scenarios()?, metric);
+    let comparison = Comparison::new(a, b, &repo.scenarios()?, metric);
     let format = match options.json {
         true => Format::Json,
         false => options.format,
@@ -97,7 +97,7 @@ struct Subject {
 }
 
 impl Subject {
-    fn of(run: Run) -> Self {
+    fn new(run: Run) -> Self {
         let header = run.header;
         let revision = header.provenance.git_revision.as_deref();
         Self {
@@ -147,12 +147,12 @@ pub struct Count {
 
 impl Comparison {
     /// Hold `b` against `a`.
-    pub fn of(a: Run, b: Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Self {
+    pub fn new(a: Run, b: Run, scenarios: &[Scenario], metric: Option<MetricId>) -> Self {
         let Between { changes, agreement } = between(&a, &b, scenarios, metric);
         let environment = environment::runs(&a, &b);
         Self {
-            a: Subject::of(a),
-            b: Subject::of(b),
+            a: Subject::new(a),
+            b: Subject::new(b),
             changes,
             agreement,
             environment,

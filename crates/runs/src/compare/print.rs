@@ -56,7 +56,7 @@ pub(super) fn text(comparison: &Comparison, all: bool) -> String {
 }
 
 fn columns(change: &Change) -> [String; 8] {
-    let row = Row::of(change);
+    let row = Row::new(change);
     let verdict = match row.reason.is_empty() {
         true => row.verdict,
         false => format!("{}: {}", row.verdict, line(&row.reason, 200)),
@@ -123,7 +123,7 @@ fn head(comparison: &Comparison) -> String {
 }
 
 fn row(change: &Change) -> String {
-    let row = Row::of(change);
+    let row = Row::new(change);
     let reason = code(&row.reason, LINE_CHARS);
     format!(
         "| {} | {} | {} | {} | {} | {} | {} | {} |\n",

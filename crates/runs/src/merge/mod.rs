@@ -77,7 +77,7 @@ impl Part {
 
 /// Merge, and say what came of it. Exit status 3 where a cell failed, as after a run.
 pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
-    let results = Results::of(repo, options.out.as_deref());
+    let results = Results::new(repo, options.out.as_deref());
     let mut parts = options
         .runs
         .iter()
@@ -88,7 +88,7 @@ pub fn command(repo: &Repo, options: &Options) -> Result<ExitCode> {
         eprintln!("note: {remark}");
     }
     let dir = merge(&parts, results.dir())?;
-    let summary = Summary::of(repo, &Run::load(&dir)?)?;
+    let summary = Summary::new(repo, &Run::load(&dir)?)?;
     let places = Places {
         records: &dir,
         report: None,

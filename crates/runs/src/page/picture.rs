@@ -17,7 +17,7 @@ const NAMES: [&str; 4] = [
 const SIZE: &str = "1200,630";
 
 /// The picture (PNG) of a page on disk; `None` where no Chromium could take one.
-pub fn of(index: &Path) -> Result<Option<Vec<u8>>> {
+pub fn of_page(index: &Path) -> Result<Option<Vec<u8>>> {
     let named = std::env::var("CHROMIUM")
         .ok()
         .filter(|name| !name.is_empty());

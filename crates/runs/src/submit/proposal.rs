@@ -37,7 +37,7 @@ pub(super) struct Proposal {
 }
 
 impl Proposal {
-    pub(super) fn of(repo: &Repo, id: &str, packed: &Path, text: &Path) -> Self {
+    pub(super) fn new(repo: &Repo, id: &str, packed: &Path, text: &Path) -> Self {
         let inside = |path: &Path| path.strip_prefix(&repo.root).unwrap_or(path).to_owned();
         let (packed, text) = (inside(packed), inside(text));
         let branch = format!("results/{id}");

@@ -317,7 +317,7 @@ fn the_text_has_machine_lead_checks_and_gate_and_no_markup_of_a_records() {
     let repo = Repo::at("/checkout".into());
     let packed = repo.published_dir().join(format!("{ID}.tar.zst"));
     let text = repo.runs_dir().join(format!("{ID}.pull-request.md"));
-    let proposal = Proposal::of(&repo, ID, &packed, &text);
+    let proposal = Proposal::new(&repo, ID, &packed, &text);
     assert_eq!(proposal.branch, format!("results/{ID}"));
     assert_eq!(
         proposal.packed,

@@ -52,7 +52,7 @@ pub struct MicroStart {
 impl MicroStart {
     /// What its cell of a case is called.
     pub fn cell_key(&self, case: &str) -> CellKey {
-        super::case_key(&self.suite, case).of(&self.variant)
+        super::case_key(&self.suite, case).cell(&self.variant)
     }
 }
 

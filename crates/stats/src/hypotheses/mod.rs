@@ -137,7 +137,7 @@ pub fn evaluate(
     if let Some(why) = elsewhere(hypothesis, place, run, parameters) {
         return not_measured(why);
     }
-    let suites = of(hypothesis, run);
+    let suites = named_suites(hypothesis, run);
     let found = items(hypothesis, place, run, analysis, scenarios, &suites);
     let (items, missing) = (found.items, found.missing);
     if items.is_empty() {
@@ -233,7 +233,7 @@ struct Suite {
 }
 
 /// The suites of a run that a prediction names.
-fn of(hypothesis: &Hypothesis, run: &Run) -> Vec<Suite> {
+fn named_suites(hypothesis: &Hypothesis, run: &Run) -> Vec<Suite> {
     if !hypothesis.speaks_of_suites() {
         return Vec::new();
     }

@@ -125,7 +125,7 @@ pub fn analyse(launch: &TracedLaunch) -> Result<KernelAnalysis, String> {
         .requests
         .iter()
         .filter(|request| !request.warmup)
-        .filter_map(Generation::of)
+        .filter_map(Generation::new)
         .collect();
     let life = (launch.log.launch.start_ns, end.end_ns);
     analyse_generations(trace, &timed, life)
@@ -170,7 +170,7 @@ struct Generation {
 }
 
 impl Generation {
-    fn of(request: &RequestRecord) -> Option<Self> {
+    fn new(request: &RequestRecord) -> Option<Self> {
         Some(Self {
             started_ns: request.started_ns,
             first_ns: *request.token_ns.first()?,

@@ -72,7 +72,7 @@ fn anywhere() -> Place {
     }
 }
 
-fn of(targets: &[&str]) -> Selector {
+fn selector(targets: &[&str]) -> Selector {
     Selector {
         targets: targets.iter().map(|&t| t.to_owned()).collect(),
         ..Selector::default()
@@ -90,7 +90,7 @@ fn says(claim: Claim, targets: &[&str]) -> Hypothesis {
         metric: Some("ttft_ns".into()),
         scenarios: vec![SCENARIO.into()],
         at: At::default(),
-        of: of(targets),
+        of: selector(targets),
         per_engine: false,
         any: false,
         command: None,

@@ -89,7 +89,7 @@ fn a_flow_by_hand() {
     let dues: Vec<f64> = (0..11).map(|i| 10.0 * f64::from(i)).collect();
     let requests = serve(&dues, |_| 4.0);
     let all: Vec<_> = requests.iter().collect();
-    let flow = Flow::of(&all).unwrap();
+    let flow = Flow::new(&all).unwrap();
     assert_eq!((flow.start_ns, flow.end_ns), (0, 100 * MS));
     // Ten came after the opening one; the last is not done when the window closes.
     assert_eq!((flow.arrivals, flow.completions, flow.tokens), (10, 10, 20));
@@ -97,8 +97,8 @@ fn a_flow_by_hand() {
     assert_close(flow.shortfall_percent(), 0.0);
     let window = steady(LoadShape::Poisson, 1, &all).unwrap();
     assert_close(window.tokens_per_s().unwrap(), 200.0);
-    assert_eq!(Flow::of(&all[..1]), None);
-    assert_eq!(Flow::of(&[]), None);
+    assert_eq!(Flow::new(&all[..1]), None);
+    assert_eq!(Flow::new(&[]), None);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn untimed_requests_count_as_served_and_not_as_offered() {
     requests[0].warmup = true;
     requests[1].warmup = true;
     let all: Vec<_> = requests.iter().collect();
-    let flow = Flow::of(&all).unwrap();
+    let flow = Flow::new(&all).unwrap();
     // Timed: due at 20, 30, 40, 50 ms. Done at 24 (untimed), 36, 48, then after the end.
     assert_eq!((flow.arrivals, flow.completions), (3, 3));
 }
@@ -120,7 +120,7 @@ fn a_slow_beginning_is_not_in_the_window() {
     let dues: Vec<f64> = (0..200).map(|i| 10.0 * f64::from(i)).collect();
     let requests = serve(&dues, |i| if i < 40 { 9.0 } else { 2.0 });
     let all: Vec<_> = requests.iter().collect();
-    let flow = Flow::of(&all).unwrap();
+    let flow = Flow::new(&all).unwrap();
     assert_eq!(flow.start_ns, 400 * MS);
     assert!(flow.settled);
 }
@@ -129,7 +129,7 @@ fn a_slow_beginning_is_not_in_the_window() {
 fn a_queue_that_only_grows_never_settles() {
     let dues: Vec<f64> = (0..200).map(|i| 10.0 * f64::from(i)).collect();
     let requests = serve(&dues, |_| 12.0);
-    let flow = Flow::of(&requests.iter().collect::<Vec<_>>()).unwrap();
+    let flow = Flow::new(&requests.iter().collect::<Vec<_>>()).unwrap();
     assert!(!flow.settled);
     // 12 ms of work every 10 ms: a sixth is left for later.
     assert!((flow.shortfall_percent() - 100.0 / 6.0).abs() < 2.0);

@@ -263,7 +263,8 @@ fn value_of(asked: &Asked, target: &str) -> String {
     let Some(found) = cell.and_then(|cell| cell.metric(asked.metric)) else {
         return target.to_owned();
     };
-    let (value, interval) = fmt::with_interval(Unit::of(asked.metric), found.value, found.ci95);
+    let (value, interval) =
+        fmt::with_interval(Unit::from_metric(asked.metric), found.value, found.ci95);
     match interval {
         Some(interval) => format!("{target} ({value} {interval})"),
         None => format!("{target} ({value}, a single launch)"),
@@ -366,7 +367,7 @@ fn candidates(shown: &Shown, asked: &Asked, decision: &Decision) -> Vec<Candidat
         .filter_map(|cell| {
             let found = cell.metric(asked.metric)?;
             let (value, interval) =
-                fmt::with_interval(Unit::of(asked.metric), found.value, found.ci95);
+                fmt::with_interval(Unit::from_metric(asked.metric), found.value, found.ci95);
             let (group, tone) = if cell.target == decision.choice {
                 ("chosen", "good")
             } else if decision.tied.contains(&cell.target) {

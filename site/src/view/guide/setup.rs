@@ -156,7 +156,8 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
         MetricId::GpuEnergyPerTokenJ,
     ] {
         if let Some(found) = cell.metric(id) {
-            let (value, interval) = fmt::with_interval(Unit::of(id), found.value, found.ci95);
+            let (value, interval) =
+                fmt::with_interval(Unit::from_metric(id), found.value, found.ci95);
             let interval = interval.unwrap_or_default();
             all.push((id.describe().title.into(), format!("{value} {interval}")));
         }
@@ -167,7 +168,7 @@ pub fn costs(shown: &Shown, target: &str, cell: &Cell) -> Vec<(String, String)> 
 /// What its tokens cost at that load: dollars where a known price is for the machine, else what
 /// a core's hour gives.
 pub fn token_cost(shown: &Shown, target: &Target, cell: &Cell) -> String {
-    let machine = Machine::of(shown);
+    let machine = Machine::new(shown);
     let found = cell.metric(MetricId::OutputTokPerS);
     // A price or an hour of a GPU says nothing of what ran beside it on the processor.
     let of_machine = on_gpu(target) == (machine.kind == Kind::Gpu);

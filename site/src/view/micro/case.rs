@@ -136,7 +136,7 @@ impl SuiteView<'_> {
             .get(&(case.id.clone(), variant.id.clone()));
         let of = |id: MetricId| {
             cell.metric(id)
-                .map_or(NONE.into(), |m| quantity(Unit::of(id), m.value))
+                .map_or(NONE.into(), |m| quantity(Unit::from_metric(id), m.value))
         };
         let same_rank = self.analysis.cells.iter();
         let same_rank = same_rank.filter(|c| c.case == cell.case && c.rank == cell.rank);

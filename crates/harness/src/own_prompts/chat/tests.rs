@@ -200,7 +200,7 @@ fn model(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 fn found(files: &[(&str, &str)]) -> Result<String, String> {
     let dir = model(files);
-    Chat::of(dir.path(), "mine")?.render(&[message(&("user", "a"))])
+    Chat::load(dir.path(), "mine")?.render(&[message(&("user", "a"))])
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl Asker {
             max_batch: 1,
             ..load_for_cases(judge.target, judge.model_dir, plan.threads, cases)
         };
-        let patience = Patience::of(plan, control);
+        let patience = Patience::new(plan, control);
         let session =
             Session::open(judge.program, &load, &patience).map_err(|(failure, tail)| {
                 anyhow::anyhow!(
